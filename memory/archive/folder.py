@@ -165,6 +165,8 @@ def import_folder(
     A session is there afterwards as it was, or not at all; one that is there already with the same
     records stays as it is. Raises `ArchiveError` at the end if one could not be taken over.
     """
+    if not Path(folder).is_dir():
+        raise ArchiveError(f"{str(folder)!r} is no folder")
     folders = [*_sessions(Path(folder))]
     if not folders:
         raise ArchiveError(
@@ -212,25 +214,15 @@ def _write_json(path: Path, body: Any) -> None:
     path.write_bytes(text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
 
 
-def _sessions(folder: Path) -> Iterator[Path]:
+def _sessions(folder: Path, depth: int = 2) -> Iterator[Path]:
     """Yield the folders of sessions: this one, those in it, or those in folders of users."""
-    if not folder.is_dir():
-        raise ArchiveError(f"{str(folder)!r} is no folder")
-    if _is_session(folder):
+    if not depth or (folder / _SESSION).is_file() or (folder / _RAW).is_file():
         yield folder
         return
-    for path in _folders(folder):
-        yield from [path] if _is_session(path) else _folders(path)
-
-
-def _folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, those left out that hold no logs."""
-    listed = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
-    return [path for path in listed if path.is_dir() and any(path.rglob(f"*{_SUFFIX}"))]
-
-
-def _is_session(folder: Path) -> bool:
-    return (folder / _SESSION).is_file() or (folder / _RAW).is_file()
+    for path in sorted(folder.iterdir()):
+        # What is hidden, or holds no logs, is somebody else's.
+        if path.is_dir() and path.name[0] != "." and any(path.rglob(f"*{_SUFFIX}")):
+            yield from _sessions(path, depth - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,6 @@ _AT_ONCE = 500
 _LOCK = 7_351_204_518
 """The advisory lock under which one of many processes makes or changes the tables."""
 
-_WORDS = (sa.Text, schema.Name, sa.LargeBinary, sa.ARRAY, schema.Vector)
-"""The types of columns that hold what people said or named."""
-
 _FTS5 = (
     "CREATE VIRTUAL TABLE {} USING"
     " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
@@ -90,7 +87,7 @@ def _create(connection: sa.Connection, tables: list[sa.Table]) -> None:
 def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
     """Let PostgreSQL keep no samples of what people said, which its planner would show."""
     for table in () if is_sqlite(connection) else tables:
-        words = [column.name for column in table.columns if isinstance(column.type, _WORDS)]
+        words = [column.name for column in table.columns if isinstance(column.type, schema.WORDS)]
         parts = ", ".join(f'ALTER COLUMN "{name}" SET STATISTICS 0' for name in words)
         if parts:
             connection.execute(sa.text(f"ALTER TABLE {table.name} {parts}"))

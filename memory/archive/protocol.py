@@ -123,6 +123,7 @@ class Archive(Protocol):
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
+        return any(record.tip == tip for record in self.turns(owner, tip, [tip.turn]))
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, kept in the transactions of their turns."""
@@ -138,6 +139,7 @@ class Archive(Protocol):
 
     def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
         """Return one visible effort, None if there is none of that id."""
+        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts with these ids, in the order of the ids, in one reading."""

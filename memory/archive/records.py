@@ -115,13 +115,9 @@ def mark(messages: Sequence[Message]) -> str:
 def columns(record: Record) -> dict[str, Any]:
     """Return what the row of a record holds of the record itself."""
     messages = packed(record.messages)
+    same = ("branch", "turn", "digest", "parent", "status", "at")
     return {
-        "branch": record.branch,
-        "turn": record.turn,
-        "digest": record.digest,
-        "parent": record.parent,
-        "status": record.status,
-        "at": record.at,
+        **{name: getattr(record, name) for name in same},
         "last": mark(record.messages),
         "efforts": packed(record.efforts),
         "events": zipped(packed(record.events)),

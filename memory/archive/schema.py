@@ -53,29 +53,6 @@ class Name(sa.TypeDecorator[str]):
         return _STORED.sub(lambda one: chr(int(one[1], 16)), value)
 
 
-class Vector(sa.TypeDecorator[bytes]):
-    """A vector as bytes of float32; on PostgreSQL it is stored in pgvector's type."""
-
-    impl = sa.LargeBinary
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
-        """Return the type of the database."""
-        return dialect.type_descriptor(_PgVector() if _is_postgres(dialect) else sa.LargeBinary())
-
-    def process_bind_param(self, value: bytes | None, dialect: sa.Dialect) -> Any:
-        """Return the vector as the database takes it: `[0.1,0.2]` on PostgreSQL."""
-        if value is None or not _is_postgres(dialect):
-            return value
-        return f"[{','.join(map(str, np.frombuffer(value, np.float32).tolist()))}]"
-
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> bytes | None:
-        """Return the vector that was stored."""
-        if value is None or not _is_postgres(dialect):
-            return bytes(value) if value is not None else None
-        return np.array(json.loads(value), np.float32).tobytes()
-
-
 class Listed(sa.TypeDecorator[Sequence[Any]]):
     """Any number of values of a column in one parameter: an array, on SQLite a list in JSON."""
 
@@ -90,46 +67,59 @@ class Listed(sa.TypeDecorator[Sequence[Any]]):
     def load_dialect_impl(self, dialect: sa.Dialect) -> TypeEngine[Any]:
         """Return the type of the database."""
         item = sa.BigInteger() if isinstance(self.item, sa.Integer) else sa.Text()
-        return dialect.type_descriptor(ARRAY(item) if _is_postgres(dialect) else sa.Text())
+        return dialect.type_descriptor(ARRAY(item) if dialect.name == "postgresql" else sa.Text())
 
     def process_bind_param(self, value: Sequence[Any] | None, dialect: sa.Dialect) -> Any:
         """Return the values as the database takes them."""
         listed = [*(value or ())]
         if isinstance(self.item, Name):
             listed = [self.item.process_bind_param(one, dialect) for one in listed]
-        return listed if _is_postgres(dialect) else json.dumps(listed, ensure_ascii=False)
+        return listed if dialect.name == "postgresql" else json.dumps(listed, ensure_ascii=False)
 
 
-class _PgVector(UserDefinedType[str]):
-    """The type of pgvector's extension, of any number of dimensions."""
+class _Vector(UserDefinedType[bytes]):
+    """The type of pgvector's extension, of any number of dimensions, as bytes of float32."""
 
     cache_ok = True
 
     def get_col_spec(self, **_: Any) -> str:
         return "vector"
 
+    def bind_processor(self, _dialect: sa.Dialect) -> Any:
+        return lambda value: f"[{','.join(map(str, np.frombuffer(value, np.float32).tolist()))}]"
 
-def _is_postgres(dialect: sa.Dialect) -> bool:
-    return dialect.name == "postgresql"
+    def result_processor(self, _dialect: sa.Dialect, _kind: object) -> Any:
+        return lambda value: np.array(json.loads(value), np.float32).tobytes()
 
 
 METADATA = sa.MetaData()
+WORDS = (sa.Text, Name, sa.LargeBinary, ARRAY)
+"""The types of columns that hold what people said or named."""
+
+_VECTOR = sa.LargeBinary().with_variant(_Vector(), "postgresql")
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 """SQLite numbers the rows of an INTEGER primary key alone."""
 
+
+def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(f"ebbtide_{name}", METADATA, *parts, **options)
+
+
+def _required(kind: Any, *names: str) -> list[sa.Column[Any]]:
+    """Return columns of one type that are never empty."""
+    return [sa.Column(name, kind, nullable=False) for name in names]
+
+
 # `sweep` counts what was erased since the files were last written without what is free in them;
 # `key` is the secret with which the archive seals what the nodes wrote.
-version = sa.Table(
-    "ebbtide_version",
-    METADATA,
-    sa.Column("version", sa.Integer, nullable=False),
-    sa.Column("sweep", sa.Integer, nullable=False),
+version = _table(
+    "version",
+    *_required(sa.Integer, "version", "sweep"),
     sa.Column("key", sa.String, nullable=False),
 )
 
-users = sa.Table(
-    "ebbtide_users",
-    METADATA,
+users = _table(
+    "users",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("name", Name, nullable=False, unique=True),
     sqlite_autoincrement=True,  # as below
@@ -139,14 +129,11 @@ users = sa.Table(
 # is the one that was committed to last. `reseed` is set from when an erasure took the checkpoints
 # of the thread until they are written anew. `rewritten` counts how often records lost something,
 # or older ones got vectors: while it stays, what was read of one is as it was.
-sessions = sa.Table(
-    "ebbtide_sessions",
-    METADATA,
+sessions = _table(
+    "sessions",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("owner", _ID, nullable=False),
-    sa.Column("name", Name, nullable=False),
-    sa.Column("thread", Name, nullable=False),
-    sa.Column("namespace", Name, nullable=False),
+    *_required(Name, "name", "thread", "namespace"),
     sa.Column("turns", sa.Integer, nullable=False),
     sa.Column("branch", sa.String, nullable=False),
     sa.Column("reseed", sa.Text),
@@ -156,14 +143,12 @@ sessions = sa.Table(
 )
 
 # `ancestors` is the lineage that a branch begins with, the nearest first: it never changes.
-branches = sa.Table(
-    "ebbtide_branches",
-    METADATA,
+branches = _table(
+    "branches",
     sa.Column("session", _ID, primary_key=True),
     sa.Column("branch", sa.String, primary_key=True),
     sa.Column("ancestors", sa.Text, nullable=False),
-    sa.Column("first", sa.Integer, nullable=False),
-    sa.Column("last", sa.Integer, nullable=False),
+    *_required(sa.Integer, "first", "last"),
     sa.Column("at", sa.String, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -171,19 +156,14 @@ branches = sa.Table(
 # `ambient` and `efforts_seen` count what a state sees whose tip this turn is; `last` is the mark of
 # the turn's last message, `size` the length of its messages, `content` the digest of what is left
 # of a turn that lost a copy of something erased, `state` the memory's state after it.
-turns = sa.Table(
-    "ebbtide_turns",
-    METADATA,
+turns = _table(
+    "turns",
     sa.Column("id", _ID, primary_key=True, autoincrement=False),
     sa.Column("session", _ID, nullable=False),
     sa.Column("branch", sa.String, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
-    sa.Column("digest", sa.String, nullable=False),
-    sa.Column("parent", sa.String, nullable=False),
-    sa.Column("status", sa.String, nullable=False),
-    sa.Column("at", sa.String, nullable=False),
-    sa.Column("ambient", sa.Integer, nullable=False),
-    sa.Column("efforts_seen", sa.Integer, nullable=False),
+    *_required(sa.String, "digest", "parent", "status", "at"),
+    *_required(sa.Integer, "ambient", "efforts_seen"),
     sa.Column("last", sa.String, nullable=False),
     sa.Column("size", sa.Integer, nullable=False),
     sa.Column("content", sa.String),
@@ -197,9 +177,8 @@ turns = sa.Table(
 )
 
 # Which turns belong to an effort; ambient ones belong to one that cannot be.
-members = sa.Table(
-    "ebbtide_members",
-    METADATA,
+members = _table(
+    "members",
     sa.Column("session", _ID, primary_key=True),
     sa.Column("effort", Name, primary_key=True),
     sa.Column("branch", sa.String, primary_key=True),
@@ -208,26 +187,22 @@ members = sa.Table(
 )
 
 # The manifest: how each change of its status left an effort. Its id is that of a passage.
-changes = sa.Table(
-    "ebbtide_changes",
-    METADATA,
+changes = _table(
+    "changes",
     sa.Column("id", _ID, primary_key=True, autoincrement=False),
-    sa.Column("owner", _ID, nullable=False),
-    sa.Column("session", _ID, nullable=False),
+    *_required(_ID, "owner", "session"),
     sa.Column("effort", Name, nullable=False),
     sa.Column("branch", sa.String, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
-    sa.Column("status", sa.String, nullable=False),
-    sa.Column("at", sa.String, nullable=False),
+    *_required(sa.String, "status", "at"),
     sa.Column("entry", sa.Text, nullable=False),
     sa.Index("ebbtide_changes_effort", "session", "effort", "branch", "turn"),
     sa.Index("ebbtide_changes_turn", "session", "branch", "turn"),
     sa.Index("ebbtide_changes_at", "owner", "status", "at"),
 )
 
-compressions = sa.Table(
-    "ebbtide_compressions",
-    METADATA,
+compressions = _table(
+    "compressions",
     sa.Column("session", _ID, primary_key=True),
     sa.Column("effort", Name, primary_key=True),
     sa.Column("branch", sa.String, primary_key=True),
@@ -235,9 +210,8 @@ compressions = sa.Table(
     sa.Column("made", sa.LargeBinary, nullable=False),
 )
 
-extractions = sa.Table(
-    "ebbtide_extractions",
-    METADATA,
+extractions = _table(
+    "extractions",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("session", _ID, nullable=False, index=True),
     sa.Column("entry", sa.LargeBinary, nullable=False),
@@ -245,21 +219,19 @@ extractions = sa.Table(
 
 # Vectors of turns, and of what changes of efforts left to be known, by the ids of these.
 vectors, heading_vectors = (
-    sa.Table(
-        f"ebbtide_{name}",
-        METADATA,
+    _table(
+        name,
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
         sa.Column("session", _ID, nullable=False),
         sa.Column("model", Name, nullable=False),
-        sa.Column("vector", Vector, nullable=False),
+        sa.Column("vector", _VECTOR, nullable=False),
         sa.Index(f"ebbtide_{name}_session", "session", "model", "id"),
     )
     for name in ("vectors", "heading_vectors")
 )
 
-memories = sa.Table(
-    "ebbtide_memories",
-    METADATA,
+memories = _table(
+    "memories",
     sa.Column("owner", _ID, primary_key=True),
     sa.Column("memory", Name, primary_key=True),
     sa.Column("session", _ID, index=True),
@@ -267,9 +239,7 @@ memories = sa.Table(
     sa.Column("created", sa.String, nullable=False),
     sa.Column("keywords", sa.Text, nullable=False),
     sa.Column("accesses", sa.Integer, nullable=False),
-    sa.Column("suppressed", sa.Boolean, nullable=False),
-    sa.Column("withdrawn", sa.Boolean, nullable=False),
-    sa.Column("attended", sa.Boolean, nullable=False),
+    *_required(sa.Boolean, "suppressed", "withdrawn", "attended"),
 )
 
 # Without the list of pending entries, which takes megabytes and which each search reads whole.
@@ -279,9 +249,8 @@ _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": F
 # tables, which hold no text, only which row has which terms; here they are as on PostgreSQL, where
 # a term is a number, half as long as its text.
 said, headed = (
-    sa.Table(
-        f"ebbtide_{name}",
-        METADATA,
+    _table(
+        name,
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
         sa.Column("terms", ARRAY(sa.BigInteger), nullable=False),
         sa.Index(f"ebbtide_{name}_terms", "terms", **_INVERTED),
@@ -326,11 +295,7 @@ def first_passage(turn: int) -> int:
 
 
 def turn_of(passage: int) -> int:
-    """Return the id of the turn of a passage, or of a change.
-
-    >>> turn_of(first_passage(7) + 3)
-    7
-    """
+    """Return the id of the turn of a passage, or of a change."""
     return passage >> PASSAGE_BITS
 
 

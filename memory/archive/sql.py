@@ -4,6 +4,7 @@ import hmac
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import astuple, replace
@@ -115,9 +116,6 @@ class SqlArchive(Archive):
             self._sessions.committed(owner, session, tip, record, at)
         return record
 
-    def holds(self, owner: Owner, tip: Tip) -> bool:
-        return any(record.tip == tip for record in self.turns(owner, tip, [tip.turn]))
-
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         return self._sessions.ask(owner, tip, lambda seen: seen.turns(numbers), ())
 
@@ -150,9 +148,6 @@ class SqlArchive(Archive):
     def ambient_count(self, owner: Owner, tip: Tip) -> int:
         return self._sessions.ask(owner, tip, lambda seen: seen.counts()[0], 0)
 
-    def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
-        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
-
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         names = clean(list(ids)) if broken("".join(ids)) else ids
         return self._sessions.ask(owner, tip, lambda seen: seen.efforts_named(names), ())
@@ -167,22 +162,19 @@ class SqlArchive(Archive):
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        return once_each(self._search(owner, tip, query, meaning))[:limit]
+        passages = self.search_passages(owner, tip, query, sys.maxsize, meaning)
+        return once_each(passages)[:limit]
 
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
-    ) -> tuple[Found, ...]:
-        return self._search(owner, tip, query, meaning)[:limit]
-
-    def _search(
-        self, owner: Owner, tip: Tip, query: str, meaning: QueryEmbedding | None
     ) -> tuple[Found, ...]:
         def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
             found = partial(search, seen, session, clean(query), meaning)
             # Vectors are added at any time, so that what they find is not kept.
             return found() if meaning else seen.once("search", (session.turns, query), found)
 
-        return self._sessions.find(owner, tip, find, ())
+        passages: tuple[Found, ...] = self._sessions.find(owner, tip, find, ())
+        return passages[:limit]
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
         asked = partial(pointing, message=clean(message))

@@ -11,13 +11,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, select, update
 
-from ..errors import (
-    ArchiveError,
-    ArchiveFormatError,
-    ArchiveLockedError,
-    ArchiveUnavailableError,
-    SessionNotFoundError,
-)
+from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..record import Owner, Record, Tip
 from ..salience import Compression, from_data
 from .commit import Session, attend, before, session_of
@@ -182,7 +176,7 @@ def each(
     for item in listed:
         try:
             moved.append(take(item))
-        except (ArchiveLockedError, ArchiveUnavailableError):
+        except OSError:  # the database is locked or cannot be reached, also for the next one
             raise
         except ArchiveError as error:
             failed.append(error)
