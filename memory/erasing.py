@@ -82,14 +82,14 @@ class Deleted:
 class Target:
     """The turn that is to be erased, as all records of its session are compared with it.
 
-    `before` tells how an effort stood right before the turn; `sees` whether a record comes after
+    `before` has how its efforts stood right before the turn; `sees` whether a record comes after
     the turn, or a copy of it, in its own past; `places` are those of all copies; `wrote` are the
     fields of the anchor that no turn in its past had written before. `sought` are its sentences,
     `given` what its events say anew of efforts.
     """
 
     record: Record
-    before: Callable[[str], Effort | None]
+    before: Mapping[str, Effort]
     sees: Callable[[str, int], bool]
     places: frozenset[TurnPlace]
     wrote: Written = frozenset()
@@ -162,14 +162,14 @@ class Target:
             name = event.get("effort", "")
             for key in _text_fields(event):
                 if key == "constraints":
-                    known = getattr(self.before(name), key, ())
+                    known = getattr(self.before.get(name), key, ())
                     yield from ((name, key, text) for text in event[key] if text not in known)
                 elif self._is_new(event, key):
                     yield (name, key, *_leaves(event[key]))
 
     def _is_new(self, event: Event, key: str) -> bool:
         """Tell whether what an event says of an effort was not known before the turn."""
-        known = self.before(event.get("effort", ""))
+        known = self.before.get(event.get("effort", ""))
         return [*_leaves(event[key])] != [*_leaves(getattr(known, key, None))]
 
     def _held(self, text: str) -> frozenset[str]:

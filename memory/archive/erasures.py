@@ -222,15 +222,13 @@ def _target(scope: Scope, record: Record, places: tuple[TurnPlace, ...]) -> Targ
     past = scope.lineage(record.branch, record.turn - 1)
     before = (record_of(row) for row in scope.turns() if past.sees(row.branch, row.turn))
     known = past.changes([event["effort"] for event in record.events if "effort" in event])
-
-    def effort(name: str) -> Effort | None:
-        return effort_of(known[name]) if name in known else None
+    efforts = {name: effort_of(row) for name, row in known.items()}
 
     def sees(branch: str, turn: int) -> bool:
         seen = scope.lineage(branch, turn)
         return turn > record.turn and any(seen.sees(*place) for place in places)
 
-    return Target(record, effort, sees, frozenset(places), written([record]) - written(before))
+    return Target(record, efforts, sees, frozenset(places), written([record]) - written(before))
 
 
 def _bury(scope: Scope, target: Target) -> Gone:

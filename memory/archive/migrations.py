@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,8 +15,6 @@ from .lineage import effort_of
 from .records import unzipped
 from .schema import METADATA, changes, headed, heading_vectors, said, sessions, turns, vectors
 
-Migrations: TypeAlias = Mapping[int, Callable[[sa.Connection], None]]
-
 _AT_ONCE = 500
 """Turns that are read and written at once, so that a large archive is not held as a whole."""
 
@@ -27,8 +25,6 @@ _FTS5 = (
     "CREATE VIRTUAL TABLE {} USING"
     " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
 )
-
-_LAID_OUT = sa.update(turns).where(turns.c.id == sa.bindparam("of"))
 
 
 def noted(connection: sa.Connection) -> sa.Row[Any] | None:
@@ -103,31 +99,24 @@ def _by_passages(connection: sa.Connection) -> None:
         connection.execute(sa.text(sql) if is_sqlite(connection) else sa.delete(table))
     if sa.inspect(connection).has_table(vectors.name):
         connection.execute(sa.delete(vectors))
-    for rows in _parts(connection, turns, turns.c.messages):
-        for row in rows:
-            parts = passages(json.loads(unzipped(row.messages)))
-            connection.execute(_LAID_OUT.values(passages=layout(parts)), {"of": row.id})
-            Postings(connection, said, row.owner).add(postings(row.id, parts))
-    for rows in _parts(connection, changes, changes.c.turn, changes.c.entry):
-        for row in rows:
-            terms = heading(effort_of(row))
-            Postings(connection, headed, row.owner).add([(row.id, terms)])
+    for row in _rows(connection, turns, turns.c.messages):
+        parts = passages(json.loads(unzipped(row.messages)))
+        laid_out = sa.update(turns).where(turns.c.id == row.id).values(passages=layout(parts))
+        connection.execute(laid_out)
+        Postings(connection, said, row.owner).add(postings(row.id, parts))
+    for row in _rows(connection, changes, changes.c.turn, changes.c.entry):
+        Postings(connection, headed, row.owner).add([(row.id, heading(effort_of(row)))])
 
 
-def _parts(connection: sa.Connection, table: Any, *wanted: Any) -> Iterator[list[Any]]:
-    """Yield all rows of a table, each with the number of its user, some at once."""
-    query = (
-        sa.select(table.c.id, sessions.c.owner, *wanted)
-        .join(sessions, sessions.c.id == table.c.session)
-        .where(table.c.id > sa.bindparam("after"))
-        .order_by(table.c.id)
-        .limit(_AT_ONCE)
-    )
-    after = 0
-    while rows := connection.execute(query, {"after": after}).all():
-        yield [*rows]
-        after = rows[-1].id
+def _rows(connection: sa.Connection, table: Any, *wanted: Any) -> Iterator[Any]:
+    """Yield all rows of a table, each with the number of its user."""
+    columns = sa.select(table.c.id, sessions.c.owner, *wanted)
+    query = columns.join(sessions, sessions.c.id == table.c.session).order_by(table.c.id)
+    last = 0
+    while part := connection.execute(query.where(table.c.id > last).limit(_AT_ONCE)).all():
+        yield from part
+        last = part[-1].id
 
 
-MIGRATIONS: Migrations = {2: _by_passages}
+MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {2: _by_passages}
 """By version, what changes the tables of the version before it into those of this one."""

@@ -129,18 +129,9 @@ class SqlArchive(Archive):
         return self._sessions.ask(owner, tip, read, None)
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
-        columns = (turns.c.last, turns.c.branch, turns.c.turn, turns.c.digest)
-
-        def read(connection: Connection, session: Session) -> tuple[tuple[str, Tip], ...]:
-            query = (
-                select(*columns)
-                .where(turns.c.session == session.id, among(turns.c.last, marks))
-                .order_by(turns.c.id.desc())
-            )
-            rows = connection.execute(query)
-            return tuple((row.last, Tip(row.branch, row.turn, row.digest)) for row in rows)
-
-        return self._sessions.read(owner, read, ())
+        query = _TIPS.add_columns(turns.c.last).where(among(turns.c.last, marks))
+        rows = self._rows(owner, query.order_by(turns.c.id.desc()))
+        return tuple((last, Tip(*tip)) for *tip, last in rows)
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         return self._sessions.ask(owner, tip, lambda seen: seen.ambient(last), ())
@@ -268,12 +259,12 @@ class SqlArchive(Archive):
     def newest(self, owner: Owner) -> Tip | None:
         same = (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch)
         query = _TIPS.join(sessions, same).order_by(turns.c.turn.desc()).limit(1)
-        return next(iter(self._tips(owner, query)), None)
+        return next((Tip(*row) for row in self._rows(owner, query)), None)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         same = (branches.c.session == turns.c.session) & (branches.c.branch == turns.c.branch)
         newest = _TIPS.join(branches, same & (branches.c.last == turns.c.turn))
-        return self._tips(owner, newest.order_by(turns.c.branch))
+        return tuple(Tip(*row) for row in self._rows(owner, newest.order_by(turns.c.branch)))
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
         owners = (Owner(user, row.thread, row.namespace) for row in self._sessions.rows(user))
@@ -326,10 +317,11 @@ class SqlArchive(Archive):
             session = connection.execute(own).scalar() or 0
             return tuple(ask(connection, owner.user, user, session))
 
-    def _tips(self, owner: Owner, query: Any) -> tuple[Tip, ...]:
-        def read(connection: Connection, session: Session) -> tuple[Tip, ...]:
-            rows = connection.execute(query.where(turns.c.session == session.id))
-            return tuple(Tip(*row) for row in rows)
+    def _rows(self, owner: Owner, query: Any) -> Sequence[Any]:
+        """Return what a query finds among the turns of a session, nothing if there is none."""
+
+        def read(connection: Connection, session: Session) -> Sequence[Any]:
+            return connection.execute(query.where(turns.c.session == session.id)).all()
 
         return self._sessions.read(owner, read, ())
 

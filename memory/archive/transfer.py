@@ -251,15 +251,14 @@ def _verify(scope: Scope, whole: Whole) -> None:
 
 def _differing(scope: Scope, whole: Whole) -> str:
     """Return where the first difference to the records that are stored is, "" if there is none."""
-    stored = {turn.place: _compared(turn) for turn in _turns(scope)}
+
+    def compared(turn: Turn) -> tuple[object, ...]:
+        record = turn.record  # whose digest stands for its messages
+        data = packed([record.efforts, record.events, turn.state])
+        return record.digest, record.parent, record.status, record.at, turn.content, data
+
+    stored = {turn.place: compared(turn) for turn in _turns(scope)}
     for turn in whole.turns:
-        if stored.pop(turn.place, None) != _compared(turn):
+        if stored.pop(turn.place, None) != compared(turn):
             return f"turn {turn.record.turn} of branch {turn.record.branch!r}"
     return f"{len(stored)} more" if stored else ""
-
-
-def _compared(turn: Turn) -> tuple[Any, ...]:
-    """Return what is the same of two records that are the same; messages have their digest."""
-    record = turn.record
-    data = packed([record.efforts, record.events, turn.state])
-    return record.digest, record.parent, record.status, record.at, turn.content, data

@@ -28,7 +28,7 @@ def target(
     one, known = record(group), before or {}
     wrote = written([one]) - {*(anchor or {}).items()}
     places = frozenset({(one.branch, one.turn)})
-    return Target(one, known.get, lambda _branch, number: number > one.turn, places, wrote)
+    return Target(one, known, lambda _branch, number: number > one.turn, places, wrote)
 
 
 def blanks(event: Event, of: Target) -> set[str]:
