@@ -111,8 +111,8 @@ class Target:
 
     def quoted_by(self, record: Record) -> bool:
         """Tell whether a record says one of the sentences, in its messages or of an effort."""
-        texts = [event[key] for event in record.events for key in _text_fields(event)]
-        return bool(self._quotes(record.messages) or self._held("\n".join(_leaves(texts))))
+        of_efforts = [event[key] for event in record.events for key in _text_fields(event)]
+        return bool(self._held([message["data"] for message in record.messages] + of_efforts))
 
     def anchor(self, record: Record, fields: Mapping[str, str]) -> dict[str, str]:
         """Return what stays of a record's anchor.
@@ -123,7 +123,7 @@ class Target:
         if self.is_copy(record) or self.sees(record.branch, record.turn):
             wrote, own = self.wrote, frozenset[str]()
         else:
-            wrote, own = frozenset(), self._quotes(record.messages)
+            wrote, own = frozenset(), self._held([message["data"] for message in record.messages])
         return {
             name: text
             for name, text in fields.items()
@@ -172,16 +172,14 @@ class Target:
         known = self.before.get(event.get("effort", ""))
         return [*_leaves(event[key])] != [*_leaves(getattr(known, key, None))]
 
-    def _held(self, text: str) -> frozenset[str]:
-        """Return the sentences that a text holds, as they are or inside JSON."""
+    def _held(self, value: Any) -> frozenset[str]:
+        """Return the sentences that the texts in a value hold, as they are or inside JSON."""
+        text = "\n".join(_leaves(value))
         return frozenset(
             sentence
             for sentence in self.sought
             if sentence in text or json.dumps(sentence, ensure_ascii=False)[1:-1] in text
         )
-
-    def _quotes(self, messages: Sequence[Message]) -> frozenset[str]:
-        return self._held("\n".join(_leaves([message["data"] for message in messages])))
 
     def _made(self, event: Event, record: Record) -> set[str]:
         """Return the fields of a later event that were made from the turn, no sentence compared."""

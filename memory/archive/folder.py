@@ -263,7 +263,14 @@ class _Folder:
         for branch, number in states.keys() - logged.keys():
             raise _damaged(self.path / _STATES, f"turn {number} of {branch!r} is in no log")
         by_time = sorted(logged, key=lambda place: (logged[place].record.at, place[1], place[0]))
-        contents = self._contents(logged)
+        contents: dict[_Place, str | None] = {}
+        for loss in self._json(_ERASED, _LOSSES.validate_python) or ():
+            turn = logged.get((loss.branch, loss.turn))
+            if turn is None or turn.record.digest != loss.digest:
+                continue
+            if not loss.content and turn.record.status != "erased":
+                raise _damaged(turn.where, "the turn was erased, and is here with its text")
+            contents[turn.place] = loss.content or None
         turns: dict[_Place, Turn] = {}
         for place, before in _parents_first(logged, dict.fromkeys([*states, *by_time])):
             turn = logged[place]
@@ -298,19 +305,6 @@ class _Folder:
             if turn.record.origin is not None and turn.record.origin[0] not in branches:
                 raise _damaged(turn.where, f"there is no branch {turn.record.origin[0]!r}")
         return logged
-
-    def _contents(self, logged: Mapping[_Place, Turn]) -> dict[_Place, str]:
-        """Return the digests of what is left of turns that lost a copy of something erased."""
-        contents: dict[_Place, str] = {}
-        for loss in self._json(_ERASED, _LOSSES.validate_python) or ():
-            turn = logged.get((loss.branch, loss.turn))
-            if turn is None or turn.record.digest != loss.digest:
-                continue
-            if loss.content:
-                contents[turn.place] = loss.content
-            elif turn.record.status != "erased":
-                raise _damaged(turn.where, "the turn was erased, and is here with its text")
-        return contents
 
     def _json(self, name: str, decode: Callable[[Any], T]) -> T | None:
         """Return what a file says as a whole, None if there is none."""

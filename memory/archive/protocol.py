@@ -38,10 +38,9 @@ class EffortList:
 class Found:
     """A passage that matches a query, of an effort or of an ambient turn, which has none.
 
-    `said` are the terms of the query that the effort, or the turn, says; `passage` is its place
-    among those of the turn, None if only the effort's heading matches; `user` tells that the user
-    says it, `near` that only its neighbours or its effort match. Scores of one search can be
-    compared, those of two cannot.
+    `said` are the terms of the query that the effort, or the turn, says; `passage` is its place in
+    the turn, None if only the effort's heading matches; `user` tells that the user says it, `near`
+    that only its neighbours or its effort match. Scores of two searches cannot be compared.
     """
 
     effort: str | None
@@ -68,10 +67,9 @@ class Pointing:
 class Elsewhere:
     """A concluded effort, or a turn, of another session of the same user.
 
-    `effort` is as the newest branch of its session left it, None for a turn, of which `efforts` are
-    then the efforts and `passage` the place of the best one; `tip` is of the turn, or of the one
-    that concluded the effort, so that its text can be read again, and `at` says when; `said` are
-    the terms of the query that it says.
+    `effort` is as the newest branch left it, None for a turn, which has `efforts` and the place of
+    its best `passage` instead; `tip` is of the turn, or of the one that concluded the effort, and
+    `at` says when; `said` are the terms of the query that it says.
     """
 
     owner: Owner

@@ -12,6 +12,9 @@ from ..messages import Message, clean, fingerprint, unserialisable
 from ..record import Group, Record, Status
 from ..state_blocks import cut_content
 
+_SAME = ("turn", "branch", "parent", "digest", "at")
+"""What a row has as its record has it."""
+
 _STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
 """What a row may say beside "done", for which anything else is taken."""
 
@@ -115,9 +118,9 @@ def mark(messages: Sequence[Message]) -> str:
 def columns(record: Record) -> dict[str, Any]:
     """Return what the row of a record holds of the record itself."""
     messages = packed(record.messages)
-    same = ("branch", "turn", "digest", "parent", "status", "at")
     return {
-        **{name: getattr(record, name) for name in same},
+        **{name: getattr(record, name) for name in _SAME},
+        "status": record.status,
         "last": mark(record.messages),
         "efforts": packed(record.efforts),
         "events": zipped(packed(record.events)),
@@ -130,12 +133,8 @@ def record_of(row: Any, origin: tuple[str, int] | None = None) -> Record:
     """Return the record of a row; raises `ArchiveFormatError` that names the turn."""
     try:
         return Record(
-            turn=row.turn,
-            branch=row.branch,
-            parent=row.parent,
-            digest=row.digest,
+            **{name: getattr(row, name) for name in _SAME},
             messages=tuple(json.loads(unzipped(row.messages))),
-            at=row.at,
             origin=origin,
             efforts=tuple(json.loads(row.efforts)),
             events=tuple(json.loads(unzipped(row.events))),

@@ -34,20 +34,16 @@ _STORED = re.compile("%([0-9a-f]{4})")
 """What is written otherwise in a name, and how: NUL, surrogates, and the mark itself."""
 
 
-class Name(sa.TypeDecorator[str]):
+class _Name(sa.TypeDecorator[str]):
     """Any text in a column; what no database stores is written as `%` and four digits."""
 
     impl = sa.String
     cache_ok = True
 
-    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Return the text as it is stored."""
-        del dialect
+    def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> str | None:
         return None if value is None else _UNSTORABLE.sub(lambda one: f"%{ord(one[0]):04x}", value)
 
-    def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Return the text that was stored."""
-        del dialect
+    def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
         if value is None or "%" not in value:
             return value
         return _STORED.sub(lambda one: chr(int(one[1], 16)), value)
@@ -72,7 +68,7 @@ class Listed(sa.TypeDecorator[Sequence[Any]]):
     def process_bind_param(self, value: Sequence[Any] | None, dialect: sa.Dialect) -> Any:
         """Return the values as the database takes them."""
         listed = [*(value or ())]
-        if isinstance(self.item, Name):
+        if isinstance(self.item, _Name):
             listed = [self.item.process_bind_param(one, dialect) for one in listed]
         return listed if dialect.name == "postgresql" else json.dumps(listed, ensure_ascii=False)
 
@@ -93,7 +89,7 @@ class _Vector(UserDefinedType[bytes]):
 
 
 METADATA = sa.MetaData()
-WORDS = (sa.Text, Name, sa.LargeBinary, ARRAY)
+WORDS = (sa.Text, _Name, sa.LargeBinary, ARRAY)
 """The types of columns that hold what people said or named."""
 
 _VECTOR = sa.LargeBinary().with_variant(_Vector(), "postgresql")
@@ -121,7 +117,7 @@ version = _table(
 users = _table(
     "users",
     sa.Column("id", _ID, primary_key=True),
-    sa.Column("name", Name, nullable=False, unique=True),
+    sa.Column("name", _Name, nullable=False, unique=True),
     sqlite_autoincrement=True,  # as below
 )
 
@@ -133,7 +129,7 @@ sessions = _table(
     "sessions",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("owner", _ID, nullable=False),
-    *_required(Name, "name", "thread", "namespace"),
+    *_required(_Name, "name", "thread", "namespace"),
     sa.Column("turns", sa.Integer, nullable=False),
     sa.Column("branch", sa.String, nullable=False),
     sa.Column("reseed", sa.Text),
@@ -180,7 +176,7 @@ turns = _table(
 members = _table(
     "members",
     sa.Column("session", _ID, primary_key=True),
-    sa.Column("effort", Name, primary_key=True),
+    sa.Column("effort", _Name, primary_key=True),
     sa.Column("branch", sa.String, primary_key=True),
     sa.Column("turn", sa.Integer, primary_key=True),
     sqlite_with_rowid=False,
@@ -191,7 +187,7 @@ changes = _table(
     "changes",
     sa.Column("id", _ID, primary_key=True, autoincrement=False),
     *_required(_ID, "owner", "session"),
-    sa.Column("effort", Name, nullable=False),
+    sa.Column("effort", _Name, nullable=False),
     sa.Column("branch", sa.String, nullable=False),
     sa.Column("turn", sa.Integer, nullable=False),
     *_required(sa.String, "status", "at"),
@@ -204,7 +200,7 @@ changes = _table(
 compressions = _table(
     "compressions",
     sa.Column("session", _ID, primary_key=True),
-    sa.Column("effort", Name, primary_key=True),
+    sa.Column("effort", _Name, primary_key=True),
     sa.Column("branch", sa.String, primary_key=True),
     sa.Column("turn", sa.Integer, primary_key=True),
     sa.Column("made", sa.LargeBinary, nullable=False),
@@ -223,7 +219,7 @@ vectors, heading_vectors = (
         name,
         sa.Column("id", _ID, primary_key=True, autoincrement=False),
         sa.Column("session", _ID, nullable=False),
-        sa.Column("model", Name, nullable=False),
+        sa.Column("model", _Name, nullable=False),
         sa.Column("vector", _VECTOR, nullable=False),
         sa.Index(f"ebbtide_{name}_session", "session", "model", "id"),
     )
@@ -233,7 +229,7 @@ vectors, heading_vectors = (
 memories = _table(
     "memories",
     sa.Column("owner", _ID, primary_key=True),
-    sa.Column("memory", Name, primary_key=True),
+    sa.Column("memory", _Name, primary_key=True),
     sa.Column("session", _ID, index=True),
     sa.Column("base", sa.Integer, nullable=False),
     sa.Column("created", sa.String, nullable=False),

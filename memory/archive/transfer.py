@@ -78,7 +78,7 @@ class Whole:
             fresh = not session.turns
             if fresh:
                 _write_turns(connection, session, self)
-            scope = scope_of(connection, session, self.owner)
+            scope = scope_of(connection, session_of(connection, self.owner), self.owner)
             if fresh:
                 _write_made(scope, self)
                 _verify(scope, self)
@@ -239,13 +239,13 @@ def _write_made(scope: Scope, whole: Whole) -> None:
 
 
 def _verify(scope: Scope, whole: Whole) -> None:
-    places = {f"{turn.record.branch}:{turn.record.turn}": turn.where for turn in whole.turns}
+    """Raise `ArchiveFormatError` that says where the first damage stood, if there is any."""
     fatal = [finding for finding in verify(scope) if finding.fatal]
     if fatal:
-        first = fatal[0]
+        first, places = fatal[0], {"{}:{}".format(*turn.place): turn.where for turn in whole.turns}
         raise ArchiveFormatError(
             f"{places.get(first.where, first.where)}: damaged: {first.what} (the first of "
-            f"{len(fatal)} findings); nothing was taken over of session {scope.owner.thread!r}"
+            f"{len(fatal)} findings); nothing was taken over of session {whole.owner.thread!r}"
         )
 
 

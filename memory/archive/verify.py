@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import select
-
 from ..efforts import changed
 from ..messages import digest
 from ..record import Record
@@ -14,7 +12,7 @@ from .erasures import Scope
 from .lineage import AMBIENT
 from .protocol import Finding
 from .records import packed, record_of, state_of
-from .schema import branches, changes, members, sessions
+from .schema import branches, changes, members
 
 _Place: TypeAlias = tuple[str, int]
 _Entries: TypeAlias = dict[_Place, list[Any]]
@@ -59,21 +57,16 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
 
 def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
     """Yield where session and branches have other turns than there are, or others come last."""
-    connection, session = scope.connection, scope.session.id
-    query = select(sessions.c.turns, sessions.c.branch).where(sessions.c.id == session)
-    count, newest = connection.execute(query).one()
+    noted = (scope.session.turns, scope.session.branch)
     counted = (len(places), places[-1][0] if places else "")
-    if (count, newest) != counted:
-        noted = f"{count} turns are noted, the last of branch {newest!r}"
-        yield Finding(
-            "all branches", f"{noted}: there are {counted[0]}, and it is of {counted[1]!r}"
-        )
+    if noted != counted:
+        what = f"{noted[0]} turns are noted, the last of branch {noted[1]!r}"
+        what += f": there are {counted[0]}, and it is of {counted[1]!r}"
+        yield Finding("all branches", what)
     numbers: dict[str, list[int]] = {}
     for branch, turn in places:
         numbers.setdefault(branch, []).append(turn)
-    query = select(branches.c.branch, branches.c.first, branches.c.last)
-    rows = connection.execute(query.where(branches.c.session == session))
-    ends = {row.branch: (row.first, row.last) for row in rows}
+    ends = {row.branch: (row.first, row.last) for row in scope.rows(branches, "branch")}
     for branch in sorted(ends.keys() | numbers):
         turns = numbers.get(branch, [0])
         if ends.get(branch) != (min(turns), max(turns)):
