@@ -115,11 +115,7 @@ class Target:
         return bool(self._held([message["data"] for message in record.messages] + of_efforts))
 
     def anchor(self, record: Record, fields: Mapping[str, str]) -> dict[str, str]:
-        """Return what stays of a record's anchor.
-
-        The turn itself, and who sees it, keep no field that the turn wrote or that says some of
-        it; others keep what they say themselves.
-        """
+        """Return what stays of a record's anchor; who does not see the turn keeps what it says."""
         if self.is_copy(record) or self.sees(record.branch, record.turn):
             wrote, own = self.wrote, frozenset[str]()
         else:
@@ -141,10 +137,7 @@ class Target:
         return replace(record, messages=(), events=tuple(events), status="erased")
 
     def without(self, record: Record) -> tuple[Record, Gone]:
-        """Return another record without what was made from the turn, and which texts these were.
-
-        Its messages stay here; see `without_copies`.
-        """
+        """Return another record whose events have nothing made from the turn, and what they had."""
         texts: set[tuple[str, str]] = set()
         events = []
         for event in record.events:
@@ -223,10 +216,7 @@ def without_copies(record: Record, gone: Gone) -> Record:
 
 
 def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, Gone]:
-    """Return a record whose events have no summary of these efforts, and what these summaries said.
-
-    For efforts whose log retold what is gone: their summaries were made from that.
-    """
+    """Return a record whose events have no summary of these efforts, and what these said."""
     named, texts = frozenset(efforts), set[tuple[str, str]]()
     events: list[Event] = []
     for event in record.events:
@@ -270,10 +260,7 @@ def _emptied(event: Event, gone: Iterable[str]) -> dict[str, Any]:
 
 
 def _spoken(messages: Sequence[Message]) -> Iterator[str]:
-    """Yield the texts of messages, calls and artifacts included, the memory's own results not.
-
-    Those say what is known of efforts, and quote other turns.
-    """
+    """Yield the texts of messages, but not the memory's own results, which quote other turns."""
     for message in messages:
         data = message["data"]
         for call in calls(message):

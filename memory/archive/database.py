@@ -53,10 +53,7 @@ class Database:
     def __init__(
         self, place: str | os.PathLike[str], *, durable: bool, timeout: float, pool_size: int
     ) -> None:
-        """Take the URL of a database, or a folder in which a SQLite file is made.
-
-        Raises `ArchiveError` if the URL is none, or its driver is not installed.
-        """
+        """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it is of no use."""
         self.url = _url(place)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self._durable, self._timeout = durable, timeout
@@ -96,8 +93,7 @@ class Database:
     def sweep(self) -> tuple[str, ...]:
         """Leave nothing in the files of what was erased; say what may still hold it.
 
-        Wherever it is cut off, it is due until it was done: whoever opens a SQLite file next does
-        it, or whoever erases next.
+        It is due until it was done: whoever opens a SQLite file next, or erases next, does it.
         """
         with self.writing() as connection:
             due = connection.execute(sa.select(schema.version.c.sweep)).scalar()

@@ -199,9 +199,8 @@ def _zipped(value: Any) -> bytes:
 def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
     """Take out of anchors what came back after an erasure that was cut short.
 
-    That are fields which anchors after the tombstone have although no turn had written them: a run
-    whose checkpoint the erasure had not reached yet carried them on. One that wrote them again
-    itself cannot be told from one that wrote them first.
+    Anchors after the tombstone then have fields that no turn had written: a run whose checkpoint
+    was not reached yet carried them on. What a run wrote again itself cannot be told from that.
     """
     bare = _target(scope, replace(record, efforts=(), events=()), erased.places)
     known: set[tuple[str, str]] = set()
@@ -265,7 +264,7 @@ def _empty_copies(scope: Scope, gone: Gone) -> dict[str, list[TurnPlace]]:
 
 
 def _empty_summaries(scope: Scope, lost: Mapping[str, list[TurnPlace]]) -> Gone:
-    """Empty summaries that were made from logs that lost something; return what these said."""
+    """Empty summaries that were made from logs that lost something; return what they said."""
     gone: set[tuple[str, str]] = set()
     for row in scope.turns() if lost else ():
         record = record_of(row)

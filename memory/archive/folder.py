@@ -40,10 +40,7 @@ _ATTENTION = "attention.jsonl"
 _ERASED = "erased.json"
 """Which turns lost text: what is left of them has another digest than they have."""
 
-_ERASING = "erasing.json"
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
-_NAMES = ("user", "thread", "namespace")
-"""What names a session in its description."""
 
 _LAST = 2**31 - 1
 """The last turn that the tables can number."""
@@ -152,9 +149,8 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
         if turn.content is not None or turn.record.status == "erased"
     ]
     _write_json(target / _ERASED, losses)
-    names = {name: getattr(owner, name) for name in _NAMES}
     reseed = None if whole.reseed is None else astuple(whole.reseed)
-    _write_json(target / _SESSION, {"format": _FORMAT, **names, "reseed": reseed})
+    _write_json(target / _SESSION, {"format": _FORMAT, **asdict(owner), "reseed": reseed})
 
 
 def import_folder(
@@ -235,9 +231,10 @@ class _Folder:
     def whole(self) -> Whole:
         """Return the session; raises `ArchiveFormatError` that names file and line of damage."""
         owner, reseed = _described(self.path / _SESSION, self._json(_SESSION, dict))
-        if (self.path / _ERASING).exists():
+        erasing = self.path / "erasing.json"
+        if erasing.exists():
             raise ArchiveFormatError(
-                f"{str(self.path / _ERASING)!r}: a turn was being erased when the folder was left: "
+                f"{str(erasing)!r}: a turn was being erased when the folder was left: "
                 "open the session once with the version that wrote it, which finishes that"
             )
         turns = self._turns()
@@ -372,7 +369,7 @@ def _parents_first(
 def _described(path: Path, body: Any) -> tuple[Owner, Tip | None]:
     """Return whose session it is, and from which turn its thread goes on if that is noted."""
     try:
-        version, names = body["format"], [body[name] for name in _NAMES]
+        version, names = body["format"], [body[name] for name in Owner.__slots__]
         reseed = None if body.get("reseed") is None else Tip(*body["reseed"])
         if version == _FORMAT and all(isinstance(name, str) for name in names):
             return Owner(*names), reseed

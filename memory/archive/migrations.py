@@ -35,10 +35,7 @@ def noted(connection: sa.Connection) -> sa.Row[Any] | None:
 
 
 def prepare(connection: sa.Connection, name: str) -> sa.Row[Any]:
-    """Make the tables of a database, or change older ones; return the row of their version.
-
-    Raises `ArchiveFormatError` for a version that this program does not know.
-    """
+    """Make or change the tables, return their version's row; raises `ArchiveFormatError`."""
     _wait_for_others(connection)
     found = noted(connection)
     if found is None:

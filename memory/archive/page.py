@@ -65,10 +65,7 @@ _AT_ONCE = 200
 
 
 def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str]) -> None:
-    """Write what `tip` sees of a session to a new file.
-
-    Raises `SessionNotFoundError`, and `ArchiveError` if the file is there.
-    """
+    """Write what `tip` sees to a new file; raises `SessionNotFoundError`, `ArchiveError`."""
     if not archive.holds(owner, tip):
         raise SessionNotFoundError(owner.thread)
     whose = f"User {inline(owner.user)}"

@@ -9,14 +9,11 @@ from typing import Any
 from ..efforts import Effort, changes
 from ..errors import ArchiveFormatError
 from ..messages import Message, clean, fingerprint, unserialisable
-from ..record import Group, Record, Status
+from ..record import Group, Record
 from ..state_blocks import cut_content
 
-_SAME = ("turn", "branch", "parent", "digest", "at")
+_SAME = ("turn", "branch", "parent", "digest", "status", "at")
 """What a row has as its record has it."""
-
-_STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
-"""What a row may say beside "done", for which anything else is taken."""
 
 # What most rows say alike, the most frequent last; rows can only be read with the very same text.
 COMMON = (
@@ -120,7 +117,6 @@ def columns(record: Record) -> dict[str, Any]:
     messages = packed(record.messages)
     return {
         **{name: getattr(record, name) for name in _SAME},
-        "status": record.status,
         "last": mark(record.messages),
         "efforts": packed(record.efforts),
         "events": zipped(packed(record.events)),
@@ -138,7 +134,6 @@ def record_of(row: Any, origin: tuple[str, int] | None = None) -> Record:
             origin=origin,
             efforts=tuple(json.loads(row.efforts)),
             events=tuple(json.loads(unzipped(row.events))),
-            status=_STATUSES.get(row.status, "done"),
         )
     except (TypeError, ValueError) as error:
         raise _unreadable(row, error) from error

@@ -35,10 +35,9 @@ _OF_MEMORIES = [one for one in memory_rows.columns if one.name not in {"owner", 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A record with what is kept beside it, and where it stands, for errors.
+    """A record, where it stands (for errors), the memory's state after it.
 
-    `state` is the memory's state after it, `content` the digest of what is left of a turn that lost
-    a copy of something erased.
+    `content` is the digest of what is left if it lost a copy of something erased.
     """
 
     record: Record
@@ -68,10 +67,9 @@ class Whole:
     reseed: Tip | None = None
 
     def write(self, archive: SqlArchive) -> bool:
-        """Write the session, its turns parents first; False if the very same is there already.
+        """Write the session in one transaction; False if the very same is there already.
 
-        Raises `ArchiveError` if it is there with other records, `ArchiveFormatError` if it is
-        damaged; nothing is then changed.
+        Raises `ArchiveError` if it is there with other records, or damaged.
         """
         with archive.database.writing() as connection:
             session = session_of(connection, self.owner)
@@ -137,10 +135,9 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
 def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
     """Copy all sessions of all users; what is in the target already is compared and passed over.
 
-    Each session is there as a whole or not at all, so a copy that was stopped goes on where it was.
-    An empty target takes the source's secret over, so that threads go on. Vectors are not copied:
-    the target computes them when it is asked to. Raises `ArchiveError` at the end if sessions could
-    not be copied.
+    A copy that was stopped goes on where it was. An empty target takes the source's secret over, so
+    that threads go on. Vectors are not copied: the target computes them when it is asked to. Raises
+    `ArchiveError` at the end if sessions could not be copied.
     """
     if source.database.exists():
         target.database.take_key(source.database.key())
