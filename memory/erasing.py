@@ -115,7 +115,7 @@ class Target:
         return bool(self._held([message["data"] for message in record.messages] + of_efforts))
 
     def anchor(self, record: Record, fields: Mapping[str, str]) -> dict[str, str]:
-        """Return what stays of a record's anchor; who does not see the turn keeps what it says."""
+        """Return what stays of a record's anchor; who does not see the turn keeps own words."""
         if self.is_copy(record) or self.sees(record.branch, record.turn):
             wrote, own = self.wrote, frozenset[str]()
         else:

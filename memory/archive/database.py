@@ -75,20 +75,17 @@ class Database:
     def reading(self) -> Iterator[sa.Connection]:
         """Read what is committed, all as of one moment; nothing is there yet in a new database."""
         with self.translating_errors(), self._open().connect() as connection:
-            # SQLite's transactions see one moment anyway, PostgreSQL's if they are told to.
-            yield (
-                connection
-                if self.sqlite
-                else connection.execution_options(isolation_level="REPEATABLE READ")
-            )
+            if not self.sqlite:  # whose transactions see one moment anyway
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
         with self.translating_errors(), self._open().connect() as connection:
-            begun = connection.execution_options(ebbtide_writes=True)
-            with begun.begin():
-                yield begun
+            connection.execution_options(ebbtide_writes=True)
+            with connection.begin():
+                yield connection
 
     def sweep(self) -> tuple[str, ...]:
         """Leave nothing in the files of what was erased; say what may still hold it.
@@ -117,8 +114,8 @@ class Database:
         """
         options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
-            with self.translating_errors(), self._open().connect() as bare:
-                connection = bare.execution_options(**options)  # VACUUM runs in no transaction
+            with self.translating_errors(), self._open().connect() as connection:
+                connection.execution_options(**options)  # VACUUM runs in no transaction
                 if not self.sqlite:
                     tables = {*sa.inspect(connection).get_table_names()} & {*schema.METADATA.tables}
                     connection.execute(sa.text(f"VACUUM {', '.join(sorted(tables))}"))
@@ -260,9 +257,9 @@ class Database:
             found = migrations.noted(connection)
         if found is None or found.version != schema.VERSION:
             with self._engine.connect() as connection:
-                begun = connection.execution_options(ebbtide_writes=True)
-                with begun.begin():
-                    found = migrations.prepare(begun, self.name)
+                connection.execution_options(ebbtide_writes=True)
+                with connection.begin():
+                    found = migrations.prepare(connection, self.name)
         self._key = found.key.encode()
         return int(found.sweep)
 

@@ -10,13 +10,13 @@ import os
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
-from pydantic import ValidationError as InvalidError
+from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter, ValidationError
 
 from ..errors import ArchiveError, ArchiveFormatError
 from ..messages import broken
@@ -368,24 +368,20 @@ def _parents_first(
 
 def _described(path: Path, body: Any) -> tuple[Owner, Tip | None]:
     """Return whose session it is, and from which turn its thread goes on if that is noted."""
-    try:
-        version, names = body["format"], [body[name] for name in Owner.__slots__]
+    names = ", ".join(f'"{name}": ...' for name in Owner.__slots__)
+    why = f'is damaged or missing: restore it, or write {{"format": {_FORMAT}, {names}}} there'
+    with suppress(*DAMAGED):
+        values = [body[name] for name in Owner.__slots__]
         reseed = None if body.get("reseed") is None else Tip(*body["reseed"])
-        if version == _FORMAT and all(isinstance(name, str) for name in names):
-            return Owner(*names), reseed
-        newer = version > _FORMAT
-    except DAMAGED:
-        newer = False
-    if newer:
-        raise ArchiveFormatError(f"{str(path)!r} is of a newer format: install a newer ebbtide")
-    raise ArchiveFormatError(
-        f"{str(path)!r} is damaged or missing: restore it, or write "
-        f'{{"format": {_FORMAT}, "user": ..., "thread": ..., "namespace": ...}} there'
-    )
+        if body["format"] == _FORMAT and all(isinstance(value, str) for value in values):
+            return Owner(*values), reseed
+        if body["format"] > _FORMAT:
+            why = "is of a newer format: install a newer ebbtide"
+    raise ArchiveFormatError(f"{str(path)!r} {why}")
 
 
 def _damaged(where: object, why: object) -> ArchiveFormatError:
-    if isinstance(why, InvalidError):
+    if isinstance(why, ValidationError):
         first = why.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']} (got {first['input']!r:.80})"
     reason = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"

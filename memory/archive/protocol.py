@@ -93,7 +93,7 @@ class Saved:
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
-    def seal(self, text: str) -> str:
+    def seal(self, content: str) -> str:
         """Return 32 hexadecimal digits of a text, which nobody without the archive can make."""
 
     def commit(

@@ -13,8 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from sqlalchemy import Connection, select
-from sqlalchemy import text as statement
+from sqlalchemy import Connection, select, text
 
 from ..attention.law import CAPACITY
 from ..efforts import Effort
@@ -88,8 +87,8 @@ class SqlArchive(Archive):
     ) -> SqlAttention:
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
 
-    def seal(self, text: str) -> str:
-        return hmac.digest(self.database.key(), text.encode(), "sha256").hex()[:32]
+    def seal(self, content: str) -> str:
+        return hmac.digest(self.database.key(), content.encode(), "sha256").hex()[:32]
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
@@ -291,7 +290,7 @@ class SqlArchive(Archive):
             return ()
         try:
             with database.reading() as connection:
-                answers = connection.execute(statement("PRAGMA integrity_check")).scalars()
+                answers = connection.execute(text("PRAGMA integrity_check")).scalars()
                 return tuple(Finding(database.name, what) for what in answers if what != "ok")
         except ArchiveFormatError as error:
             return (Finding(database.name, str(error)),)
