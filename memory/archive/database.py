@@ -218,7 +218,10 @@ class Database:
             due = 0
             if not self._ready:
                 self._file = self._identity()
-                due = self._set_up()
+                if self.sqlite:
+                    Path(self.name).parent.mkdir(parents=True, exist_ok=True)
+                version = migrations.prepare(self._engine, self.name)
+                self._key, due = version.key.encode(), version.sweep  # erasures not swept after
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
         if due and self.sqlite and not self._how:  # else the next one who opens the file sweeps
             try:
@@ -248,20 +251,6 @@ class Database:
         if log.exists() and log.stat().st_size:
             return status.st_dev, status.st_ino, "mode=ro", 0
         return status.st_dev, status.st_ino, "immutable=1", status.st_mtime_ns
-
-    def _set_up(self) -> int:
-        """Make or change the tables if need be; return how many erasures were not swept after."""
-        if self.sqlite:
-            Path(self.name).parent.mkdir(parents=True, exist_ok=True)
-        with self._engine.connect() as connection:
-            found = migrations.noted(connection)
-        if found is None or found.version != schema.VERSION:
-            with self._engine.connect() as connection:
-                connection.execution_options(ebbtide_writes=True)
-                with connection.begin():
-                    found = migrations.prepare(connection, self.name)
-        self._key = found.key.encode()
-        return int(found.sweep)
 
     @contextmanager
     def translating_errors(self) -> Iterator[None]:

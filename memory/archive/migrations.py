@@ -27,17 +27,31 @@ _FTS5 = (
 )
 
 
-def noted(connection: sa.Connection) -> sa.Row[Any] | None:
-    """Return the row of a database's version, None if its tables are not made."""
+def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
+    """Return the row of a database's version, its tables made or changed if need be.
+
+    Raises `ArchiveFormatError` for a version that this program does not know.
+    """
+    with engine.connect() as connection:
+        found = _noted(connection)
+    if found is not None and found.version == schema.VERSION:
+        return found
+    with engine.connect() as connection:
+        connection.execution_options(ebbtide_writes=True)
+        with connection.begin():
+            _make_or_change(connection, name)
+            return connection.execute(sa.select(schema.version)).one()
+
+
+def _noted(connection: sa.Connection) -> sa.Row[Any] | None:
     if not sa.inspect(connection).has_table(schema.version.name):
         return None
     return connection.execute(sa.select(schema.version)).first()
 
 
-def prepare(connection: sa.Connection, name: str) -> sa.Row[Any]:
-    """Make or change the tables, return their version's row; raises `ArchiveFormatError`."""
+def _make_or_change(connection: sa.Connection, name: str) -> None:
     _wait_for_others(connection)
-    found = noted(connection)
+    found = _noted(connection)
     if found is None:
         later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
         _create(connection, [one for one in METADATA.sorted_tables if one not in later])
@@ -55,7 +69,6 @@ def prepare(connection: sa.Connection, name: str) -> sa.Row[Any]:
         for number in range(found.version + 1, schema.VERSION + 1):
             MIGRATIONS[number](connection)
             connection.execute(schema.version.update().values(version=number))
-    return connection.execute(sa.select(schema.version)).one()
 
 
 def create_vectors(connection: sa.Connection) -> None:
