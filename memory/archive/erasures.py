@@ -65,8 +65,7 @@ class Scope:
         """Yield the rows of its turns, in the order of their commit."""
         last = first_turn(self.session.id)
         query = select(*_COLUMNS).where(turns.c.session == self.session.id).order_by(turns.c.id)
-        chunk = query.limit(_CHUNK)
-        while part := self.connection.execute(chunk.where(turns.c.id > last)).all():
+        while part := self.connection.execute(query.where(turns.c.id > last).limit(_CHUNK)).all():
             yield from part
             last = part[-1].id
 
@@ -80,16 +79,17 @@ class Scope:
         own = update(sessions).where(sessions.c.id == self.session.id)
         self.connection.execute(own.values(values))
 
-    def rewritten(self) -> None:
+    def count_rewritten(self) -> None:
         """Note that what is kept of it is other now than what anybody has read of it."""
         self.note(rewritten=sessions.c.rewritten + 1)
 
-    def add_compression(self, branch: str, made: Compression) -> bool:
-        """Store a compression; False if there is one of that effort, branch and turn already."""
+    def add_compression(self, branch: str, made: Compression) -> None:
+        """Store a compression, unless there is one of that effort, branch and turn already."""
         values = {"session": self.session.id, "branch": branch, "turn": made.turn}
         values |= {"effort": clean(made.effort), "made": _zipped(plain(as_data(made)))}
         row = upsert(self.connection, compressions).values(values)
-        return bool(self.connection.execute(row.on_conflict_do_nothing()).rowcount)
+        if self.connection.execute(row.on_conflict_do_nothing()).rowcount:
+            self.count_rewritten()
 
     def log(self, entry: Mapping[str, Any]) -> None:
         """Append to its log of extractions."""
@@ -110,7 +110,7 @@ class Scope:
         places = tuple((row.branch, row.turn) for row in self.connection.execute(copies))
         opened = (event["effort"] for event in record.events if event["type"] == "opened")
         erased = Erased(turn, record.digest, places, named=tuple(opened))
-        self.rewritten()
+        self.count_rewritten()
         if record.status == "erased":
             return _erased_again(self, record, erased)
         target = _target(self, record, places)
@@ -127,11 +127,7 @@ class Scope:
         row = self.lineage(tip.branch, tip.turn).row(effort.turn, *_COLUMNS)
         if row is None:
             return
-        fresh = {
-            "summary": effort.summary,
-            "keywords": [*effort.keywords],
-            "importance": effort.importance,
-        }
+        fresh = {name: getattr(effort, name) for name in ("summary", "keywords", "importance")}
 
         def renewed(event: Event) -> Event:
             concluded = event["type"] == "concluded" and event["effort"] == effort.id
@@ -142,7 +138,7 @@ class Scope:
         record = record_of(row)
         after = replace(record, events=tuple(map(renewed, record.events)))
         if after != record:
-            self.rewritten()
+            self.count_rewritten()
             _put(self, row, record, after)
             values = {"keywords": packed(effort.keywords), "base": effort.importance}
             where = _of_memory(self, effort.id)
@@ -152,8 +148,8 @@ class Scope:
         """Delete all of its rows."""
         for row in self.turns():
             _unpost(self, row.id, record_of(row))
-        tables = [*OF_SESSIONS, *((vectors, heading_vectors) if there(self.connection) else ())]
-        for table in tables:
+        embedded = (vectors, heading_vectors) if there(self.connection) else ()
+        for table in (*OF_SESSIONS, *embedded):
             self.connection.execute(delete(table).where(table.c.session == self.session.id))
         self.connection.execute(delete(sessions).where(sessions.c.id == self.session.id))
         _to_sweep(self.connection)
@@ -280,9 +276,8 @@ def _empty_summaries(scope: Scope, lost: Mapping[str, list[TurnPlace]]) -> Gone:
 
 def _quoting(scope: Scope, target: Target) -> tuple[TurnPlace, ...]:
     """Return which other turns say some of the same."""
-    records = (record_of(row) for row in scope.turns())
-    quoting = [record for record in records if target.quoted_by(record)]
-    return tuple(sorted((record.branch, record.turn) for record in quoting))
+    rows = scope.turns()
+    return tuple(sorted((row.branch, row.turn) for row in rows if target.quoted_by(record_of(row))))
 
 
 def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:

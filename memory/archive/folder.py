@@ -140,9 +140,8 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
     for name, listed in _files(whole).items():
         lines = "".join(f"{packed({'v': _FORMAT, **line})}\n" for line in listed)
         (target / name).write_text(lines, "utf-8", newline="\n")
-    (target / _MANIFEST).write_text(
-        manifest(turn.record for turn in whole.turns), "utf-8", newline="\n"
-    )
+    changes = manifest(turn.record for turn in whole.turns)
+    (target / _MANIFEST).write_text(changes, "utf-8", newline="\n")
     losses = [
         {**_place(turn), "digest": turn.record.digest, "content": turn.content or ""}
         for turn in whole.turns

@@ -154,8 +154,7 @@ class Archive(Protocol):
         """Return up to `limit` visible efforts and ambient turns that match a query, best first.
 
         What the turns say counts, and the ids, goals, summaries and keywords of efforts. With the
-        `meaning` of the query a ranking by cosine joins, for what has a vector of the same model,
-        and what is as near as the meaning's floor is found without a shared word.
+        query's `meaning`, cosines join the ranking, and find what shares no word but is near.
         """
 
     def search_passages(
@@ -189,9 +188,9 @@ class Archive(Protocol):
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, and say what was done.
 
-        A tombstone keeps its place. What was made from the turn goes too: summaries whose log it is
-        in are emptied and marked `stale`. Other turns that say the same are named and stay. A turn
-        that is erased already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
+        A tombstone keeps its place. Summaries whose log it is in are emptied and marked `stale`;
+        other turns that say the same are named and stay. A turn that is erased already is no error.
+        Raises `SessionNotFoundError`, `TurnNotFoundError`.
         """
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
@@ -206,10 +205,7 @@ class Archive(Protocol):
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
     ) -> Deleted:
-        """Delete all sessions and memories of a user, and say what was done.
-
-        `also` is called with the sessions before it is committed; if it raises, all of it stays.
-        """
+        """Delete all of a user; if `also`, called with the sessions before, raises, all stays."""
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         """Store a summary, keywords and importance where the effort's last change is stale."""
@@ -236,10 +232,9 @@ class Archive(Protocol):
         """Return the sessions of a user, in the order of their names."""
 
     def verify(self, owner: Owner) -> tuple[Finding, ...]:
-        """Check every record of a session from the stored messages alone.
+        """Check all records of a session from their messages alone, and what lists them.
 
-        Finds digests that do not match, parents that are missing, tables that say something else,
-        and leaf branches (not fatal). Raises `SessionNotFoundError`.
+        Leaf branches are named too, as not fatal. Raises `SessionNotFoundError`.
         """
 
 

@@ -102,16 +102,13 @@ def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
 
 
 def _required(kind: Any, *names: str) -> list[sa.Column[Any]]:
-    """Return columns of one type that are never empty."""
     return [sa.Column(name, kind, nullable=False) for name in names]
 
 
 # `sweep` counts what was erased since the files were last written without what is free in them;
 # `key` is the secret with which the archive seals what the nodes wrote.
 version = _table(
-    "version",
-    *_required(sa.Integer, "version", "sweep"),
-    sa.Column("key", sa.String, nullable=False),
+    "version", *_required(sa.Integer, "version", "sweep"), *_required(sa.String, "key")
 )
 
 users = _table(

@@ -241,8 +241,7 @@ class SqlArchive(Archive):
                 f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}"
             )
         with self._sessions.writing(owner) as scope:
-            if scope.add_compression(tip.branch, made):
-                scope.rewritten()
+            scope.add_compression(tip.branch, made)
             # The newest that this very turn sees is its own.
             return scope.lineage(tip.branch, tip.turn).compression(clean(made.effort)) or made
 
@@ -285,15 +284,14 @@ class SqlArchive(Archive):
 
     def verify_file(self) -> tuple[Finding, ...]:
         """Return what SQLite finds wrong with its file, page by page; PostgreSQL is not asked."""
-        database = self.database
-        if not database.sqlite or not database.exists():
+        if not self.database.sqlite or not self.database.exists():
             return ()
         try:
-            with database.reading() as connection:
+            with self.database.reading() as connection:
                 answers = connection.execute(text("PRAGMA integrity_check")).scalars()
-                return tuple(Finding(database.name, what) for what in answers if what != "ok")
+                return tuple(Finding(self.database.name, what) for what in answers if what != "ok")
         except ArchiveFormatError as error:
-            return (Finding(database.name, str(error)),)
+            return (Finding(self.database.name, str(error)),)
 
     def _deleted(self, gone: tuple[Owner, ...]) -> Deleted:
         """Forget sessions that were deleted, and leave nothing of them in the files."""
@@ -310,9 +308,8 @@ class SqlArchive(Archive):
             user = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
             if user is None:
                 return ()
-            own = select(sessions.c.id).where(
-                sessions.c.owner == user, sessions.c.name == session_name(owner)
-            )
+            own = select(sessions.c.id).where(sessions.c.owner == user)
+            own = own.where(sessions.c.name == session_name(owner))
             session = connection.execute(own).scalar() or 0
             return tuple(ask(connection, owner.user, user, session))
 

@@ -220,7 +220,6 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
 
 
 def _write_made(scope: Scope, whole: Whole) -> None:
-    """Write what was made of the turns, and what was noted of the session."""
     for branch, compression in whole.compressions:
         scope.add_compression(branch, compression)
     for entry in whole.extractions:
