@@ -364,7 +364,8 @@ def main() -> None:
 def analysed(archive: SqlArchive) -> None:
     """Let PostgreSQL look at the tables, as it does by itself some time after a load."""
     if not archive.database.sqlite:
-        with archive.database.apart() as connection:
+        engine = archive.database._engine  # noqa: SLF001 (VACUUM runs in no transaction)
+        with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             names = sorted(table for table in METADATA.tables if "vectors" not in table)
             connection.exec_driver_sql(f"VACUUM ANALYZE {', '.join(names)}")
 

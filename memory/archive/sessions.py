@@ -218,11 +218,11 @@ class Sessions:
     def _moment(self) -> Iterator[Moment]:
         """Read at the moment of this thread; one of its own if it reads nothing together."""
         if not self._here.depth:
-            with self._database.told(), ExitStack() as held:
+            with self._database.translating_errors(), ExitStack() as held:
                 yield Moment(self._database, held)
             return
         try:
-            with self._database.told():
+            with self._database.translating_errors():
                 moment = self._here.moment or Moment(self._database, ExitStack())
                 self._here.moment = moment
                 yield moment

@@ -35,10 +35,10 @@ from ..record import Group, Record
 from .database import Database, upsert
 from .index import among, is_sqlite
 from .lineage import Lineage
+from .migrations import create_vectors
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
-    create_vectors,
     first_passage,
     first_turn,
     heading_vectors,
@@ -46,7 +46,6 @@ from .schema import (
     turns,
     vectors,
 )
-from .schema import Vector as VectorType
 
 MOST = 400
 """The nearest vectors that are found: eight for each of the turns by meaning that are ranked."""
@@ -165,7 +164,7 @@ def _computed(
     seen: Lineage, table: Table, meaning: QueryEmbedding, where: ColumnElement[bool], most: int
 ) -> Cosines:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
-    asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
+    asked = bindparam("asked", meaning.vector.tobytes(), table.c.vector.type)
     far = table.c.vector.op("<=>", return_type=Float)(asked)
     away = func.coalesce(func.nullif(far, literal_column("'NaN'::float8")), 1.0)
     query = select(table.c.id, away).where(where, table.c.model == meaning.model)
