@@ -12,7 +12,7 @@ from ..ranking import Passages, Rare, Topics, ranked, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
 from .index import Wanted, among, having, heading
-from .lineage import Lineage, beginning, effort_of, lineage, tip_at
+from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
 from .query import TERMS, rarest, spoken_in, spread, strengths
 from .schema import (
@@ -215,7 +215,8 @@ def _turns(
         owner, (place, score) = owners[row.session].owner, parts[row.id]
         said = frozenset(term for term, ids in said_by.items() if row.id in ids)
         efforts = tuple(json.loads(row.efforts))
-        hits.append(Elsewhere(owner, None, tip_at(row), row.at, score, said, efforts, place))
+        tip = Tip(row.branch, row.turn, row.digest)
+        hits.append(Elsewhere(owner, None, tip, row.at, score, said, efforts, place))
     return hits
 
 

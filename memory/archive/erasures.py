@@ -27,9 +27,9 @@ from ..passages import passages
 from ..record import Owner, Record, Tip
 from ..salience import as_data, from_data, without_turn
 from . import index
-from .commit import Session, add_changes
+from .commit import add_changes
 from .index import Postings
-from .lineage import RECORD, Branch, Lineage, beginning, effort_of, lineage
+from .lineage import RECORD, Branch, Lineage, Session, beginning, effort_of, lineage
 from .records import columns, packed, record_of, unzipped, zipped
 from .schema import (
     OF_SESSIONS,

@@ -17,9 +17,8 @@ from sqlalchemy import Row, bindparam, literal, select, union_all
 from ..embeddings import Cosines, QueryEmbedding
 from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
-from .commit import Session
 from .index import Wanted, any_of, having, laid_out, spoken_by
-from .lineage import Lineage
+from .lineage import Lineage, Session
 from .protocol import Pointing
 from .schema import (
     PASSAGE_BITS,
@@ -246,7 +245,7 @@ def _headed(
     ids = np.array([number for numbers in postings.values() for number in numbers], np.int64)
     weights = np.repeat([*rare.values()], [len(numbers) for numbers in postings.values()])
     best = strongest(ids, weights)[:_HEADINGS].tolist()
-    rows = {row.id: row for row in _changes(seen, best)} if best else {}
+    rows = {row.id: row for row in seen.visible(_CHANGED, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term, numbers in postings.items():
         efforts: dict[str, int] = {}
@@ -254,12 +253,6 @@ def _headed(
             efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
         newest[term] = efforts
     return newest
-
-
-def _changes(seen: Lineage, ids: Iterable[int]) -> list[Any]:
-    """Return the visible changes among these."""
-    rows, upto = seen.connection.execute(_CHANGED, {"ids": [*ids]}).all(), seen.seen
-    return [row for row in rows if row.turn <= upto.get(row.branch, 0)]
 
 
 def _nearness(seen: Lineage, meaning: QueryEmbedding) -> Nearness | None:
@@ -270,7 +263,8 @@ def _nearness(seen: Lineage, meaning: QueryEmbedding) -> Nearness | None:
         return None
     best = heads.best(_HEADINGS)
     cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
-    rows = sorted(_changes(seen, best), key=lambda row: (row.turn, row.id)) if best else []
+    changed = seen.visible(_CHANGED, ids=[*best]) if best else []
+    rows = sorted(changed, key=lambda row: (row.turn, row.id))
     return Nearness(
         meaning,
         said_near,
@@ -331,14 +325,11 @@ def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
     by_headings = spoken_in([headings[term] for term in rare])
     at_turns = _strongest(rare, *by_turns)
     at_headings = _strongest(rare, by_headings.passages, by_headings.terms)
-    asking = {"turns": [*at_turns], "changes": [*at_headings]}
     said_by: dict[str | int, list[frozenset[str]]] = {}
-    rows, upto = seen.connection.execute(_SAYING, asking).all(), seen.seen
-    for row in rows:
-        if row.turn <= upto.get(row.branch, 0):
-            terms = frozenset((at_headings if row.what == "change" else at_turns)[row.id])
-            for name in _names(row):
-                said_by.setdefault(name, []).append(terms)
+    for row in seen.visible(_SAYING, turns=[*at_turns], changes=[*at_headings]):
+        terms = frozenset((at_headings if row.what == "change" else at_turns)[row.id])
+        for name in _names(row):
+            said_by.setdefault(name, []).append(terms)
     unknown = [term for term in telling if not spoken[term] and not headings[term]]
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(max(of.turns, 1), 1))}, said_by)
 

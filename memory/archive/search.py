@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,8 @@ from ..ranking import (
     score,
 )
 from ..terms import asked
-from .commit import Session
 from .index import any_of
-from .lineage import AMBIENT, Lineage
+from .lineage import AMBIENT, Lineage, Session
 from .protocol import Found
 from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
 from .schema import PASSAGE_BITS, members, turn_of, turns
@@ -84,7 +83,7 @@ class _Member:
     id: int
     turn: int
     layout: bytes
-    effort: str | None
+    effort: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +121,7 @@ def once_each(hits: Iterable[Found]) -> tuple[Found, ...]:
 def _ranking(asking: Query) -> _Ranking:
     headed = _headings(asking)
     rows = _rows(asking, headed)
-    names = list(dict.fromkeys([*headed, *(row.effort for row in rows if row.effort is not None)]))
+    names = list(dict.fromkeys([*headed, *(row.effort for row in rows if row.effort)]))
     ids, passages = _passages(rows, names, asking)
     topics = _topics(names, passages, asking)
     rare = asking.weights
@@ -147,7 +146,15 @@ def _rows(asking: Query, headed: Sequence[str]) -> list[_Member]:
     apart = [turn for turn, names in of.items() if not names or long.intersection(names)]
     around = {turn + step for turn in apart for step in _AROUND}
     whole = [name for name in efforts if name not in long]
-    return [*_members(asking.seen, whole), *_parts(asking.seen, [*long, AMBIENT], sorted(around))]
+    parts = {
+        "efforts": [*long, AMBIENT],
+        "branches": [segment.branch for segment in asking.seen.segments],
+        "numbers": sorted(around),
+    }
+    return [
+        *_members(asking.seen, _IN_EFFORTS, efforts=whole),
+        *_members(asking.seen, _IN_PARTS, **parts),
+    ]
 
 
 def _candidates(asking: Query) -> list[Any]:
@@ -166,16 +173,14 @@ def _candidates(asking: Query) -> list[Any]:
 
 def _visible(seen: Lineage, order: Sequence[int], limit: int) -> list[Any]:
     """Return the first `limit` visible turns among these, in their order."""
-    found: list[Any] = []
-    upto = seen.seen
+    first: list[Any] = []
     for start in range(0, len(order), limit):
         part = order[start : start + limit]
-        rows = {row.id: row for row in seen.connection.execute(_FOUND, {"ids": part}).all()}
-        listed = (rows[number] for number in part if number in rows)
-        found += [row for row in listed if row.turn <= upto.get(row.branch, 0)]
-        if len(found) >= limit:
+        rows = {row.id: row for row in seen.visible(_FOUND, ids=part)}
+        first += [rows[number] for number in part if number in rows]
+        if len(first) >= limit:
             break
-    return found[:limit]
+    return first[:limit]
 
 
 def _headings(asking: Query) -> list[str]:
@@ -187,29 +192,18 @@ def _headings(asking: Query) -> list[str]:
 
 def _long(seen: Lineage, efforts: Sequence[str]) -> frozenset[str]:
     """Return which of these efforts are long."""
-    if not efforts or sum(seen.seen.values()) < _LONG:
+    if not efforts or sum(segment.upto for segment in seen.segments) < _LONG:
         return frozenset()
     rows = seen.connection.execute(_COUNTED, {"session": seen.session, "efforts": efforts})
     return frozenset(name for name, count in rows if count >= _LONG)
 
 
-def _members(seen: Lineage, efforts: Sequence[str]) -> list[_Member]:
-    return _of(seen, _IN_EFFORTS, efforts=efforts) if efforts else []
-
-
-def _parts(seen: Lineage, efforts: Sequence[str], numbers: Sequence[int]) -> list[_Member]:
-    if not numbers:
-        return []
-    return _of(seen, _IN_PARTS, efforts=efforts, branches=[*seen.seen], numbers=numbers)
-
-
-def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[_Member]:
-    rows = seen.connection.execute(query, {"session": seen.session, **asked}).all()
-    upto = seen.seen
+def _members(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[_Member]:
+    """Return turns as members of efforts; none if nothing is asked for."""
+    rows = seen.visible(query, **asked) if all(asked.values()) else []
     return [
-        _Member(number, turn, layout or b"", None if effort == AMBIENT else effort)
-        for number, branch, turn, layout, effort in sorted(rows, key=itemgetter(4, 2))
-        if turn <= upto.get(branch, 0)
+        _Member(row.id, row.turn, row.passages or b"", "" if row.effort == AMBIENT else row.effort)
+        for row in sorted(rows, key=attrgetter("effort", "turn"))
     ]
 
 
@@ -218,7 +212,7 @@ def _passages(rows: Sequence[_Member], names: Sequence[str], asking: Query) -> t
     at = {name: row for row, name in enumerate(names)}
     ids, turn, layouts = spread([(row.id, row.layout) for row in rows])
     length, user, asks = layouts.T
-    topics = np.array([at.get(row.effort or "", -1) for row in rows], np.intp)
+    topics = np.array([at.get(row.effort, -1) for row in rows], np.intp)
     return ids, Passages(
         topics[turn],
         np.array([row.turn for row in rows], np.int64)[turn],

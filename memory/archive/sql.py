@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,11 +24,10 @@ from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
 from ..settings import ATTENTION_THRESHOLD
-from . import commit, elsewhere, erasures, vectors
-from .commit import Session
+from . import elsewhere, erasures, vectors
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, upsert
 from .index import among
-from .lineage import Lineage
+from .lineage import Lineage, Session
 from .memories import SqlAttention
 from .protocol import EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
@@ -104,18 +102,12 @@ class SqlArchive:
         embedded = None if embedder is None else self._embed(owner, embedder, group)
         if embedded is None:
             self._embedded = {known for known in self._embedded if known[0] != owner}
-        self._sessions.leave()
-        with self.database.writing() as connection:
-            known = partial(self._sessions.known, tip=tip)
-            session, record, number = commit.commit(connection, owner, tip, group, known)
-            if number is None:
-                record = commit.as_stored(connection, session, record)
-            elif embedded is not None:
-                vectors.put(connection, session.id, number, embedded)
-            at = monotonic()  # an erasure waits until this is committed, and is newer
-        if number is not None:
-            self._sessions.committed(owner, session, tip, record, at)
-        return record
+
+        def also(connection: Connection, session: int, number: int) -> None:
+            if embedded is not None:
+                vectors.put(connection, session, number, embedded)
+
+        return self._sessions.commit(owner, tip, group, also)
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
@@ -234,7 +226,7 @@ class SqlArchive:
             return 0
         vectors.prepare(self.database)
         with self.database.reading() as connection:
-            session = self._sessions.session(connection, owner)
+            session = Session.of(connection, owner)
             wanted = vectors.missing(connection, session.id, model, limit)
             query = select(turns).where(among(turns.c.id, wanted))
             rows = {row.id: record_of(row) for row in connection.execute(query)} if wanted else {}
@@ -350,7 +342,7 @@ class SqlArchive:
         if not self.database.exists():
             raise SessionNotFoundError(owner.thread)
         with self.database.reading() as connection:
-            session = Sessions(self.database).session(connection, owner)  # as it is, not as known
+            session = Session.of(connection, owner)  # as it is, not as known
             return verified(erasures.scope_of(connection, session, owner))
 
     def verify_file(self) -> tuple[Finding, ...]:
