@@ -148,10 +148,10 @@ def write(
     state: Mapping[str, Any] | None,
     known: Known | None,
 ) -> tuple[int, Known]:
-    """Write a record at its place, with the rows by which it is found.
+    """Write a record at its place, with the rows by which it is found; return its number.
 
-    `known` is what is known of what the turn before it sees, None if its branch begins with it.
-    Return the number of the turn, and what is known of what it sees.
+    Given what is known of what the turn before it sees, None if its branch begins with it, and
+    returning what is known of what it sees itself.
     """
     number = nth_turn(session.id, session.turns + 1)
     if known is None:
@@ -161,7 +161,7 @@ def write(
         connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
     seen = Lineage(lambda: connection, session.id, known)
     ambient, efforts = seen.counts()
-    names = list(dict.fromkeys(effort.id for effort in left_by(record)))
+    names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)
     row = {
         **columns(record),
@@ -170,7 +170,6 @@ def write(
         "efforts_seen": efforts + len(names) - len(seen.efforts_named(names)),
         "id": number,
         "session": session.id,
-        "content": None,
         "state": None if state is None else zipped(packed(state)),
     }
     connection.execute(insert(turns), row)
