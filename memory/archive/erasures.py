@@ -38,6 +38,7 @@ from .schema import (
     compressions,
     extractions,
     first_turn,
+    has_vectors,
     headed,
     heading_vectors,
     memories,
@@ -48,7 +49,6 @@ from .schema import (
     vectors,
     version,
 )
-from .vectors import there
 
 _CHUNK = 500
 """Records that are read at once, so that a long session is not held as a whole."""
@@ -125,7 +125,7 @@ def delete_session(scope: Scope) -> None:
     for row in scope.rows():
         _unpost(scope, row.id, record_of(row))
     tables = list(OF_SESSIONS)
-    if there(connection):
+    if has_vectors(connection):
         tables += [vectors, heading_vectors]
     for table in tables:
         connection.execute(delete(table).where(table.c.session == session.id))
@@ -294,7 +294,7 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     """Write a record that lost text in the place of the one before, and what is searched anew."""
     connection, owner = scope.connection, scope.session.owner
     _unpost(scope, row.id, before)
-    if there(connection):
+    if has_vectors(connection):
         for table in (vectors, heading_vectors):
             connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
     lost = after.messages != before.messages and after.status != "erased"

@@ -92,6 +92,9 @@ _LOCKED = _SESSION.with_for_update(of=sessions)
 _NAMED = select(changes).where(
     changes.c.session == bindparam("session"), any_of(changes.c.effort, "names")
 )
+CHANGES = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
+    any_of(changes.c.id, "ids")
+)
 _OF_EFFORT = select(members.c.branch, members.c.turn).where(
     members.c.session == bindparam("session"), members.c.effort == bindparam("effort")
 )

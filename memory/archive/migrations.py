@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, delete, inspect, select, text, update
+from sqlalchemy import Connection, bindparam, delete, select, text, update
 
 from ..passages import passages
 from . import schema
@@ -36,7 +36,7 @@ def _by_passages(connection: Connection) -> None:
     for table in (said, headed):
         sql = f"INSERT INTO {table.name}({table.name}) VALUES ('delete-all')"  # noqa: S608 (ours)
         connection.execute(text(sql) if is_sqlite(connection) else delete(table))
-    if inspect(connection).has_table(vectors.name):
+    if schema.has_vectors(connection):
         connection.execute(delete(vectors))
     for rows in _parts(connection, turns, turns.c.messages):
         for row in rows:

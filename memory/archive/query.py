@@ -8,30 +8,27 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Row, bindparam, literal, select, union_all
 
-from ..embeddings import Cosines, QueryEmbedding
+from ..embeddings import QueryEmbedding
 from ..ranking import SHORT, Flags, Name, Numbers, Rare, Rows, Says, dates, rarity, undated
 from ..terms import asked
 from .index import Wanted, any_of, having, laid_out, spoken_by
-from .lineage import Lineage, Session
+from .lineage import CHANGES, Lineage, Session
 from .protocol import Pointing
 from .schema import (
     PASSAGE_BITS,
     changes,
     first_turn,
     headed,
-    heading_vectors,
     passages_of,
     said,
     turns,
-    vectors,
 )
-from .vectors import near, there
+from .vectors import Ids, Nearness, nearness
 
 TERMS = 64
 """Terms of a query that are looked up."""
@@ -71,30 +68,12 @@ _SAYING = union_all(
         *(changes.c.branch, changes.c.turn, changes.c.effort),
     ).where(any_of(changes.c.id, "changes")),
 )
-_CHANGED = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
-    any_of(changes.c.id, "ids")
-)
 _WHEN = (
     select(turns.c.at)
     .where(turns.c.id.between(bindparam("first"), bindparam("last")))
     .order_by(turns.c.id)
     .limit(1)
 )
-
-Ids: TypeAlias = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Nearness:
-    """What is near to a query's meaning: passages, and efforts by name, with their cosines.
-
-    `headings` has the turn of each effort's newest heading.
-    """
-
-    meaning: QueryEmbedding
-    passages: Cosines
-    efforts: Mapping[str, float]
-    headings: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +173,7 @@ def looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | 
         _headed(seen, {term: headings[term] for term in rare}, rare),
         np.array([number for name in names for number in passages[name]], np.int64),
         _dated(seen, of.turns, query),
-        _nearness(seen, meaning) if meaning else None,
+        nearness(seen, meaning) if meaning else None,
     )
 
 
@@ -245,7 +224,7 @@ def _headed(
     ids = np.array([number for numbers in postings.values() for number in numbers], np.int64)
     weights = np.repeat([*rare.values()], [len(numbers) for numbers in postings.values()])
     best = strongest(ids, weights)[:_HEADINGS].tolist()
-    rows = {row.id: row for row in seen.visible(_CHANGED, ids=best)} if best else {}
+    rows = {row.id: row for row in seen.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term, numbers in postings.items():
         efforts: dict[str, int] = {}
@@ -253,24 +232,6 @@ def _headed(
             efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
         newest[term] = efforts
     return newest
-
-
-def _nearness(seen: Lineage, meaning: QueryEmbedding) -> Nearness | None:
-    if not there(seen.connection):
-        return None
-    heads, said_near = (near(seen, table, meaning) for table in (heading_vectors, vectors))
-    if not len(heads.ids) and not len(said_near.ids):
-        return None
-    best = heads.best(_HEADINGS)
-    cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
-    changed = seen.visible(_CHANGED, ids=[*best]) if best else []
-    rows = sorted(changed, key=lambda row: (row.turn, row.id))
-    return Nearness(
-        meaning,
-        said_near,
-        {row.effort: cosines[row.id] for row in rows},
-        {row.effort: row.turn for row in rows},
-    )
 
 
 def rarest(

@@ -27,6 +27,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    inspect,
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -349,6 +350,11 @@ def create_vectors(connection: Connection) -> None:
         connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
     METADATA.create_all(connection, [vectors, heading_vectors])
     keep_no_samples(connection, [vectors, heading_vectors])
+
+
+def has_vectors(connection: Connection) -> bool:
+    """Tell whether the tables of vectors were made."""
+    return inspect(connection).has_table(vectors.name)
 
 
 def keep_no_samples(connection: Connection, tables: Iterable[Table]) -> None:

@@ -31,9 +31,9 @@ from ..terms import asked
 from .index import any_of
 from .lineage import AMBIENT, Lineage, Session
 from .protocol import Found
-from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
+from .query import Query, looked_up, spread, strengths, strongest
 from .schema import PASSAGE_BITS, members, turn_of, turns
-from .vectors import MOST, cosines_of
+from .vectors import MOST, Ids, Nearness
 
 _CANDIDATES = 100
 """Turns by their words that are ranked with windows and headings: twenty for each result."""
@@ -245,7 +245,7 @@ def _joined(
     """
     passages, topics, words = ranking
     floor = near.meaning.floor
-    known = cosines_of(asking.seen, near.meaning, near.passages, ids)
+    known = near.cosines(asking.seen, ids)
     heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
     both = blended(words, likeness(passages, known, heads))
     reached = np.nan_to_num(known, nan=-1.0) >= floor

@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,26 +17,25 @@ from ..attention.law import CAPACITY
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
-from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
+from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
 from ..settings import ATTENTION_THRESHOLD
-from . import elsewhere, erasures, vectors
+from . import elsewhere, erasures
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, upsert
 from .index import among
 from .lineage import Lineage, Session
 from .memories import SqlAttention
 from .protocol import EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
-from .records import packed, plain, record_of, state_of, unzipped, zipped
+from .records import packed, plain, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
 from .search import once_each, search
 from .sessions import Sessions
+from .vectors import Vectors
 from .verify import verify as verified
-
-_log = logging.getLogger("ebbtide.archive")
 
 _TIPS = select(turns.c.branch, turns.c.turn, turns.c.digest)
 
@@ -61,7 +59,7 @@ class SqlArchive:
         """
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
         self._sessions = Sessions(self.database)
-        self._embedded: set[tuple[Owner, str]] = set()
+        self._vectors = Vectors(self.database)
 
     def __enter__(self) -> Self:
         """Return the archive itself."""
@@ -99,15 +97,8 @@ class SqlArchive:
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Store a group after `tip`, once, and return its record; see `Archive.commit`."""
-        embedded = None if embedder is None else self._embed(owner, embedder, group)
-        if embedded is None:
-            self._embedded = {known for known in self._embedded if known[0] != owner}
-
-        def also(connection: Connection, session: int, number: int) -> None:
-            if embedded is not None:
-                vectors.put(connection, session, number, embedded)
-
-        return self._sessions.commit(owner, tip, group, also)
+        embedded = self._vectors.of_turn(owner, group, embedder)
+        return self._sessions.commit(owner, tip, group, embedded.put)
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
@@ -221,21 +212,7 @@ class SqlArchive:
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""
-        model = embedder.name
-        if (owner, model) in self._embedded or not self._sessions.exists(owner):
-            return 0
-        vectors.prepare(self.database)
-        with self.database.reading() as connection:
-            session = Session.of(connection, owner)
-            wanted = vectors.missing(connection, session.id, model, limit)
-            query = select(turns).where(among(turns.c.id, wanted))
-            rows = {row.id: record_of(row) for row in connection.execute(query)} if wanted else {}
-        embedded = dict(zip(rows, vectors.embedded(embedder, [*rows.values()]), strict=True))
-        with self.database.writing() as connection:
-            kept = vectors.keep(connection, session.id, rows, embedded)
-        if len(wanted) < limit:
-            self._embedded.add((owner, model))
-        return kept
+        return self._vectors.fill(owner, embedder, limit)
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good; see `Archive.erase`."""
@@ -354,15 +331,6 @@ class SqlArchive:
         self._sessions.forget()
         # Also if there were none: an earlier deletion may have been cut off before.
         return Deleted(gone, self.database.sweep() if self.database.exists() else ())
-
-    def _embed(self, owner: Owner, embedder: Embedder, group: Group) -> vectors.Embedded | None:
-        """Return the vectors of a turn; a failure is logged, and mended by `embed`."""
-        try:
-            vectors.prepare(self.database)
-            return vectors.embedded(embedder, [group])[0]
-        except EmbeddingError as error:
-            _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
-            return None
 
     def _elsewhere(
         self, owner: Owner, ask: Callable[[Connection, int, int], list[Elsewhere]]

@@ -5,8 +5,9 @@ held once they were read: to compare 40,000 then takes 3 ms of processor time. T
 time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -15,32 +16,32 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Float,
+    Select,
     Table,
     bindparam,
     exists,
     func,
-    inspect,
     literal_column,
     select,
     update,
 )
 from sqlalchemy.exc import DBAPIError
 
-from ..efforts import Effort
 from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector, alike
-from ..errors import ArchiveError
+from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..passages import passages
 from ..ranking import Numbers
-from ..record import Group, Record
+from ..record import Group, Owner, Record
 from .database import Database, upsert
 from .index import among, is_sqlite
-from .lineage import Lineage
+from .lineage import CHANGES, Lineage, Session
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
     create_vectors,
     first_passage,
     first_turn,
+    has_vectors,
     heading_vectors,
     sessions,
     turns,
@@ -50,6 +51,11 @@ from .schema import Vector as VectorType
 
 MOST = 400
 """The nearest vectors that are found: eight for each of the turns by meaning that are ranked."""
+
+_HEADINGS = 200
+"""The nearest headings whose efforts are looked up: four for each effort that counts."""
+
+_log = logging.getLogger("ebbtide.archive")
 
 Ids: TypeAlias = NDArray[np.int64]
 
@@ -65,100 +71,193 @@ _AFTER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class _Embedded:
     """The vectors of one turn: of its passages, and of how it left efforts.
 
     These stand under the places of the changes; of several changes of an effort the last counts.
     A turn without a passage has one vector of zeros, so that it is not asked for again.
     """
 
-    model: str
-    said: Sequence[Vector]
-    headings: Mapping[int, Vector]
+    model: str = ""
+    passages: Sequence[Vector] = ()
+    headings: Mapping[int, Vector] = field(default_factory=dict)
+
+    def put(self, connection: Connection, session: int, turn: int) -> None:
+        """Store them, given the numbers of session and turn."""
+        spoken = dict(enumerate(self.passages))
+        for table, rows in ((vectors, spoken), (heading_vectors, self.headings)):
+            listed = [
+                {
+                    "id": first_passage(turn) + place,
+                    "session": session,
+                    "model": self.model,
+                    "vector": row.tobytes(),
+                }
+                for place, row in rows.items()
+            ]
+            if listed:
+                adding = upsert(connection, table)
+                renewed = {name: adding.excluded[name] for name in ("model", "vector")}
+                again = adding.on_conflict_do_update(index_elements=["id"], set_=renewed)
+                connection.execute(again, listed)
 
 
-def embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[Embedded]:
+class Vectors:
+    """The vectors of a database, which has tables of them once a turn is to have some."""
+
+    def __init__(self, database: Database) -> None:
+        """Know of no session that none is missing."""
+        self._database = database
+        self._complete: set[tuple[Owner, str]] = set()
+
+    def of_turn(self, owner: Owner, group: Group, embedder: Embedder | None) -> _Embedded:
+        """Return the vectors of a turn to be stored with it; raises `ArchiveError`.
+
+        Without an embedder, or if it fails, there are none, and `fill` computes them.
+        """
+        if embedder is not None:
+            try:
+                self._prepare()
+                return _embedded(embedder, [group])[0]
+            except EmbeddingError as error:
+                _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
+        self._complete = {known for known in self._complete if known[0] != owner}
+        return _Embedded()
+
+    def fill(self, owner: Owner, embedder: Embedder, limit: int) -> int:
+        """Compute missing vectors, newest first; see `Archive.embed`."""
+        model = embedder.name
+        if (owner, model) in self._complete or not self._database.exists():
+            return 0
+        try:
+            with self._database.reading() as connection:
+                session = Session.of(connection, owner)
+        except SessionNotFoundError:
+            return 0
+        self._prepare()
+        with self._database.reading() as connection:
+            numbers = connection.execute(_missing(session.id, model).limit(limit)).scalars().all()
+            query = select(turns).where(among(turns.c.id, numbers))
+            rows = {row.id: record_of(row) for row in connection.execute(query)} if numbers else {}
+        computed = dict(zip(rows, _embedded(embedder, [*rows.values()]), strict=True))
+        with self._database.writing() as connection:
+            own = update(sessions).where(sessions.c.id == session.id)
+            # Who holds vectors of the session reads all again: new ones stand before others.
+            connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
+            query = select(turns).where(among(turns.c.id, rows)).with_for_update()
+            read = connection.execute(query).all()
+            same = [row.id for row in read if record_of(row) == rows[row.id]]
+            for number in same:
+                computed[number].put(connection, session.id, number)
+        if len(numbers) < limit:
+            self._complete.add((owner, model))
+        return len(same)
+
+    def _prepare(self) -> None:
+        """Make the tables of vectors, which only who embeds needs; raises `ArchiveError`."""
+        with self._database.reading() as connection:
+            if has_vectors(connection):
+                return
+        try:
+            with self._database.writing() as connection:
+                create_vectors(connection)
+        except ArchiveError as error:
+            if isinstance(error.__cause__, DBAPIError):
+                raise ArchiveError(
+                    f"{self._database.name!r} cannot hold vectors ({error.__cause__.orig}): "
+                    "install the extension pgvector there (CREATE EXTENSION vector), or go without "
+                    "embeddings"
+                ) from error
+            raise
+
+
+def _embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[_Embedded]:
     """Return the vectors of turns, asking the model once; raises `EmbeddingError`."""
-    left = [_left(group) for group in groups]
-    said = [[one.searched for one in passages(group.messages)] or [""] for group in groups]
-    texts = [
-        text
-        for one, headings in zip(said, left, strict=True)
-        for text in (*one, *headings.values())
-    ]
+    headings: list[dict[int, str]] = []
+    for group in groups:
+        efforts = left_by(group)
+        last = {effort.id: place for place, effort in enumerate(efforts)}
+        changed = ((place, efforts[place]) for place in last.values())
+        headings.append(
+            {at: " ".join((one.id, one.summary or one.goal, *one.keywords)) for at, one in changed}
+        )
+    parts = [[part.searched for part in passages(group.messages)] or [""] for group in groups]
+    turns_of = [*zip(parts, headings, strict=True)]
+    texts = [text for part, heads in turns_of for text in (*part, *heads.values())]
     rows, name = iter(embedder.documents(texts)), embedder.name
     return [
-        Embedded(name, [next(rows) for _ in one], {place: next(rows) for place in headings})
-        for one, headings in zip(said, left, strict=True)
+        _Embedded(name, [next(rows) for _ in part], {place: next(rows) for place in heads})
+        for part, heads in turns_of
     ]
 
 
-def put(connection: Connection, session: int, turn: int, computed: Embedded) -> None:
-    """Keep the vectors of a turn, given its number."""
-    first = first_passage(turn)
-    headings = [(first + place, row) for place, row in computed.headings.items()]
-    said = [(first + at, row) for at, row in enumerate(computed.said)]
-    for table, rows in ((vectors, said), (heading_vectors, headings)):
-        listed = [
-            {"id": key, "session": session, "model": computed.model, "vector": row.tobytes()}
-            for key, row in rows
-        ]
-        if listed:
-            adding = upsert(connection, table)
-            renewed = {name: adding.excluded[name] for name in ("model", "vector")}
-            connection.execute(
-                adding.on_conflict_do_update(index_elements=["id"], set_=renewed), listed
-            )
-
-
-def keep(
-    connection: Connection,
-    session: int,
-    read: Mapping[int, Record],
-    made: Mapping[int, Embedded],
-) -> int:
-    """Keep vectors of turns that were read, as far as these are still the same; return how many.
-
-    Who holds vectors of the session reads them again: what is new is looked for after the last one.
-    """
-    own = update(sessions).where(sessions.c.id == session)
-    connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
-    query = select(turns).where(among(turns.c.id, read)).with_for_update()
-    same = [row.id for row in connection.execute(query) if record_of(row) == read[row.id]]
-    for number in same:
-        put(connection, session, number, made[number])
-    return len(same)
-
-
-def missing(connection: Connection, session: int, model: str, limit: int) -> list[int]:
-    """Return turns of a session that have no vector of this model, the newest first."""
+def _missing(session: int, model: str) -> Select[tuple[int]]:
+    """Return the query for turns of a session that have no vector of this model, newest first."""
     first = turns.c.id * (1 << PASSAGE_BITS)
     have = exists().where(
         vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS), vectors.c.model == model
     )
-    query = (
-        select(turns.c.id)
-        .where(turns.c.id.between(first_turn(session), first_turn(session + 1)))
-        .where(~have)
-        .order_by(turns.c.id.desc())
-        .limit(limit)
-    )
-    return list(connection.execute(query).scalars())
+    own = turns.c.id.between(first_turn(session), first_turn(session + 1))
+    return select(turns.c.id).where(own, ~have).order_by(turns.c.id.desc())
 
 
-def near(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Cosines:
-    """Return the cosines of the vectors of a session with a meaning, or of the nearest ones."""
-    if is_sqlite(seen.connection):
-        return _matrix(seen, table, meaning).cosines(meaning.vector)
-    return _computed(seen, table, meaning, table.c.session == seen.session, MOST)
+@dataclass(frozen=True, slots=True)
+class Nearness:
+    """What is near to a query's meaning: passages, and efforts by name, with their cosines.
 
+    `headings` has the turn of each effort's newest heading.
+    """
 
-def cosines_of(seen: Lineage, meaning: QueryEmbedding, known: Cosines, wanted: Ids) -> Numbers:
-    """Return the cosines of passages, beyond those `known`, NaN of one without a vector."""
-    if not is_sqlite(seen.connection):
+    meaning: QueryEmbedding
+    passages: Cosines
+    efforts: Mapping[str, float]
+    headings: Mapping[str, int]
+
+    def cosines(self, seen: Lineage, wanted: Ids) -> Numbers:
+        """Return the cosines of passages, NaN of one without a vector."""
+        if is_sqlite(seen.connection):
+            return self.passages.of(wanted)
         those = among(vectors.c.id, wanted.tolist())
-        known = _computed(seen, vectors, meaning, those, len(wanted))
-    return known.of(wanted)
+        return _computed(seen, vectors, self.meaning, those, len(wanted)).of(wanted)
+
+
+def nearness(seen: Lineage, meaning: QueryEmbedding) -> Nearness | None:
+    """Return what of a session is near to a meaning, None if it has no vectors."""
+    if not has_vectors(seen.connection):
+        return None
+    heads, near = _near(seen, heading_vectors, meaning), _near(seen, vectors, meaning)
+    if not len(heads.ids) and not len(near.ids):
+        return None
+    best = heads.best(_HEADINGS)
+    cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
+    rows = sorted(
+        seen.visible(CHANGES, ids=best) if best else [], key=lambda row: (row.turn, row.id)
+    )
+    return Nearness(
+        meaning,
+        near,
+        {row.effort: cosines[row.id] for row in rows},
+        {row.effort: row.turn for row in rows},
+    )
+
+
+def _near(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Cosines:
+    """Return the cosines of the vectors of a session with a meaning, or of the nearest ones.
+
+    On SQLite only new ones are read: ids ascend as they are committed; what older turns get later
+    makes another edition.
+    """
+    if not is_sqlite(seen.connection):
+        return _computed(seen, table, meaning, table.c.session == seen.session, MOST)
+    key = (seen.edition, table.name, meaning.model)
+    matrix = seen.vectors.get(key) or Matrix()
+    asked = {"session": seen.session, "model": meaning.model, "last": matrix.last}
+    rows = seen.connection.execute(_AFTER[table.name], asked).all()
+    if rows:
+        ids, read = zip(*rows, strict=True)
+        new = np.frombuffer(b"".join(read), np.float32).reshape(len(ids), len(meaning.vector))
+        matrix = seen.vectors.put(key, matrix.followed(ids, new))
+    return matrix.cosines(meaning.vector)
 
 
 def _computed(
@@ -170,55 +269,6 @@ def _computed(
     away = func.coalesce(func.nullif(far, literal_column("'NaN'::float8")), 1.0)
     query = select(table.c.id, away).where(where, table.c.model == meaning.model)
     rows = sorted(seen.connection.execute(query.order_by(away, table.c.id).limit(most)).all())
-    nearest = [(number, 1.0 - float(far)) for number, far in rows]
-    ids, values = zip(*nearest, strict=True) if nearest else ((), ())
-    return Cosines(np.array(ids, np.int64), alike(np.array(values, np.float32)))
-
-
-def _matrix(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Matrix:
-    """Return the vectors of a session, of which only new ones are read.
-
-    Ids ascend as they are committed; what older turns get later makes another edition.
-    """
-    key = (seen.edition, table.name, meaning.model)
-    matrix = seen.vectors.get(key) or Matrix()
-    asked = {"session": seen.session, "model": meaning.model, "last": matrix.last}
-    rows = seen.connection.execute(_AFTER[table.name], asked).all()
-    if not rows:
-        return matrix
-    ids, read = zip(*rows, strict=True)
-    new = np.frombuffer(b"".join(read), np.float32).reshape(len(ids), len(meaning.vector))
-    return seen.vectors.put(key, matrix.followed(ids, new))
-
-
-def prepare(database: Database) -> None:
-    """Make the tables of vectors, which only who embeds needs; raises `ArchiveError`."""
-    with database.reading() as connection:
-        if there(connection):
-            return
-    try:
-        with database.writing() as connection:
-            create_vectors(connection)
-    except ArchiveError as error:
-        if isinstance(error.__cause__, DBAPIError):
-            raise ArchiveError(
-                f"{database.name!r} cannot hold vectors ({error.__cause__.orig}): install the "
-                "extension pgvector there (CREATE EXTENSION vector), or go without embeddings"
-            ) from error
-        raise
-
-
-def there(connection: Connection) -> bool:
-    """Tell whether the tables of vectors were made."""
-    return inspect(connection).has_table(vectors.name)
-
-
-def _left(turn: Group | Record) -> dict[int, str]:
-    """Return what is embedded of how a turn left efforts, by the places of these changes."""
-    efforts = left_by(turn)
-    last = {effort.id: place for place, effort in enumerate(efforts)}
-    return {place: _known_by(efforts[place]) for place in last.values()}
-
-
-def _known_by(effort: Effort) -> str:
-    return " ".join((effort.id, effort.summary or effort.goal, *effort.keywords))
+    values = [1.0 - float(far) for _, far in rows]
+    ids = np.array([number for number, _ in rows], np.int64)
+    return Cosines(ids, alike(np.array(values, np.float32)))
