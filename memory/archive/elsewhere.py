@@ -11,10 +11,10 @@ from sqlalchemy import Connection, func, select
 from ..ranking import Passages, Rare, Topics, ranked, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
-from .index import Wanted, among, having, heading
+from .index import Wanted, among, having, heading, spread
 from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
-from .query import TERMS, rarest, spoken_in, spread, strengths
+from .query import TERMS, Spoken, rarest, strengths
 from .schema import (
     branches,
     changes,
@@ -227,7 +227,7 @@ def _best(
     numbers = np.array([row.id for row in rows], np.int64)
     ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
     length, user, asks = layouts.T
-    says = spoken_in([spoken[term] for term in rare]).says(ids, len(rare))
+    says = Spoken.of(spoken, rare).says(ids, len(rare))
     no, nobody = np.zeros(len(ids), np.bool_), np.full(len(ids), -1)
     passages = Passages(
         nobody, numbers[turn], says, length.astype(np.float64), user > 0, asks > 0, no, no

@@ -32,7 +32,7 @@ from .protocol import EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
 from .records import packed, plain, state_of, unzipped, zipped
 from .schema import branches, compressions, extractions, sessions, turns, users
-from .search import once_each, search
+from .search import search
 from .sessions import Sessions
 from .vectors import Vectors
 from .verify import verify as verified
@@ -164,7 +164,10 @@ class SqlArchive:
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
         """Return the visible efforts and ambient turns that match a query; see `Archive.search`."""
-        return once_each(self._search(owner, tip, query, meaning))[:limit]
+        best: dict[str | int, Found] = {}
+        for hit in self._search(owner, tip, query, meaning):
+            best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
+        return tuple(best.values())[:limit]
 
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None

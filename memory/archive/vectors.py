@@ -8,10 +8,8 @@ time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -33,7 +31,7 @@ from ..passages import passages
 from ..ranking import Numbers
 from ..record import Group, Owner, Record
 from .database import Database, upsert
-from .index import among, is_sqlite
+from .index import Ids, among, is_sqlite
 from .lineage import CHANGES, Lineage, Session
 from .records import left_by, record_of
 from .schema import (
@@ -56,8 +54,6 @@ _HEADINGS = 200
 """The nearest headings whose efforts are looked up: four for each effort that counts."""
 
 _log = logging.getLogger("ebbtide.archive")
-
-Ids: TypeAlias = NDArray[np.int64]
 
 # Untyped, as SQLite holds vectors: to copy each would take most of the time.
 _AFTER = {
