@@ -23,8 +23,9 @@ from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry, as_data, from_data
 from ..settings import ATTENTION_THRESHOLD
-from . import elsewhere, erasures
+from . import erasures
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, upsert
+from .elsewhere import OtherSessions
 from .index import among
 from .lineage import Lineage, Session
 from .memories import SqlAttention
@@ -192,21 +193,11 @@ class SqlArchive:
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         """Return what matches in the user's other sessions; see `Archive.search_sessions`."""
-        return self._elsewhere(
-            owner,
-            lambda connection, user, own: elsewhere.search_sessions(
-                connection, owner.user, user, own, clean(query)
-            )[:limit],
-        )
+        return self._elsewhere(owner, lambda others: others.search(clean(query))[:limit])
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
         """Return what the user concluded last in other sessions, newest first."""
-        return self._elsewhere(
-            owner,
-            lambda connection, user, own: elsewhere.concluded(
-                connection, owner.user, user, own, newest
-            ),
-        )
+        return self._elsewhere(owner, lambda others: others.concluded(newest))
 
     def session_named(self, user: str, name: str) -> Owner | None:
         """Return the user's session that other sessions know by this name."""
@@ -336,18 +327,13 @@ class SqlArchive:
         return Deleted(gone, self.database.sweep() if self.database.exists() else ())
 
     def _elsewhere(
-        self, owner: Owner, ask: Callable[[Connection, int, int], list[Elsewhere]]
+        self, owner: Owner, ask: Callable[[OtherSessions], list[Elsewhere]]
     ) -> tuple[Elsewhere, ...]:
         if owner.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            user = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
-            if user is None:
-                return ()
-            own = select(sessions.c.id).where(
-                sessions.c.owner == user, sessions.c.name == session_name(owner)
-            )
-            return tuple(ask(connection, user, connection.execute(own).scalar() or 0))
+            others = OtherSessions.of(connection, owner)
+            return () if others is None else tuple(ask(others))
 
     def _tips(self, owner: Owner, query: Any) -> tuple[Tip, ...]:
         def read(connection: Connection, session: Session) -> tuple[Tip, ...]:
