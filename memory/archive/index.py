@@ -13,19 +13,8 @@ from typing import Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Connection,
-    Table,
-    TextClause,
-    bindparam,
-    delete,
-    insert,
-    literal,
-    text,
-)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -66,7 +55,7 @@ FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 class Wanted:
     """Terms that are looked up in a table, and how many ids of each, the newest, are read."""
 
-    table: Table
+    table: sa.Table
     terms: Sequence[str]
     limit: int
 
@@ -131,8 +120,8 @@ def heading(effort: Effort) -> list[str]:
 class Postings:
     """The terms of one user in one of the tables that are searched."""
 
-    connection: Connection
-    table: Table
+    connection: sa.Connection
+    table: sa.Table
     owner: int
 
     def add(self, rows: Rows) -> None:
@@ -141,7 +130,7 @@ class Postings:
             self._run("INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)", rows)
         elif rows:
             listed = [{"id": key, "terms": _numbers(self.owner, terms)} for key, terms in rows]
-            self.connection.execute(insert(self.table), listed)
+            self.connection.execute(sa.insert(self.table), listed)
 
     def remove(self, rows: Rows) -> None:
         """Take rows out again; SQLite has to be told the very terms that it was given."""
@@ -149,7 +138,7 @@ class Postings:
             self._run("INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)", rows)
         elif rows:
             gone = [number for number, _ in rows]
-            self.connection.execute(delete(self.table).where(self.table.c.id.in_(gone)))
+            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(gone)))
 
     def _run(self, sql: str, rows: Rows) -> None:
         listed = [
@@ -160,7 +149,7 @@ class Postings:
 
 
 def having(
-    connection: Connection, owner: int, within: tuple[int, int], *wanted: Wanted
+    connection: sa.Connection, owner: int, within: tuple[int, int], *wanted: Wanted
 ) -> list[dict[str, list[int]]]:
     """Return for each table by term the newest ids within a range that have it, in one statement.
 
@@ -188,23 +177,23 @@ def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
 
 
 @lru_cache
-def _in(tables: tuple[str, ...], sql: str) -> TextClause:
+def _in(tables: tuple[str, ...], sql: str) -> sa.TextClause:
     """Return a statement on tables, one after the other, built once."""
-    return text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
+    return sa.text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
 
 
-def rewrite(connection: Connection, *tables: Table) -> None:
+def rewrite(connection: sa.Connection, *tables: sa.Table) -> None:
     """Write what is searched anew on SQLite, without what was taken out of it."""
     if is_sqlite(connection):
         for table in tables:
             sql = f"INSERT INTO {table.name}({table.name}) VALUES ('optimize')"  # noqa: S608 (ours)
-            connection.execute(text(sql))
+            connection.execute(sa.text(sql))
 
 
 class AnyOf(FunctionElement[bool]):
     """The condition that a column is one of the values in one parameter, a list."""
 
-    type = Boolean()
+    type = sa.Boolean()
     inherit_cache = True
     name = "any_of"
 
@@ -226,16 +215,16 @@ def _in_json(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter's name)
 
 
-def any_of(column: Column[Any], name: str) -> AnyOf:
+def any_of(column: sa.Column[Any], name: str) -> AnyOf:
     """Return the condition that a column is one of the values in the parameter of this name."""
-    return AnyOf(column, bindparam(name, type_=Listed(column.type)))
+    return AnyOf(column, sa.bindparam(name, type_=Listed(column.type)))
 
 
-def among(column: Column[Any], values: Iterable[Any]) -> AnyOf:
+def among(column: sa.Column[Any], values: Iterable[Any]) -> AnyOf:
     """Return the condition that a column is one of values, any number of them in one parameter."""
-    return AnyOf(column, literal([*values], Listed(column.type)))
+    return AnyOf(column, sa.literal([*values], Listed(column.type)))
 
 
-def is_sqlite(connection: Connection) -> bool:
+def is_sqlite(connection: sa.Connection) -> bool:
     """Tell whether a connection is to SQLite."""
     return connection.dialect.name == "sqlite"

@@ -50,7 +50,7 @@ from .schema import (
     turn_of,
     turns,
 )
-from .vectors import MOST, Nearness, nearness
+from .vectors import MOST, Nearness
 
 _ROWS = 30_000
 """Passages that are read of one term, the newest: a term of more tells little of a turn.
@@ -209,7 +209,7 @@ def _looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding |
         _headed(seen, headings, rare),
         Spoken.of(passages, speakers).ids,
         _dated(seen, of.turns, query),
-        nearness(seen, meaning) if meaning else None,
+        Nearness.of(seen, meaning) if meaning else None,
     )
 
 

@@ -8,21 +8,10 @@ time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Float,
-    Select,
-    Table,
-    bindparam,
-    exists,
-    func,
-    literal_column,
-    select,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector, alike
@@ -57,9 +46,9 @@ _log = logging.getLogger("ebbtide.archive")
 
 # Untyped, as SQLite holds vectors: to copy each would take most of the time.
 _AFTER = {
-    table.name: select(table.c.id, literal_column(f"{table.name}.vector"))
-    .where(table.c.session == bindparam("session"), table.c.model == bindparam("model"))
-    .where(table.c.id > bindparam("last"))
+    table.name: sa.select(table.c.id, sa.literal_column(f"{table.name}.vector"))
+    .where(table.c.session == sa.bindparam("session"), table.c.model == sa.bindparam("model"))
+    .where(table.c.id > sa.bindparam("last"))
     .order_by(table.c.id)
     for table in (vectors, heading_vectors)
 }
@@ -78,7 +67,7 @@ class _Embedded:
     passages: Sequence[Vector] = ()
     headings: Mapping[int, Vector] = field(default_factory=dict)
 
-    def put(self, connection: Connection, session: int, turn: int) -> None:
+    def put(self, connection: sa.Connection, session: int, turn: int) -> None:
         """Store them, given the numbers of session and turn."""
         spoken = dict(enumerate(self.passages))
         for table, rows in ((vectors, spoken), (heading_vectors, self.headings)):
@@ -133,14 +122,14 @@ class Vectors:
         self._prepare()
         with self._database.reading() as connection:
             numbers = connection.execute(_missing(session.id, model).limit(limit)).scalars().all()
-            query = select(turns).where(among(turns.c.id, numbers))
+            query = sa.select(turns).where(among(turns.c.id, numbers))
             rows = {row.id: record_of(row) for row in connection.execute(query)} if numbers else {}
         computed = dict(zip(rows, _embedded(embedder, [*rows.values()]), strict=True))
         with self._database.writing() as connection:
-            own = update(sessions).where(sessions.c.id == session.id)
+            own = sa.update(sessions).where(sessions.c.id == session.id)
             # Who holds vectors of the session reads all again: new ones stand before others.
             connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
-            query = select(turns).where(among(turns.c.id, rows)).with_for_update()
+            query = sa.select(turns).where(among(turns.c.id, rows)).with_for_update()
             read = connection.execute(query).all()
             same = [row.id for row in read if record_of(row) == rows[row.id]]
             for number in same:
@@ -167,6 +156,15 @@ class Vectors:
             raise
 
 
+def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
+    """Return the query for turns of a session that have no vector of this model, newest first."""
+    first = turns.c.id * (1 << PASSAGE_BITS)
+    of_turn = vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS)
+    own = turns.c.id.between(first_turn(session), first_turn(session + 1))
+    without = ~sa.exists().where(*of_turn, vectors.c.model == model)
+    return sa.select(turns.c.id).where(own, without).order_by(turns.c.id.desc())
+
+
 def _embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[_Embedded]:
     """Return the vectors of turns, asking the model once; raises `EmbeddingError`."""
     headings: list[dict[int, str]] = []
@@ -187,16 +185,6 @@ def _embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[_Emb
     ]
 
 
-def _missing(session: int, model: str) -> Select[tuple[int]]:
-    """Return the query for turns of a session that have no vector of this model, newest first."""
-    first = turns.c.id * (1 << PASSAGE_BITS)
-    have = exists().where(
-        vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS), vectors.c.model == model
-    )
-    own = turns.c.id.between(first_turn(session), first_turn(session + 1))
-    return select(turns.c.id).where(own, ~have).order_by(turns.c.id.desc())
-
-
 @dataclass(frozen=True, slots=True)
 class Nearness:
     """What is near to a query's meaning: passages, and efforts by name, with their cosines.
@@ -209,6 +197,21 @@ class Nearness:
     efforts: Mapping[str, float]
     headings: Mapping[str, int]
 
+    @classmethod
+    def of(cls, seen: Lineage, meaning: QueryEmbedding) -> Self | None:
+        """Return what of a session is near to a meaning, None if it has no vectors."""
+        if not has_vectors(seen.connection):
+            return None
+        heads, near = _near(seen, heading_vectors, meaning), _near(seen, vectors, meaning)
+        if not len(heads.ids) and not len(near.ids):
+            return None
+        best = heads.best(_HEADINGS)
+        cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
+        rows = seen.visible(CHANGES, ids=best) if best else []
+        rows.sort(key=lambda row: (row.turn, row.id))
+        efforts = {row.effort: cosines[row.id] for row in rows}
+        return cls(meaning, near, efforts, {row.effort: row.turn for row in rows})
+
     def cosines(self, seen: Lineage, wanted: Ids) -> Numbers:
         """Return the cosines of passages, NaN of one without a vector."""
         if is_sqlite(seen.connection):
@@ -217,27 +220,7 @@ class Nearness:
         return _computed(seen, vectors, self.meaning, those, len(wanted)).of(wanted)
 
 
-def nearness(seen: Lineage, meaning: QueryEmbedding) -> Nearness | None:
-    """Return what of a session is near to a meaning, None if it has no vectors."""
-    if not has_vectors(seen.connection):
-        return None
-    heads, near = _near(seen, heading_vectors, meaning), _near(seen, vectors, meaning)
-    if not len(heads.ids) and not len(near.ids):
-        return None
-    best = heads.best(_HEADINGS)
-    cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
-    rows = sorted(
-        seen.visible(CHANGES, ids=best) if best else [], key=lambda row: (row.turn, row.id)
-    )
-    return Nearness(
-        meaning,
-        near,
-        {row.effort: cosines[row.id] for row in rows},
-        {row.effort: row.turn for row in rows},
-    )
-
-
-def _near(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Cosines:
+def _near(seen: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosines:
     """Return the cosines of the vectors of a session with a meaning, or of the nearest ones.
 
     On SQLite only new ones are read: ids ascend as they are committed; what older turns get later
@@ -257,13 +240,17 @@ def _near(seen: Lineage, table: Table, meaning: QueryEmbedding) -> Cosines:
 
 
 def _computed(
-    seen: Lineage, table: Table, meaning: QueryEmbedding, where: ColumnElement[bool], most: int
+    seen: Lineage,
+    table: sa.Table,
+    meaning: QueryEmbedding,
+    where: sa.ColumnElement[bool],
+    most: int,
 ) -> Cosines:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
-    asked = bindparam("asked", meaning.vector.tobytes(), VectorType)
-    far = table.c.vector.op("<=>", return_type=Float)(asked)
-    away = func.coalesce(func.nullif(far, literal_column("'NaN'::float8")), 1.0)
-    query = select(table.c.id, away).where(where, table.c.model == meaning.model)
+    asked = sa.bindparam("asked", meaning.vector.tobytes(), VectorType)
+    far = table.c.vector.op("<=>", return_type=sa.Float)(asked)
+    away = sa.func.coalesce(sa.func.nullif(far, sa.literal_column("'NaN'::float8")), 1.0)
+    query = sa.select(table.c.id, away).where(where, table.c.model == meaning.model)
     rows = sorted(seen.connection.execute(query.order_by(away, table.c.id).limit(most)).all())
     values = [1.0 - float(far) for _, far in rows]
     ids = np.array([number for number, _ in rows], np.int64)
