@@ -71,7 +71,7 @@ class _Slots:
 
     connection: Connection
     session: int
-    known: dict[str, Any] = field(default_factory=dict)
+    branches: dict[str, Any] = field(default_factory=dict)
 
     def slot(self, branch: str, turn: int) -> Slot | None:
         """Return what occupies this place, None if it is free."""
@@ -95,10 +95,10 @@ class _Slots:
 
     def branch(self, name: str) -> Any:
         """Return the row of a branch, None if it is free."""
-        if name not in self.known:
+        if name not in self.branches:
             place = {"session": self.session, "branch": name}
-            self.known[name] = self.connection.execute(BRANCH, place).first()
-        return self.known[name]
+            self.branches[name] = self.connection.execute(BRANCH, place).first()
+        return self.branches[name]
 
 
 def commit(

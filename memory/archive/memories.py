@@ -73,7 +73,7 @@ class SqlAttention:
             connection.execute(_LOCK, {"user": user})
             mine = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
             session = connection.execute(select(sessions.c.id).where(*mine)).scalar()
-            _put(connection, user, memory, session)
+            _put(connection, user, memory.id, memory, session)
             self._place(connection, user, memory.id, now)
 
     def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
@@ -146,11 +146,11 @@ class SqlAttention:
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
         """Return how a memory stands, None if it is unknown."""
         beside = self._kept(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
-        kept = next((one for one in beside if one.memory.id == memory_id), None)
-        if kept is None:
-            return None
-        inside = {one.id for one in self._inside(beside, now)}
-        return explained(kept, self.threshold, attended=memory_id in inside, now=now)
+        attended = memory_id in {memory.id for memory in self._inside(beside, now)}
+        for kept in beside:
+            if kept.memory.id == memory_id:
+                return explained(kept, self.threshold, attended=attended, now=now)
+        return None
 
     def _inside(self, kept: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
         entered = (memory for memory in kept if memory.attended)
@@ -196,14 +196,14 @@ class SqlAttention:
         self, connection: Connection, owner: int, now: datetime
     ) -> tuple[tuple[Ranked, ...], int]:
         query = select(memories).where(memories.c.owner == owner, memories.c.attended)
-        kept = [_kept(row) for row in connection.execute(query)]
-        inside = self._inside(kept, now)
-        staying = {one.id for one in inside}
-        leaving = [one for one in kept if one.memory.id not in staying]
-        _attend(connection, owner, [one.memory.id for one in leaving], attended=False)
+        stored = [_kept(row) for row in connection.execute(query)]
+        inside = self._inside(stored, now)
+        staying = {memory.id for memory in inside}
+        leaving = [kept for kept in stored if kept.memory.id not in staying]
+        _attend(connection, owner, [kept.memory.id for kept in leaving], attended=False)
         # One that never reached the threshold did not fall below it.
         faded = (
-            one.holds(now) < self.threshold <= one.holds(one.memory.created) for one in leaving
+            kept.holds(now) < self.threshold <= kept.holds(kept.memory.created) for kept in leaving
         )
         return inside, sum(faded)
 
@@ -244,10 +244,7 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
         _renew(connection, user, owner, lineage(lambda: connection, session.id, record.tip, branch))
     for effort in efforts:
         memory = _memory(owner, effort, record.at)
-        if memory is None:
-            _withdraw(connection, user, qualified(owner, effort.id))
-        else:
-            _put(connection, user, memory, session.id)
+        _put(connection, user, qualified(owner, effort.id), memory, session.id)
     counted = {"accesses": memories.c.accesses + 1, "attended": _FREE}
     for name in used:
         memory_id = name if is_qualified(name) else qualified(owner, name)
@@ -276,16 +273,14 @@ def _renew(connection: Connection, user: int, owner: Owner, seen: Lineage) -> No
     What it does not know, or has not concluded, is none for a while.
     """
     mine = (memories.c.owner == user, memories.c.session == seen.session)
-    kept = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
-    efforts = {one.memory.id: parted(one.memory.id)[1] for one in kept}
-    rows = seen.changes([*efforts.values()]) if kept else {}
-    for one in kept:
-        row = rows.get(efforts[one.memory.id])
+    stored = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
+    efforts = {kept.memory.id: parted(kept.memory.id)[1] for kept in stored}
+    rows = seen.changes([*efforts.values()]) if stored else {}
+    for kept in stored:
+        row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
-        if memory is None:
-            _withdraw(connection, user, one.memory.id)
-        elif one.withdrawn or one.memory != memory:  # else it may have left, which stays so
-            _put(connection, user, memory, seen.session)
+        if kept.withdrawn or kept.memory != memory:  # else it may have left, which stays so
+            _put(connection, user, kept.memory.id, memory, seen.session)
 
 
 def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
@@ -295,8 +290,14 @@ def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
     return Memory(qualified(owner, effort.id), effort.importance, _moment(at), effort.keywords)
 
 
-def _put(connection: Connection, owner: int, memory: Memory, session: int | None) -> None:
-    """Keep a memory; one that is known keeps its accesses and its suppression."""
+def _put(
+    connection: Connection, owner: int, memory_id: str, memory: Memory | None, session: int | None
+) -> None:
+    """Keep a memory, which keeps its accesses and its suppression; None: it is none for a while."""
+    if memory is None:
+        out = {"withdrawn": True, "attended": False}
+        connection.execute(update(memories).where(*_is(owner, memory_id)).values(out))
+        return
     renewed = {
         "session": session,
         "base": memory.base,
@@ -304,15 +305,10 @@ def _put(connection: Connection, owner: int, memory: Memory, session: int | None
         "keywords": packed(clean(memory.keywords)),
         "withdrawn": False,
     }
-    row = {**renewed, "owner": owner, "memory": memory.id, "accesses": 0, "suppressed": False}
+    row = {**renewed, "owner": owner, "memory": memory_id, "accesses": 0, "suppressed": False}
     adding = upsert(connection, memories).values(**row, attended=True)
     free = {**renewed, "attended": ~memories.c.suppressed}
     connection.execute(adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=free))
-
-
-def _withdraw(connection: Connection, owner: int, memory_id: str) -> None:
-    out = {"withdrawn": True, "attended": False}
-    connection.execute(update(memories).where(*_is(owner, memory_id)).values(out))
 
 
 def _attend(connection: Connection, owner: int, ids: Sequence[str], *, attended: bool) -> None:
