@@ -45,7 +45,7 @@ _SAYING = union_all(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spoken:
-    """Which passages, or headings, say which terms: their ids, the columns of the terms."""
+    """Which passages, headings or turns say which terms: their ids, the columns of the terms."""
 
     ids: Ids
     terms: Ids
