@@ -28,6 +28,8 @@ LAYOUT = {
 SCRIPTS = {"benchmarks", "examples"}
 MAY_PRINT = {"benchmarks", "cli", "examples"}
 ENTRIES = {"graph/studio.py"}
+PROTOCOLS = {"memory/archive/sql.py": "memory/archive/protocol.py"}
+"""By module, where the methods of its class are documented, which inherits from a protocol."""
 VAGUE = {"utils", "helpers", "manager", "base", "common"}
 
 FILE_LINES = 450
@@ -109,12 +111,11 @@ def greedy_functions(source: str) -> list[str]:
 
 
 def undocumented(source: str) -> list[str]:
-    """Return the public names without a docstring."""
-    return [
-        getattr(node, "name", "module")
-        for node in public(tree(source))
-        if not ast.get_docstring(node)
-    ]
+    """Return the public names without a docstring, those aside that a protocol documents."""
+    protocol = PROTOCOLS.get(source)
+    inherited = {one.name for one in functions(protocol)} if protocol else set()
+    bare = [node for node in public(tree(source)) if not ast.get_docstring(node)]
+    return [name for node in bare if (name := getattr(node, "name", "module")) not in inherited]
 
 
 def local_imports(source: str) -> list[int]:

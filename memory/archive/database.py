@@ -11,19 +11,7 @@ from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Row,
-    Table,
-    create_engine,
-    event,
-    inspect,
-    make_url,
-    select,
-    text,
-    update,
-)
+import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -87,9 +75,9 @@ class Database:
         return self.url.difference_update_query(["password"]).render_as_string()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[sa.Connection]:
         """Read what is committed, all as of one moment; nothing is there yet in a new database."""
-        with self.told(), self._open().connect() as connection:
+        with self.translating_errors(), self._open().connect() as connection:
             # SQLite's transactions see one moment anyway, PostgreSQL's if they are told to.
             yield (
                 connection
@@ -98,21 +86,12 @@ class Database:
             )
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> Iterator[sa.Connection]:
         """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
-        with self.told(), self._open().connect() as connection:
+        with self.translating_errors(), self._open().connect() as connection:
             begun = connection.execution_options(ebbtide_writes=True)
             with begun.begin():
                 yield begun
-
-    @contextmanager
-    def apart(self) -> Iterator[Connection]:
-        """Run what no transaction may be around, such as `VACUUM`."""
-        options: dict[str, Any] = {"ebbtide_apart": True}
-        if not self.sqlite:
-            options["isolation_level"] = "AUTOCOMMIT"
-        with self.told(), self._open().connect() as connection:
-            yield connection.execution_options(**options)
 
     def sweep(self) -> tuple[str, ...]:
         """Leave nothing in the files of what was erased; say what may still hold it.
@@ -121,7 +100,7 @@ class Database:
         it, or whoever erases next.
         """
         with self.writing() as connection:
-            due = connection.execute(select(schema.version.c.sweep)).scalar()
+            due = connection.execute(sa.select(schema.version.c.sweep)).scalar()
             if due:
                 index.rewrite(connection, schema.said, schema.headed)
         if not due:
@@ -130,7 +109,7 @@ class Database:
         if not left:
             with self.writing() as connection:
                 # What somebody else erased meanwhile is still due.
-                swept = update(schema.version).where(schema.version.c.sweep == due)
+                swept = sa.update(schema.version).where(schema.version.c.sweep == due)
                 connection.execute(swept.values(sweep=0))
         return left
 
@@ -140,59 +119,50 @@ class Database:
         PostgreSQL only frees what was deleted from the archive's tables, if no older transaction
         is open: the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
         """
+        options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
-            with self.apart() as connection:
+            with self.translating_errors(), self._open().connect() as bare:
+                connection = bare.execution_options(**options)  # VACUUM runs in no transaction
                 if not self.sqlite:
-                    tables = {*inspect(connection).get_table_names()} & {*schema.METADATA.tables}
-                    connection.execute(text(f"VACUUM {', '.join(sorted(tables))}"))
+                    tables = {*sa.inspect(connection).get_table_names()} & {*schema.METADATA.tables}
+                    connection.execute(sa.text(f"VACUUM {', '.join(sorted(tables))}"))
                     return ()
-                connection.execute(text("VACUUM"))
-                busy = connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
+                connection.execute(sa.text("VACUUM"))
+                busy = connection.execute(sa.text("PRAGMA wal_checkpoint(TRUNCATE)")).one()[0]
         except ArchiveError as error:
             return (f"free pages of {self.name!r}: they could not be reclaimed ({error})",)
         return (f"the WAL of {self.name!r}: another connection is reading it",) if busy else ()
 
     def key(self) -> bytes:
         """Return the secret of the database, which was made with its tables."""
-        with self.told():
+        with self.translating_errors():
             self._open()
             return self._key
 
     def take_key(self, key: bytes) -> None:
         """Take over the secret of another database, unless ours has sealed a session."""
         with self.writing() as connection:
-            if connection.execute(select(schema.sessions.c.id).limit(1)).first() is None:
-                connection.execute(update(schema.version).values(key=key.decode()))
+            if connection.execute(sa.select(schema.sessions.c.id).limit(1)).first() is None:
+                connection.execute(sa.update(schema.version).values(key=key.decode()))
         self._ready = False  # so that the secret is read again
-
-    def damage(self) -> tuple[str, ...]:
-        """Return what SQLite finds wrong with its file, page by page; PostgreSQL is not asked."""
-        if not self.sqlite or not self.exists():
-            return ()
-        try:
-            with self.reading() as connection:
-                answers = connection.execute(text("PRAGMA integrity_check")).scalars()
-                return tuple(answer for answer in answers if answer != "ok")
-        except ArchiveFormatError as error:
-            return (str(error),)
 
     def exists(self) -> bool:
         """Tell whether anything was ever written; a SQLite file is made by the first write."""
         if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
-        with self.told():
+        with self.translating_errors():
             return self._identity() is not None
 
     def close(self) -> None:
         """Close all connections; a later use opens them again."""
         self._engine.dispose()
 
-    def _made(self, pool_size: int) -> Engine:
+    def _made(self, pool_size: int) -> sa.Engine:
         options: dict[str, Any] = {"connect_args": {"timeout": self._timeout}}
         if not self.sqlite:
             options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
         try:
-            engine = create_engine(
+            engine = sa.create_engine(
                 self.url,
                 pool_size=pool_size,
                 max_overflow=_OVERFLOW if self.sqlite else 0,
@@ -208,10 +178,10 @@ class Database:
             ) from error
         except ValueError as error:
             raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
-        event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
+        sa.event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
         if self.sqlite:
-            event.listen(engine, "do_connect", self._connect)
-            event.listen(engine, "begin", _begin)
+            sa.event.listen(engine, "do_connect", self._connect)
+            sa.event.listen(engine, "begin", _begin)
         return engine
 
     def _limit(self, connection: Any, _record: Any) -> None:
@@ -244,7 +214,7 @@ class Database:
     def _how(self) -> str:
         return self._file[2] if self._file else ""
 
-    def _open(self) -> Engine:
+    def _open(self) -> sa.Engine:
         with self._lock:
             if self._process != os.getpid():  # connections of a parent process are the parent's
                 self._engine.dispose(close=False)
@@ -257,8 +227,13 @@ class Database:
                 self._file = self._identity()
                 due = self._set_up()
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
-        if due and self.sqlite and not self._how:
-            self._sweep_late()
+        if due and self.sqlite and not self._how:  # else the next one who opens the file sweeps
+            try:
+                left = self.sweep()
+            except ArchiveError as error:
+                left = (str(error),)
+            for what in left:
+                _log.warning("something that was erased may still be there: %s", what)
         return self._engine
 
     def _identity(self) -> tuple[int, int, str, int] | None:
@@ -281,46 +256,22 @@ class Database:
             return status.st_dev, status.st_ino, "mode=ro", 0
         return status.st_dev, status.st_ino, "immutable=1", status.st_mtime_ns
 
-    def _sweep_late(self) -> None:
-        """Finish a sweep that was cut off; if that fails, the next one who opens the file does."""
-        try:
-            left = self.sweep()
-        except ArchiveError as error:
-            left = (str(error),)
-        for what in left:
-            _log.warning("something that was erased may still be there: %s", what)
-
     def _set_up(self) -> int:
         """Make or change the tables if need be; return how many erasures were not swept after."""
         if self.sqlite:
             Path(self.name).parent.mkdir(parents=True, exist_ok=True)
         with self._engine.connect() as connection:
-            found = _version(connection)
+            found = migrations.noted(connection)
         if found is None or found.version != schema.VERSION:
             with self._engine.connect() as connection:
                 begun = connection.execution_options(ebbtide_writes=True)
                 with begun.begin():
-                    schema.alone(begun)
-                    self._migrate(begun)
-                    found = begun.execute(select(schema.version)).one()
+                    found = migrations.prepare(begun, self.name)
         self._key = found.key.encode()
         return int(found.sweep)
 
-    def _migrate(self, connection: Connection) -> None:
-        found = _version(connection)
-        if found is None:
-            schema.create(connection)
-        elif not 0 < found.version <= schema.VERSION:
-            newer = "install a newer ebbtide"
-            raise ArchiveFormatError(
-                f"{self.name!r} has tables of version {found.version}, this program knows "
-                f"1-{schema.VERSION}: {newer if found.version > 0 else 'restore it from a backup'}"
-            )
-        else:
-            migrations.migrate(connection, found.version)
-
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def translating_errors(self) -> Iterator[None]:
         """Raise what a database raises as an error that says what to do."""
         try:
             yield
@@ -340,31 +291,31 @@ class Database:
 
     def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        said = str(cause).partition("\nLINE ")[0].strip()  # what follows is of our statement
-        if any(busy in said.lower() for busy in _BUSY):
+        why = str(cause).partition("\nLINE ")[0].strip()  # what follows is of our statement
+        if any(busy in why.lower() for busy in _BUSY):
             return ArchiveLockedError(self.name, self._timeout)
-        if any(strange in said for strange in _STRANGE):
+        if any(strange in why for strange in _STRANGE):
             return ArchiveFormatError(
-                f"{self.name!r} is damaged, or no database of Ebbtide ({said}): restore it from a "
+                f"{self.name!r} is damaged, or no database of Ebbtide ({why}): restore it from a "
                 "backup, or name another place"
             )
-        if said.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
+        if why.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
             return ArchiveFormatError(
-                f"{self.name!r} lacks a part of Ebbtide's tables ({said}): restore it from a backup"
+                f"{self.name!r} lacks a part of Ebbtide's tables ({why}): restore it from a backup"
             )
         lost = getattr(error, "connection_invalidated", False)
-        return ArchiveUnavailableError(self.name, said, lost=lost)
+        return ArchiveUnavailableError(self.name, why, lost=lost)
 
 
-def upsert(connection: Connection, table: Table) -> Any:
+def upsert(connection: sa.Connection, table: sa.Table) -> Any:
     """Return an insert that may say what to do if the row is there."""
     dialect = sqlite if index.is_sqlite(connection) else postgresql
     return dialect.insert(table)
 
 
-def added(connection: Connection, table: Table, key: Mapping[str, Any], **rest: Any) -> int:
+def added(connection: sa.Connection, table: sa.Table, key: Mapping[str, Any], **rest: Any) -> int:
     """Return the number of the row with a unique key, which is added if it is not there."""
-    query = select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
+    query = sa.select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
     number = connection.execute(query).scalar()
     if number is None:
         row = upsert(connection, table).values(**key, **rest)
@@ -380,7 +331,7 @@ def _url(place: str | os.PathLike[str]) -> URL:
     if "://" not in given:
         return URL.create("sqlite", database=str(Path(given).absolute() / FILE))
     try:
-        url = make_url(given)
+        url = sa.make_url(given)
         if url.drivername == "postgresql":
             url = url.set(drivername="postgresql+psycopg")  # the driver that the extra installs
         dialect = url.get_dialect()
@@ -396,20 +347,14 @@ def _url(place: str | os.PathLike[str]) -> URL:
     return url
 
 
-def _unusable(said: str, why: str = "names no database that can be used") -> ArchiveError:
+def _unusable(url: str, why: str = "names no database that can be used") -> ArchiveError:
     return ArchiveError(
-        f"{said.partition('://')[0]!r}: {why}: use a folder, sqlite:///FILE or "
+        f"{url.partition('://')[0]!r}: {why}: use a folder, sqlite:///FILE or "
         "postgresql+psycopg://USER@HOST:PORT/NAME"
     )
 
 
-def _version(connection: Connection) -> Row[Any] | None:
-    if not inspect(connection).has_table(schema.version.name):
-        return None
-    return connection.execute(select(schema.version)).first()
-
-
-def _begin(connection: Connection) -> None:
+def _begin(connection: sa.Connection) -> None:
     options = connection.get_execution_options()
     if not options.get("ebbtide_apart"):
         connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("ebbtide_writes") else "BEGIN")

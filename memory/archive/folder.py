@@ -1,4 +1,4 @@
-"""Sessions as files that people read: a folder that can be read back, or one page of Markdown.
+"""A session as a folder of files that people read, and that can be read back.
 
 A folder has `session.json`, which says whose it is, a line of JSON for each turn in `raw.jsonl`
 (ambient turns) or `efforts/<name>.jsonl`, what was made of them, and the manifest for people alone.
@@ -8,26 +8,32 @@ Archives were once kept in such folders, so these are read as well.
 import json
 import os
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
+from pydantic import ValidationError as InvalidError
 
 from ..errors import ArchiveError, ArchiveFormatError
 from ..messages import broken
 from ..names import parted, safe_name, session_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
-from .page import as_yaml, entries
+from .page import manifest
 from .protocol import Finding
-from .records import FORMAT, decoded, encoded, left_by, packed
+from .records import left_by, packed
 from .sql import SqlArchive
-from .transfer import DAMAGED, Moved, Told, Turn, Whole, each, read, write
+from .transfer import DAMAGED, Moved, Report, Turn, Whole, each, read
 
-SESSION, MANIFEST, RAW = "session.json", "manifest.yaml", "raw.jsonl"
-COMPRESSED, EXTRACTIONS = "compressed.jsonl", "extractions.jsonl"
+_FORMAT = 1
+"""The version of a line; archives that were kept in folders have the same."""
+
+_SESSION, _MANIFEST, _RAW = "session.json", "manifest.yaml", "raw.jsonl"
+_COMPRESSED, _EXTRACTIONS = "compressed.jsonl", "extractions.jsonl"
 _STATES = "states.jsonl"
 """The turns in the order of their commit, each with the memory's state after it."""
 _ATTENTION = "attention.jsonl"
@@ -37,7 +43,7 @@ _ERASED = "erased.json"
 _ERASING = "erasing.json"
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
 _NAMES = ("user", "thread", "namespace")
-"""What names a session in its manifest."""
+"""What names a session in its description."""
 
 _LAST = 2**31 - 1
 """The last turn that the tables can number."""
@@ -47,34 +53,45 @@ _GAP = "?"
 T = TypeVar("T")
 _Place: TypeAlias = tuple[str, int]
 _Number: TypeAlias = Annotated[int, Field(ge=0, le=_LAST)]
+_Name: TypeAlias = Annotated[str, Field(pattern="^[^\0]*$")]
 _Time: TypeAlias = Annotated[str, Field(pattern="^[0-9]{4}[^\0]*$")]
+_Origin: TypeAlias = Annotated[tuple[str, _Number], Strict(strict=False)]
+_List: TypeAlias = Annotated[tuple[T, ...], Strict(strict=False)]
+"""A list in JSON; its items must be what they are all the same."""
 
 
-class _Said(BaseModel):
-    """What a line must have to be taken for what it is; others may have more."""
+class _Line(BaseModel):
+    """What a line must have to be taken for what it is; it may have more."""
 
     model_config = ConfigDict(strict=True)
-    v: Literal[1]
 
 
-class _OfTurn(_Said):
-    branch: Annotated[str, Field(pattern="^[^\0]*$")]
+class _OfTurn(_Line):
+    branch: _Name
     turn: Annotated[int, Field(ge=1, le=_LAST)]
 
 
-class _Line(_OfTurn):
+class _TurnLine(_OfTurn):
+    """The fields of a record, in the order in which they are written."""
+
+    origin: Annotated[_Origin | None, Field(alias="from")]
     parent: str
-    digest: Annotated[str, Field(pattern="^[^\0]*$")]
-    efforts: list[str]
+    digest: _Name
+    efforts: _List[str]
     status: Literal["done", "aborted", "erased"]
     at: _Time
-    origin: Annotated[list[str | _Number] | None, Field(alias="from", min_length=2, max_length=2)]
-    messages: list[dict[str, Any]]
-    events: list[dict[str, Any]]
+    messages: _List[dict[str, Any]]
+    events: _List[dict[str, Any]]
 
 
-class _Change(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Message(_Line):
+    type: str
+    data: dict[str, Any]
+
+
+class _Change(_Line):
+    """How an event may leave an effort."""
+
     id: str
     goal: str
     summary: str
@@ -84,27 +101,33 @@ class _Change(BaseModel):
     tokens: _Number
 
 
-class _State(_OfTurn):
+class _Reference(_OfTurn):
+    file: str
+
+
+class _StateLine(_OfTurn):
     state: dict[str, Any] | None
 
 
-class _Kept(_Said):
+class _MemoryLine(_Line):
     memory: str
     created: _Time
     base: _Number
     accesses: _Number
     keywords: list[str]
+    suppressed: bool
+    withdrawn: bool
+    attended: bool
 
 
-class _Noted(BaseModel):
-    model_config = ConfigDict(strict=True)
-    branch: str
-    turn: int
+class _Loss(_OfTurn):
+    """A turn that lost text, with the digest of what is left of it; a tombstone has none."""
+
     digest: str
     content: str
 
 
-_NOTED = TypeAdapter(list[_Noted] | None)
+_LOSSES = TypeAdapter(list[_Loss])
 
 
 def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) -> None:
@@ -118,28 +141,36 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
     whole = read(archive, owner)
     (target / _EFFORTS).mkdir(parents=True, exist_ok=True)
     for name, listed in _files(whole).items():
-        lines = "".join(f"{packed(line)}\n" for line in listed)
+        lines = "".join(f"{packed({'v': _FORMAT, **line})}\n" for line in listed)
         (target / name).write_text(lines, "utf-8", newline="\n")
-    changes = [entry for turn in whole.turns for entry in entries(turn.record)]
-    (target / MANIFEST).write_text(as_yaml(changes), "utf-8", newline="\n")
-    _write_json(target / _ERASED, [*_erased(whole.turns)])
+    (target / _MANIFEST).write_text(
+        manifest(turn.record for turn in whole.turns), "utf-8", newline="\n"
+    )
+    losses = [
+        {**_place(turn), "digest": turn.record.digest, "content": turn.content or ""}
+        for turn in whole.turns
+        if turn.content is not None or turn.record.status == "erased"
+    ]
+    _write_json(target / _ERASED, losses)
     names = {name: getattr(owner, name) for name in _NAMES}
     reseed = None if whole.reseed is None else astuple(whole.reseed)
-    _write_json(target / SESSION, {"format": FORMAT, **names, "reseed": reseed})
+    _write_json(target / _SESSION, {"format": _FORMAT, **names, "reseed": reseed})
 
 
 def import_folder(
-    archive: SqlArchive, folder: str | os.PathLike[str], told: Told | None = None
+    archive: SqlArchive, folder: str | os.PathLike[str], report: Report | None = None
 ) -> tuple[Moved, ...]:
     """Read the sessions of a folder into an archive: a session, those of a user, or of all users.
 
     A session is there afterwards as it was, or not at all; one that is there already with the same
     records stays as it is. Raises `ArchiveError` at the end if one could not be taken over.
     """
+    if not Path(folder).is_dir():
+        raise ArchiveError(f"{str(folder)!r} is no folder")
     folders = [*_sessions(Path(folder))]
     if not folders:
         raise ArchiveError(
-            f"{str(folder)!r} holds no session: name a folder with {SESSION}, or one of such"
+            f"{str(folder)!r} holds no session: name a folder with {_SESSION}, or one of such"
         )
 
     def take(path: Path) -> Moved:
@@ -148,46 +179,34 @@ def import_folder(
             whole = session.whole()
         except OSError as error:
             raise ArchiveError(f"{str(path)!r} cannot be read: {error}") from error
-        fresh = write(archive, whole)
+        fresh = whole.write(archive)
         return Moved(whole.owner, len(whole.turns), fresh, tuple(session.findings))
 
-    return each(folders, take, told)
+    return each(folders, take, report)
 
 
-def _files(whole: Whole) -> dict[str, list[Any]]:
+def _files(whole: Whole) -> dict[str, list[Mapping[str, Any]]]:
     """Return by file what stands there line by line; a turn of several efforts stands in one."""
-    files: dict[str, list[Any]] = {RAW: []}
+    files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
     for turn in whole.turns:
-        record = turn.record
-        own, *others = _logs(record)
-        files.setdefault(own, []).append(encoded(record))
+        efforts = [f"{_EFFORTS}/{safe_name(effort)}{_SUFFIX}" for effort in turn.record.efforts]
+        own, *others = efforts or [_RAW]
+        fields = _TurnLine.model_fields.items()
+        files[own].append({info.alias or name: getattr(turn.record, name) for name, info in fields})
         for name in others:
-            ref = {"branch": record.branch, "turn": record.turn, "file": own}
-            files.setdefault(name, []).append({"v": FORMAT, "ref": ref})
-    files[_STATES] = [
-        {"v": FORMAT, "branch": turn.record.branch, "turn": turn.record.turn, "state": turn.state}
-        for turn in whole.turns
-    ]
-    files[COMPRESSED] = [
-        {"v": FORMAT, "branch": branch, "compressed": as_data(compression)}
+            files[name].append({"ref": {**_place(turn), "file": own}})
+        files[_STATES].append({**_place(turn), "state": turn.state})
+    files[_COMPRESSED] = [
+        {"branch": branch, "compressed": as_data(compression)}
         for branch, compression in whole.compressions
     ]
-    files[EXTRACTIONS] = [*whole.extractions]
-    files[_ATTENTION] = [{"v": FORMAT, **memory} for memory in whole.attention or ()]
+    files[_EXTRACTIONS] = [*whole.extractions]
+    files[_ATTENTION] = [*(whole.attention or ())]
     return files
 
 
-def _logs(record: Record) -> list[str]:
-    """Return the files of a turn, its own one first."""
-    return [f"{_EFFORTS}/{safe_name(effort)}{_SUFFIX}" for effort in record.efforts] or [RAW]
-
-
-def _erased(turns: Iterable[Turn]) -> Iterator[dict[str, Any]]:
-    for turn in turns:
-        record = turn.record
-        if turn.content is not None or record.status == "erased":
-            place = {"branch": record.branch, "turn": record.turn, "digest": record.digest}
-            yield {**place, "content": turn.content or ""}
+def _place(turn: Turn) -> dict[str, Any]:
+    return {"branch": turn.record.branch, "turn": turn.record.turn}
 
 
 def _write_json(path: Path, body: Any) -> None:
@@ -195,35 +214,15 @@ def _write_json(path: Path, body: Any) -> None:
     path.write_bytes(text.encode("utf-8", "backslashreplace"))  # a lone surrogate as JSON has it
 
 
-def _sessions(folder: Path) -> Iterator[Path]:
+def _sessions(folder: Path, depth: int = 2) -> Iterator[Path]:
     """Yield the folders of sessions: this one, those in it, or those in folders of users."""
-    if not folder.is_dir():
-        raise ArchiveError(f"{str(folder)!r} is no folder")
-    if _is_session(folder):
+    if not depth or (folder / _SESSION).is_file() or (folder / _RAW).is_file():
         yield folder
         return
-    inside = _folders(folder)
-    for path in inside:
-        yield from [path] if _is_session(path) else _folders(path)
-
-
-def _folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, those left out that hold no logs."""
-    listed = (path for path in sorted(folder.iterdir()) if not path.name.startswith("."))
-    return [path for path in listed if path.is_dir() and any(path.rglob(f"*{_SUFFIX}"))]
-
-
-def _is_session(folder: Path) -> bool:
-    return (folder / SESSION).is_file() or (folder / RAW).is_file()
-
-
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """A line that says in which file the turn stands."""
-
-    where: str
-    place: _Place
-    file: str
+    for path in sorted(folder.iterdir()):
+        # What is hidden, or holds no logs, is somebody else's.
+        if path.is_dir() and path.name[0] != "." and any(path.rglob(f"*{_SUFFIX}")):
+            yield from _sessions(path, depth - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,94 +234,95 @@ class _Folder:
 
     def whole(self) -> Whole:
         """Return the session; raises `ArchiveFormatError` that names file and line of damage."""
-        owner, reseed = _described(self.path / SESSION, self._json(SESSION))
+        owner, reseed = _described(self.path / _SESSION, self._json(_SESSION, dict))
         if (self.path / _ERASING).exists():
             raise ArchiveFormatError(
                 f"{str(self.path / _ERASING)!r}: a turn was being erased when the folder was left: "
                 "open the session once with the version that wrote it, which finishes that"
             )
         turns = self._turns()
-        compressed = tuple(self._decoded(COMPRESSED, _compressed))
-        logged = tuple(self._decoded(EXTRACTIONS, _pass))
-        memories = tuple(self._decoded(_ATTENTION, lambda _, line: _memory(line, owner)))
-        if reseed is not None and (reseed.branch, reseed.turn) not in [
-            turn.place for turn in turns
-        ]:
-            raise _damaged(self.path / SESSION, f"{reseed} is none of its turns")
-        attention = memories if (self.path / _ATTENTION).exists() else None
-        return Whole(owner, turns, compressed, logged, attention, reseed)
+        if reseed and (reseed.branch, reseed.turn) not in [turn.place for turn in turns]:
+            raise _damaged(self.path / _SESSION, f"{reseed} is none of its turns")
+        memories = tuple(memory for _, memory in self._decoded(_ATTENTION, partial(_memory, owner)))
+        return Whole(
+            owner,
+            turns,
+            compressions=tuple(made for _, made in self._decoded(_COMPRESSED, _compression)),
+            extractions=tuple(entry for _, entry in self._decoded(_EXTRACTIONS, _pass)),
+            attention=memories if (self.path / _ATTENTION).exists() else None,
+            reseed=reseed,
+        )
 
     def _turns(self) -> tuple[Turn, ...]:
         """Return the turns in the order of their commit as far as it is known, parents first."""
-        found = self._logged()
-        states = dict(self._decoded(_STATES, _state))
-        for place in states.keys() - found.keys():
-            raise _damaged(self.path / _STATES, f"turn {place[1]} of {place[0]!r} is in no log")
-        by_time = sorted(found, key=lambda one: (found[one].record.at, one[1], one[0]))
-        left = self._left(found)
+        logged = self._logged()
+        states = {
+            (line.branch, line.turn): line.state
+            for _, line in self._decoded(_STATES, _StateLine.model_validate)
+        }
+        for branch, number in states.keys() - logged.keys():
+            raise _damaged(self.path / _STATES, f"turn {number} of {branch!r} is in no log")
+        by_time = sorted(logged, key=lambda place: (logged[place].record.at, place[1], place[0]))
+        contents = self._contents(logged)
         turns: dict[_Place, Turn] = {}
-        for place, before in _parents_first(found, dict.fromkeys([*states, *by_time])):
-            turn = found[place]
+        for place, before in _parents_first(logged, dict.fromkeys([*states, *by_time])):
+            turn = logged[place]
             if turn.record.parent == _GAP:
                 parent = turns[before].record.digest if before in turns else ""
                 turn = replace(turn, record=replace(turn.record, parent=parent))
                 what = f"the turn before turn {place[1]} was missing: it follows what there is"
                 self.findings.append(Finding(turn.where, what, fatal=False))
-            turns[place] = replace(turn, state=states.get(place), content=left.get(place))
+            turns[place] = replace(turn, state=states.get(place), content=contents.get(place))
         return tuple(turns.values())
 
     def _logged(self) -> dict[_Place, Turn]:
         """Return the turns of all logs by their places, each there once."""
-        found: dict[_Place, Turn] = {}
-        references: list[_Reference] = []
+        logged: dict[_Place, Turn] = {}
+        references: list[tuple[str, _Reference]] = []
         efforts = sorted((self.path / _EFFORTS).glob(f"*{_SUFFIX}"))
-        for name in (RAW, *(f"{_EFFORTS}/{path.name}" for path in efforts)):
-            for one in self._decoded(name, _line):
-                if isinstance(one, _Reference):
-                    references.append(one)
-                elif found.setdefault(one.place, one) is not one:
-                    raise _damaged(one.where, f"it stands in {found[one.place].where} already")
-        for reference in references:
-            turn = found.get(reference.place)
+        for name in (_RAW, *(f"{_EFFORTS}/{path.name}" for path in efforts)):
+            for where, line in self._decoded(name, _logged_line):
+                if isinstance(line, _Reference):
+                    references.append((where, line))
+                    continue
+                place = (line.branch, line.turn)
+                if place in logged:
+                    raise _damaged(where, f"it stands in {logged[place].where} already")
+                logged[place] = Turn(line, where)
+        for where, reference in references:
+            turn = logged.get((reference.branch, reference.turn))
             if turn is None or turn.where.rpartition(":")[0] != str(self.path / reference.file):
-                raise _damaged(reference.where, f"the turn is not in {reference.file!r}")
-        there = {branch for branch, _ in found}
-        for one in found.values():
-            if one.record.origin is not None and one.record.origin[0] not in there:
-                raise _damaged(one.where, f"there is no branch {one.record.origin[0]!r}")
-        return found
+                raise _damaged(where, f"the turn is not in {reference.file!r}")
+        branches = {branch for branch, _ in logged}
+        for turn in logged.values():
+            if turn.record.origin is not None and turn.record.origin[0] not in branches:
+                raise _damaged(turn.where, f"there is no branch {turn.record.origin[0]!r}")
+        return logged
 
-    def _left(self, found: Mapping[_Place, Turn]) -> dict[_Place, str]:
+    def _contents(self, logged: Mapping[_Place, Turn]) -> dict[_Place, str]:
         """Return the digests of what is left of turns that lost a copy of something erased."""
-        left: dict[_Place, str] = {}
-        for place, digest, content in self._noted():
-            turn = found.get(place)
-            if turn is None or turn.record.digest != digest:
+        contents: dict[_Place, str] = {}
+        for loss in self._json(_ERASED, _LOSSES.validate_python) or ():
+            turn = logged.get((loss.branch, loss.turn))
+            if turn is None or turn.record.digest != loss.digest:
                 continue
-            if content:
-                left[place] = content
+            if loss.content:
+                contents[turn.place] = loss.content
             elif turn.record.status != "erased":
                 raise _damaged(turn.where, "the turn was erased, and is here with its text")
-        return left
+        return contents
 
-    def _noted(self) -> list[tuple[_Place, str, str]]:
-        try:
-            listed = _NOTED.validate_python(self._json(_ERASED)) or ()
-            return [((noted.branch, noted.turn), noted.digest, noted.content) for noted in listed]
-        except DAMAGED as error:
-            raise _damaged(self.path / _ERASED, error) from error
-
-    def _json(self, name: str) -> Any:
+    def _json(self, name: str, decode: Callable[[Any], T]) -> T | None:
         """Return what a file says as a whole, None if there is none."""
         try:
-            return json.loads((self.path / name).read_bytes())
+            return decode(json.loads((self.path / name).read_bytes()))
         except FileNotFoundError:
             return None
         except DAMAGED as error:
             raise _damaged(self.path / name, error) from error
 
-    def _decoded(self, name: str, decode: Callable[[str, Any], T]) -> Iterator[T]:
-        """Yield what the lines of a file say; a torn last one is left out and noted.
+    def _decoded(self, name: str, decode: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
+        """Yield where each line of a file is, and what it says; a torn last one is noted alone.
 
         Only the logs of such archives grew line by line; an export is written as a whole.
         """
@@ -333,12 +333,17 @@ class _Folder:
             for number, raw in enumerate(file, start=1):
                 where = f"{path}:{number}"
                 try:
-                    yield decode(where, _body(raw))
+                    body = json.loads(raw.decode())
+                    if body["v"] != _FORMAT or broken(body):
+                        raise ValueError(f"version {body['v']!r}")
+                    decoded = decode(body)
                 except DAMAGED as error:
                     if raw.endswith(b"\n") or (self.path / _STATES).exists():
                         raise _damaged(where, error) from error
                     what = "torn last line: it is left out"
                     self.findings.append(Finding(where, what, fatal=False))
+                else:
+                    yield where, decoded
 
 
 def _parents_first(
@@ -355,9 +360,9 @@ def _parents_first(
         if at:
             return branch, numbers[branch][at - 1]
         parent, upto = turns[place].record.origin or ("", 0)
-        there = numbers.get(parent)
+        of_parent = numbers.get(parent)
         # A branch may leave another before that one's first turn, which must be there even so.
-        return (parent, there[max(bisect_right(there, upto), 1) - 1]) if there else None
+        return (parent, of_parent[max(bisect_right(of_parent, upto), 1) - 1]) if of_parent else None
 
     seen: set[_Place | None] = {None}
     for place in order:
@@ -375,65 +380,50 @@ def _described(path: Path, body: Any) -> tuple[Owner, Tip | None]:
     try:
         version, names = body["format"], [body[name] for name in _NAMES]
         reseed = None if body.get("reseed") is None else Tip(*body["reseed"])
-        if version == FORMAT and all(isinstance(name, str) for name in names):
+        if version == _FORMAT and all(isinstance(name, str) for name in names):
             return Owner(*names), reseed
-        newer = version > FORMAT
+        newer = version > _FORMAT
     except DAMAGED:
         newer = False
     if newer:
         raise ArchiveFormatError(f"{str(path)!r} is of a newer format: install a newer ebbtide")
     raise ArchiveFormatError(
         f"{str(path)!r} is damaged or missing: restore it, or write "
-        f'{{"format": {FORMAT}, "user": ..., "thread": ..., "namespace": ...}} there'
+        f'{{"format": {_FORMAT}, "user": ..., "thread": ..., "namespace": ...}} there'
     )
 
 
 def _damaged(where: object, why: object) -> ArchiveFormatError:
-    if isinstance(why, ValidationError):
+    if isinstance(why, InvalidError):
         first = why.errors()[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']} (got {first['input']!r:.80})"
-    said = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"
-    return ArchiveFormatError(f"{where}: damaged: {said}; nothing of this session was taken over")
+    reason = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"
+    return ArchiveFormatError(f"{where}: damaged: {reason}; nothing of this session was taken over")
 
 
-def _body(raw: bytes) -> Any:
-    body = json.loads(raw.decode())
-    if body["v"] != FORMAT or broken(body):
-        raise ValueError(f"version {body['v']!r}")
-    return body
-
-
-def _line(where: str, body: Any) -> Turn | _Reference:
+def _logged_line(body: Any) -> Record | _Reference:
     if "ref" in body:
-        ref = body["ref"]
-        return _Reference(where, (ref["branch"], ref["turn"]), str(ref["file"]))
-    _Line.model_validate(body)
-    record = decoded(body)
-    entries(record)  # its events are such as can be read
+        return _Reference.model_validate(body["ref"])
+    record = Record(**dict(_TurnLine.model_validate(body)))
+    for message in record.messages:
+        _Message.model_validate(message)
     for effort in left_by(record):
         _Change.model_validate(asdict(effort))
-    return Turn(replace(record, parent=_GAP) if body.get("gap") else record, where)
+    return replace(record, parent=_GAP) if body.get("gap") else record
 
 
-def _state(_where: str, body: Any) -> tuple[_Place, Mapping[str, Any] | None]:
-    line = _State.model_validate(body)
-    return (line.branch, line.turn), line.state
-
-
-def _compressed(_where: str, body: Any) -> tuple[str, Compression]:
+def _compression(body: Any) -> tuple[str, Compression]:
     made = from_data(body["compressed"])
-    _OfTurn.model_validate({**body, "turn": made.turn})
-    return body["branch"], made
+    return _OfTurn.model_validate({**body, "turn": made.turn}).branch, made
 
 
-def _pass(_where: str, body: Any) -> Mapping[str, Any]:
+def _pass(body: Any) -> Mapping[str, Any]:
     _OfTurn.model_validate(body)
     return {**body, "effort": str(body["effort"])}
 
 
-def _memory(body: Any, owner: Owner) -> Mapping[str, Any]:
-    line = _Kept.model_validate(body)
-    if parted(line.memory)[0] != session_name(owner):
-        raise ValueError(f"{line.memory!r} is of another session")
-    flags = {name: body[name] is True for name in ("suppressed", "withdrawn", "attended")}
-    return {**line.model_dump(exclude={"v"}), **flags}
+def _memory(owner: Owner, body: Any) -> Mapping[str, Any]:
+    memory = dict(_MemoryLine.model_validate(body))
+    if parted(memory["memory"])[0] != session_name(owner):
+        raise ValueError(f"{memory['memory']!r} is of another session")
+    return memory

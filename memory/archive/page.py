@@ -7,9 +7,9 @@ fence longer than any run of backticks in it, so that nothing of it is taken for
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -36,30 +36,17 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_str)
 
 
-def entries(record: Record) -> list[dict[str, Any]]:
-    """Return the status changes of a record, oldest first: how each effort was left, and when."""
-    return [
-        {
-            "id": effort.id,
-            "status": effort.status,
-            "summary": effort.summary,
-            "keywords": [*effort.keywords],
-            "importance": effort.importance,
-            "goal": effort.goal,
-            "constraints": [*effort.constraints],
-            "tokens": effort.tokens,
-            "turn": effort.turn,
-            "branch": record.branch,
-            "at": record.at,
-            **({"stale": True} if effort.stale else {}),
-        }
+def manifest(records: Iterable[Record]) -> str:
+    """Return as YAML how each change of its status left an effort, oldest first, and when."""
+    entries = [
+        {**asdict(effort), "branch": record.branch, "at": record.at}
+        for record in records
         for effort in left_by(record)
     ]
-
-
-def as_yaml(listed: Sequence[Mapping[str, Any]]) -> str:
-    """Return entries as YAML in the form that people read best."""
-    return yaml.dump([*listed], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
+    for entry in entries:
+        if not entry["stale"]:
+            del entry["stale"]
+    return yaml.dump(entries, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
 
 
 # Other messages are named by their type, as a tool's result is.
@@ -74,7 +61,7 @@ _TICKS = re.compile("`+")
 """What could close a fence of Markdown: the fence around a text is longer than any in it."""
 
 _AT_ONCE = 200
-"""Turns that are read at once, so that a page of a long session is written as it is read."""
+"""Turns that are read at once."""
 
 
 def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str]) -> None:
@@ -84,15 +71,24 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
     """
     if not archive.holds(owner, tip):
         raise SessionNotFoundError(owner.thread)
-    written = "\n\n".join(_page(archive, owner, tip)) + "\n"
+    whose = f"User {inline(owner.user)}"
+    whose += f", namespace {inline(owner.namespace)}" if owner.namespace else ""
+    whose += f". Branch {inline(tip.branch)} up to turn {tip.turn}."
+    parts = [f"# Session {inline(owner.thread)}", whose]
+    if listed := every_effort(archive, owner, tip):
+        parts.append("\n".join(f"- {inline(one.id)}: {one.status}" for one in reversed(listed)))
+    for first in range(1, tip.turn + 1, _AT_ONCE):
+        numbers = range(first, min(first + _AT_ONCE, tip.turn + 1))
+        for record in archive.turns(owner, tip, numbers):
+            parts += _turn(record)
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
-            file.write(written)
+            file.write("\n\n".join(parts) + "\n")
     except FileExistsError as error:
         raise ArchiveError(f"{str(path)!r} is there already: name a new file") from error
 
 
-def fenced(said: str) -> str:
+def fenced(content: str) -> str:
     """Return text as a block that nothing in it can end.
 
     >>> print(fenced("```"))
@@ -100,35 +96,21 @@ def fenced(said: str) -> str:
     ```
     ````
     """
-    plain = _plain(said)
-    ticks = "`" * max(3, 1 + _longest(plain))
+    plain = _plain(content)
+    ticks = "`" * max(3, _enough(plain))
     return f"{ticks}text\n{plain}\n{ticks}"
 
 
-def inline(said: str) -> str:
+def inline(name: str) -> str:
     """Return a name as code within a line.
 
     >>> inline("auth-bug"), inline("`a` b")
     ('`auth-bug`', '`` `a` b ``')
     """
-    plain = _TURNING.sub("\ufffd", " ".join(_plain(said).split())) or " "
-    ticks = "`" * (1 + _longest(plain))
+    plain = _TURNING.sub("\ufffd", " ".join(_plain(name).split())) or " "
+    ticks = "`" * _enough(plain)
     room = " " if "`" in plain else ""
     return f"{ticks}{room}{plain}{room}{ticks}"
-
-
-def _page(archive: Archive, owner: Owner, tip: Tip) -> Iterator[str]:
-    yield f"# Session {inline(owner.thread)}"
-    whose = f"User {inline(owner.user)}"
-    whose += f", namespace {inline(owner.namespace)}" if owner.namespace else ""
-    yield f"{whose}. Branch {inline(tip.branch)} up to turn {tip.turn}."
-    listed = every_effort(archive, owner, tip)
-    if listed:
-        yield "\n".join(f"- {inline(effort.id)}: {effort.status}" for effort in reversed(listed))
-    for first in range(1, tip.turn + 1, _AT_ONCE):
-        numbers = range(first, min(first + _AT_ONCE, tip.turn + 1))
-        for record in archive.turns(owner, tip, numbers):
-            yield from _turn(record)
 
 
 def _turn(record: Record) -> Iterator[str]:
@@ -149,9 +131,8 @@ def _turn(record: Record) -> Iterator[str]:
 def _message(message: Message) -> Iterator[str]:
     data, kind = message["data"], message["type"]
     content = data.get("content")
-    said = text(
-        {"data": {"content": cut_content(content) if kind == "ai" and content else content}}
-    )
+    shown = cut_content(content) if kind == "ai" and content else content
+    said = text({"data": {"content": shown}})
     speaker = _SPEAKERS.get(kind) or inline(kind)
     if kind == "tool":
         speaker = f"Result of {inline(str(data.get('name') or 'a tool'))}"
@@ -167,9 +148,9 @@ def _message(message: Message) -> Iterator[str]:
         )
 
 
-def _plain(said: str) -> str:
-    return _CONTROLS.sub("\ufffd", said.replace("\r\n", "\n").replace("\r", "\n"))
+def _plain(content: str) -> str:
+    return _CONTROLS.sub("\ufffd", content.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _longest(said: str) -> int:
-    return max(map(len, _TICKS.findall(said)), default=0)
+def _enough(plain: str) -> int:
+    return 1 + max(map(len, _TICKS.findall(plain)), default=0)

@@ -19,7 +19,7 @@ from ..salience import Compression, ExtractionEntry
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something `verify` found: where (branch and turn), what, and how grave it is."""
+    """Something `verify` found: where (branch and turn), what, and whether it is damage."""
 
     where: str
     what: str
@@ -55,10 +55,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """What says the telling terms of a message, which few passages say.
+    """The telling terms of a message, which few passages say, with how rare each is (`rare`).
 
-    `rare` is how rare each is; `said` has, by effort or ambient turn, which of them each of its
-    turns and headings says.
+    `said` has, by effort or ambient turn, which of them each of its turns and headings says.
     """
 
     rare: Mapping[str, float]
@@ -96,29 +95,24 @@ class Saved:
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
-    def seal(self, said: str) -> str:
-        """Return 32 hexadecimal digits that a state has beside the memory that was written here.
-
-        Nobody else can make those of a text: they are of it and of a secret of the archive.
-        """
+    def seal(self, text: str) -> str:
+        """Return 32 hexadecimal digits of a text, which nobody without the archive can make."""
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
-        """Store a group after `tip`, once, with the state after it, and return its record.
+        """Store a group after `tip`, once however often it is committed, and return its record.
 
-        The same group after the same tip is stored once however often it is committed. If the
-        slot is taken by another group, a new branch begins. What the turn does to the attention of
-        its user is done with it, and with an `embedder` its vectors are stored too; if that fails
-        they are missing. Raises `TipNotFoundError` if the archive does not hold the tip,
-        `ArchiveLockedError`, `ArchiveUnavailableError`; nothing is then committed, or all.
+        If the slot is taken by another group, a new branch begins. What the turn does to attention
+        is done with it; with an `embedder` its vectors are stored too, or are missing if that
+        fails. Raises `TipNotFoundError` if the archive does not hold the tip, `ArchiveLockedError`,
+        `ArchiveUnavailableError`; nothing is then committed, or all.
         """
 
     def together(self, since: float = 0.0) -> AbstractContextManager[None]:
-        """Let what a thread reads here be of one moment, so that it is asked for only once.
+        """Let what a thread reads here, until it writes, be of one moment and asked for only once.
 
-        Its own writes end that moment: what it reads after them is as they left it. A session that
-        was read less than `since` seconds before need not be read again.
+        A session that was read less than `since` seconds before need not be read again.
         """
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
@@ -129,6 +123,7 @@ class Archive(Protocol):
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
+        return any(record.tip == tip for record in self.turns(owner, tip, [tip.turn]))
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, kept in the transactions of their turns."""
@@ -144,6 +139,7 @@ class Archive(Protocol):
 
     def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
         """Return one visible effort, None if there is none of that id."""
+        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts with these ids, in the order of the ids, in one reading."""
@@ -157,34 +153,26 @@ class Archive(Protocol):
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        """Return the visible efforts and ambient turns that match a query, best first.
+        """Return up to `limit` visible efforts and ambient turns that match a query, best first.
 
-        What the turns say counts, and the ids, goals, summaries and keywords of efforts. A query
-        of stop words only finds nothing. Up to `limit` are returned. With the `meaning` of the
-        query a ranking by cosine joins, for what has a vector of the same model, and what is as
-        near as the meaning's floor is found without a shared word.
+        What the turns say counts, and the ids, goals, summaries and keywords of efforts. With the
+        `meaning` of the query a ranking by cosine joins, for what has a vector of the same model,
+        and what is as near as the meaning's floor is found without a shared word.
         """
 
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match, best first, as many of an effort as there are.
-
-        The first of an effort has its score; `search` has these alone.
-        """
+        """Return up to `limit` passages that match, best first; `search` has the first of each."""
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        """Return who says the telling terms of a message; the cost does not grow with the session.
-
-        Up to 100 turns and as many headings are looked at, those that say most.
-        """
+        """Return who says the telling terms of a message, among 100 turns and as many headings."""
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        """Return what the user's other sessions concluded and said that matches, best first.
+        """Return up to `limit` matches of what the user's other sessions concluded and said.
 
-        Of efforts the ids, goals, summaries and keywords count; of equal ones the newest come
-        first. Of each session its newest branch counts. Up to `limit` are returned, none to an
-        anonymous owner.
+        The best come first, of equal ones the newest. Of efforts the ids, goals, summaries and
+        keywords count, of sessions the newest branch. An anonymous owner gets none.
         """
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
@@ -196,17 +184,16 @@ class Archive(Protocol):
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return of how many.
 
-        Vectors are kept, so that each is computed once; those of another model are thrown away.
-        Raises `EmbeddingError` if the model fails; nothing is then changed.
+        Those of another model are thrown away. Raises `EmbeddingError` if the model fails; nothing
+        is then changed.
         """
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, and say what was done.
 
-        All in one transaction. A tombstone keeps its place, so that what follows stays where it is.
-        What was made from the turn goes too: summaries whose log it is in are emptied and marked
-        `stale`. Other turns that say the same are named and stay. A turn that is erased already is
-        no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
+        A tombstone keeps its place. What was made from the turn goes too: summaries whose log it is
+        in are emptied and marked `stale`. Other turns that say the same are named and stay. A turn
+        that is erased already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
         """
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
@@ -221,22 +208,18 @@ class Archive(Protocol):
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
     ) -> Deleted:
-        """Delete all sessions and memories of a user, in one transaction, and say what was done.
+        """Delete all sessions and memories of a user, and say what was done.
 
-        `also` is called before it is committed, with the sessions; if it raises, all of it stays.
+        `also` is called with the sessions before it is committed; if it raises, all of it stays.
         """
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
-        """Store a visible effort's summary, keywords and importance in place of redacted ones.
-
-        Does nothing if the effort's last change is not stale.
-        """
+        """Store a summary, keywords and importance where the effort's last change is stale."""
 
     def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
-        """Store what stands for older turns of an effort, made when `tip` was the newest turn.
+        """Store what stands for older turns of an effort, made at `tip`; return what is stored.
 
-        One is stored for each effort and tip: if there is one, it is returned and stays. Raises
-        `ArchiveLockedError`, `OSError`; nothing is then stored.
+        One that is stored already stays. Raises `ArchiveLockedError`; nothing is then stored.
         """
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
@@ -257,8 +240,8 @@ class Archive(Protocol):
     def verify(self, owner: Owner) -> tuple[Finding, ...]:
         """Check every record of a session from the stored messages alone.
 
-        Finds digests that do not match, parents that are missing, and leaf branches (not fatal). An
-        unknown session raises `SessionNotFoundError`.
+        Finds digests that do not match, parents that are missing, tables that say something else,
+        and leaf branches (not fatal). Raises `SessionNotFoundError`.
         """
 
 

@@ -1,4 +1,4 @@
-"""Records as rows and as lines of JSON, and back."""
+"""Records as rows, and back."""
 
 import json
 import zlib
@@ -11,9 +11,6 @@ from ..errors import ArchiveFormatError
 from ..messages import Message, clean, fingerprint, unserialisable
 from ..record import Group, Record, Status
 from ..state_blocks import cut_content
-
-FORMAT = 1
-"""The version of a line of an export; archives that were kept in folders have the same."""
 
 _STATUSES: Mapping[Any, Status] = {"aborted": "aborted", "erased": "erased"}
 """What a row may say beside "done", for which anything else is taken."""
@@ -118,13 +115,9 @@ def mark(messages: Sequence[Message]) -> str:
 def columns(record: Record) -> dict[str, Any]:
     """Return what the row of a record holds of the record itself."""
     messages = packed(record.messages)
+    same = ("branch", "turn", "digest", "parent", "status", "at")
     return {
-        "branch": record.branch,
-        "turn": record.turn,
-        "digest": record.digest,
-        "parent": record.parent,
-        "status": record.status,
-        "at": record.at,
+        **{name: getattr(record, name) for name in same},
         "last": mark(record.messages),
         "efforts": packed(record.efforts),
         "events": zipped(packed(record.events)),
@@ -167,46 +160,6 @@ def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
 def left_by(turn: Group | Record) -> tuple[Effort, ...]:
     """Return how a turn left efforts whose status it changed, oldest change first."""
     return changes(turn.events, turn.turn)
-
-
-def encoded(record: Record) -> dict[str, Any]:
-    """Return a record as an export writes it."""
-    return {
-        "v": FORMAT,
-        "turn": record.turn,
-        "branch": record.branch,
-        "from": None if record.origin is None else list(record.origin),
-        "parent": record.parent,
-        "digest": record.digest,
-        "efforts": list(record.efforts),
-        "status": record.status,
-        "at": record.at,
-        "messages": list(record.messages),
-        "events": list(record.events),
-    }
-
-
-def decoded(body: Mapping[str, Any]) -> Record:
-    """Return the record that an export wrote; raises `LookupError`, `TypeError`, `ValueError`."""
-    origin = body["from"]
-    return Record(
-        turn=int(body["turn"]),
-        branch=str(body["branch"]),
-        parent=str(body["parent"]),
-        digest=str(body["digest"]),
-        messages=tuple(_message(message) for message in body["messages"]),
-        at=str(body["at"]),
-        origin=None if origin is None else (str(origin[0]), int(origin[1])),
-        efforts=tuple(str(effort) for effort in body["efforts"]),
-        events=tuple(dict(event) for event in body["events"]),
-        status=_STATUSES.get(body["status"], "done"),
-    )
-
-
-def _message(value: Any) -> Message:
-    if not isinstance(value["data"], dict) or not isinstance(value["type"], str):
-        raise TypeError(f"no message: {str(value)[:80]!r}")
-    return dict(value)
 
 
 def _key(key: Any) -> str:

@@ -215,11 +215,11 @@ class Sessions:
     def _moment(self) -> Iterator[_Moment]:
         """Read at the moment of this thread; one of its own if it reads nothing together."""
         if not self._here.depth:
-            with self._database.told(), ExitStack() as stack:
+            with self._database.translating_errors(), ExitStack() as stack:
                 yield _Moment(self._database, stack)
             return
         try:
-            with self._database.told():
+            with self._database.translating_errors():
                 self._here.moment = self._here.moment or _Moment(self._database)
                 yield self._here.moment
         except BaseException:

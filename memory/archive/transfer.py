@@ -9,17 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
-from ..errors import (
-    ArchiveError,
-    ArchiveFormatError,
-    ArchiveLockedError,
-    ArchiveUnavailableError,
-    SessionNotFoundError,
-)
+from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..record import Owner, Record, Tip
-from ..salience import Compression, as_data, from_data
+from ..salience import Compression, from_data
 from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
@@ -27,7 +21,7 @@ from .erasures import Scope, scope_of
 from .lineage import Known, Session
 from .memories import attend
 from .protocol import Finding
-from .records import packed, plain, record_of, state_of, unzipped, zipped
+from .records import packed, record_of, state_of, unzipped
 from .schema import compressions, extractions, sessions, turns, users
 from .schema import memories as memory_rows
 from .sql import SqlArchive
@@ -36,10 +30,7 @@ from .verify import verify
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 """What is raised by data that are not what they should be."""
 
-_OF_MEMORIES = (
-    *("memory", "base", "created", "keywords"),
-    *("accesses", "suppressed", "withdrawn", "attended"),
-)
+_OF_MEMORIES = [one for one in memory_rows.columns if one.name not in {"owner", "session"}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +67,30 @@ class Whole:
     attention: tuple[Mapping[str, Any], ...] | None = None
     reseed: Tip | None = None
 
+    def write(self, archive: SqlArchive) -> bool:
+        """Write the session, its turns parents first; False if the very same is there already.
+
+        Raises `ArchiveError` if it is there with other records, `ArchiveFormatError` if it is
+        damaged; nothing is then changed.
+        """
+        with archive.database.writing() as connection:
+            session = session_of(connection, self.owner)
+            fresh = not session.turns
+            if fresh:
+                _write_turns(connection, session, self)
+            scope = scope_of(connection, session, self.owner)
+            if fresh:
+                _write_made(scope, self)
+                _verify(scope, self)
+            differing = _differing(scope, self)
+            if differing:
+                raise ArchiveError(
+                    f"session {self.owner.thread!r} of {self.owner.user!r} is there already with "
+                    f"other records ({differing}): delete that one, or name another archive; it "
+                    "was left as it is"
+                )
+        return fresh
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -87,8 +102,8 @@ class Moved:
     findings: tuple[Finding, ...] = ()
 
 
-Told: TypeAlias = Callable[[Moved], object]
-"""Is told of each session as soon as it is there."""
+Report: TypeAlias = Callable[[Moved], object]
+"""Is called with each session that was taken over, as soon as it was."""
 
 
 def read(archive: SqlArchive, owner: Owner) -> Whole:
@@ -98,48 +113,28 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
     with archive.database.reading() as connection:
         session = Session.of(connection, owner)
         scope = scope_of(connection, session, owner)
-
-        def of(table: Any, order: Any) -> Iterable[Any]:
-            query = select(table).where(table.c.session == scope.session.id).order_by(order)
-            return connection.execute(query)
-
-        compressed = [
-            (row.branch, from_data(json.loads(unzipped(row.made))))
-            for row in of(compressions, compressions.c.turn)
-        ]
-        logged = [json.loads(unzipped(row.entry)) for row in of(extractions, extractions.c.id)]
-        remembered = [_memory(row) for row in of(memory_rows, memory_rows.c.memory)]
-        listed = tuple(_turns(scope))
         noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
         reseed = connection.execute(noted).scalar()
-    tip = Tip(*json.loads(reseed)) if reseed else None
-    return Whole(owner, listed, tuple(compressed), tuple(logged), tuple(remembered), tip)
+        return Whole(
+            owner,
+            tuple(_turns(scope)),
+            compressions=tuple(
+                (row.branch, from_data(json.loads(unzipped(row.made))))
+                for row in scope.rows(compressions, "turn")
+            ),
+            extractions=tuple(
+                json.loads(unzipped(row.entry)) for row in scope.rows(extractions, "id")
+            ),
+            attention=tuple(
+                {one.name: getattr(row, one.name) for one in _OF_MEMORIES}
+                | {"keywords": json.loads(row.keywords)}
+                for row in scope.rows(memory_rows, "memory")
+            ),
+            reseed=Tip(*json.loads(reseed)) if reseed else None,
+        )
 
 
-def write(archive: SqlArchive, whole: Whole) -> bool:
-    """Write a session, its turns parents first; False if the very same is there already.
-
-    Raises `ArchiveError` if it is there with other records, `ArchiveFormatError` if it is damaged;
-    nothing is then changed.
-    """
-    with archive.database.writing() as connection:
-        session = session_of(connection, whole.owner)
-        fresh = not session.turns
-        if fresh:
-            _write_turns(connection, session, whole)
-            _write_rest(connection, session, whole)
-            _verify(scope_of(connection, session, whole.owner), whole)
-        differing = _differing(scope_of(connection, session, whole.owner), whole)
-        if differing:
-            raise ArchiveError(
-                f"session {whole.owner.thread!r} of {whole.owner.user!r} is there already with "
-                f"other records ({differing}): delete that one, or name another archive; it was "
-                "left as it is"
-            )
-    return fresh
-
-
-def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tuple[Moved, ...]:
+def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
     """Copy all sessions of all users; what is in the target already is compared and passed over.
 
     Each session is there as a whole or not at all, so a copy that was stopped goes on where it was.
@@ -152,53 +147,49 @@ def copy(source: SqlArchive, target: SqlArchive, told: Told | None = None) -> tu
 
     def take(owner: Owner) -> Moved:
         whole = read(source, owner)
-        return Moved(owner, len(whole.turns), write(target, whole))
+        return Moved(owner, len(whole.turns), whole.write(target))
 
     for user in source.users():
         _copy_apart(source, target, user)
     owners = (owner for user in source.users() for owner in source.sessions(user))
-    return each(owners, take, told)
+    return each(owners, take, report)
 
 
 def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
     """Copy the memories of a user that are of no session; those that are there already stay."""
+    query = select(*_OF_MEMORIES).join(users, users.c.id == memory_rows.c.owner)
     with source.database.reading() as connection:
-        query = select(memory_rows).join(users, users.c.id == memory_rows.c.owner)
         apart = query.where(users.c.name == user, memory_rows.c.session.is_(None))
-        remembered = [_memory(row) for row in connection.execute(apart)]
-    if remembered:
+        rows = connection.execute(apart).mappings().all()
+    if rows:
         with target.database.writing() as connection:
             owner = added(connection, users, {"name": user})
-            rows = [
-                {**memory, "owner": owner, "keywords": packed(memory["keywords"])}
-                for memory in remembered
-            ]
-            adding = upsert(connection, memory_rows).values(rows)
-            connection.execute(adding.on_conflict_do_nothing())
+            adding = upsert(connection, memory_rows).on_conflict_do_nothing()
+            connection.execute(adding, [{**row, "owner": owner} for row in rows])
 
 
 def each(
-    listed: Iterable[Any], take: Callable[[Any], Moved], told: Told | None
+    listed: Iterable[Any], take: Callable[[Any], Moved], report: Report | None
 ) -> tuple[Moved, ...]:
     """Take over sessions; one that cannot be taken stops no other, but is an error at the end."""
     moved, failed = list[Moved](), list[ArchiveError]()
     for item in listed:
         try:
             moved.append(take(item))
-        except (ArchiveLockedError, ArchiveUnavailableError):
+        except OSError:  # the database is locked or cannot be reached, also for the next one
             raise
         except ArchiveError as error:
             failed.append(error)
         else:
-            if told is not None:
-                told(moved[-1])
+            if report is not None:
+                report(moved[-1])
     if failed:
         raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
     return tuple(moved)
 
 
 def _turns(scope: Scope) -> Iterator[Turn]:
-    for row in scope.rows():
+    for row in scope.turns():
         where = f"{row.branch}:{row.turn}"
         try:
             branch = scope.branches[row.branch]
@@ -225,29 +216,25 @@ def _write_turns(connection: Connection, session: Session, whole: Whole) -> None
         except DAMAGED as error:
             raise ArchiveFormatError(f"{turn.where}: damaged: it is no turn ({error!r})") from error
         if turn.content is not None:
-            left = update(turns).where(turns.c.id == number).values(content=turn.content)
-            connection.execute(left)
+            own = update(turns).where(turns.c.id == number)
+            connection.execute(own.values(content=turn.content))
         session = replace(session, turns=session.turns + 1, branch=record.branch)
 
 
-def _write_rest(connection: Connection, session: Session, whole: Whole) -> None:
+def _write_made(scope: Scope, whole: Whole) -> None:
+    """Write what was made of the turns, and what was noted of the session."""
     for branch, compression in whole.compressions:
-        place = {"session": session.id, "branch": branch, "turn": compression.turn}
-        made = zipped(packed(plain(as_data(compression))))
-        row = upsert(connection, compressions).values(**place, effort=compression.effort, made=made)
-        connection.execute(row.on_conflict_do_nothing())
+        scope.add_compression(branch, compression)
     for entry in whole.extractions:
-        row = {"session": session.id, "entry": zipped(packed(plain(entry)))}
-        connection.execute(insert(extractions).values(row))
+        scope.log(entry)
     for memory in whole.attention or ():
-        row = {**memory, "session": session.id, "keywords": packed(memory["keywords"])}
-        adding = upsert(connection, memory_rows).values(**row, owner=session.owner)
-        connection.execute(
+        row = {**memory, "session": scope.session.id, "keywords": packed(memory["keywords"])}
+        adding = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
+        scope.connection.execute(
             adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
         )
     if whole.reseed is not None:
-        noted = {"reseed": packed(astuple(whole.reseed))}
-        connection.execute(update(sessions).where(sessions.c.id == session.id).values(noted))
+        scope.note(reseed=packed(astuple(whole.reseed)))
 
 
 def _verify(scope: Scope, whole: Whole) -> None:
@@ -263,20 +250,14 @@ def _verify(scope: Scope, whole: Whole) -> None:
 
 def _differing(scope: Scope, whole: Whole) -> str:
     """Return where the first difference to the records that are stored is, "" if there is none."""
-    stored = {turn.place: _compared(turn) for turn in _turns(scope)}
+
+    def compared(turn: Turn) -> tuple[object, ...]:
+        record = turn.record  # whose digest stands for its messages
+        data = packed([record.efforts, record.events, turn.state])
+        return record.digest, record.parent, record.status, record.at, turn.content, data
+
+    stored = {turn.place: compared(turn) for turn in _turns(scope)}
     for turn in whole.turns:
-        if stored.pop(turn.place, None) != _compared(turn):
+        if stored.pop(turn.place, None) != compared(turn):
             return f"turn {turn.record.turn} of branch {turn.record.branch!r}"
     return f"{len(stored)} more" if stored else ""
-
-
-def _compared(turn: Turn) -> tuple[Any, ...]:
-    """Return what is the same of two records that are the same; messages have their digest."""
-    record = turn.record
-    said = packed([record.efforts, record.events, turn.state])
-    return record.digest, record.parent, record.status, record.at, turn.content, said
-
-
-def _memory(row: Any) -> dict[str, Any]:
-    memory = {name: getattr(row, name) for name in _OF_MEMORIES}
-    return {**memory, "keywords": json.loads(row.keywords)}

@@ -22,10 +22,10 @@ from ..record import Group, Owner, Record
 from .database import Database, upsert
 from .index import Ids, among, is_sqlite
 from .lineage import CHANGES, Lineage, Session
+from .migrations import create_vectors
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
-    create_vectors,
     first_passage,
     first_turn,
     has_vectors,
@@ -34,7 +34,6 @@ from .schema import (
     turns,
     vectors,
 )
-from .schema import Vector as VectorType
 
 MOST = 400
 """The nearest vectors that are found: eight for each of the turns by meaning that are ranked."""
@@ -247,7 +246,7 @@ def _computed(
     most: int,
 ) -> Cosines:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
-    asked = sa.bindparam("asked", meaning.vector.tobytes(), VectorType)
+    asked = sa.bindparam("asked", meaning.vector.tobytes(), table.c.vector.type)
     far = table.c.vector.op("<=>", return_type=sa.Float)(asked)
     away = sa.func.coalesce(sa.func.nullif(far, sa.literal_column("'NaN'::float8")), 1.0)
     query = sa.select(table.c.id, away).where(where, table.c.model == meaning.model)

@@ -1,7 +1,7 @@
 """Checking a session: digests and parents from the stored messages alone, and what lists them."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -17,48 +17,44 @@ from .records import packed, record_of, state_of
 from .schema import branches, changes, members, sessions
 
 _Place: TypeAlias = tuple[str, int]
-_Listed: TypeAlias = Mapping[_Place, Any]
+_Entries: TypeAlias = dict[_Place, list[Any]]
+"""What the manifest has of turns, or should have."""
 
 
 def verify(scope: Scope) -> tuple[Finding, ...]:
     """Return what is wrong with a session: the records in the order of their commit come first."""
     findings: list[Finding] = []
-    kept: list[Record] = []
-    left: dict[_Place, list[Any]] = {}
+    records: list[Record] = []
+    entries: _Entries = {}
     places: list[_Place] = []
-    for row in scope.rows():
-        places.append((row.branch, row.turn))
+    for row in scope.turns():
+        place = (row.branch, row.turn)
+        places.append(place)
         try:
             record = record_of(row)
-            sound = _sound(record, row.content)
-            left[places[-1]] = _left(record)
             state_of(row)
+            left = ((changed(event, record.turn), event) for event in record.events)
+            entries[place] = [
+                (effort.id, effort.status, record.at, packed(event))
+                for effort, event in left
+                if effort
+            ]
+            if record.status == "erased":
+                sound = not record.messages
+            else:
+                sound = digest(record.messages) == (row.content or record.digest)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            findings.append(Finding(_where(row), f"damaged: it is no record ({error})"))
+            findings.append(Finding(_where(place), f"damaged: it is no record ({error})"))
             continue
         if not sound:
-            findings.append(Finding(_where(row), "the digest does not match the messages"))
-        kept.append(replace(record, messages=()))
-    findings += [
-        *_parents(scope, kept),
-        *_counts(scope, places),
-        *_listed(scope, places, kept, left),
-    ]
-    return (*findings, *_leaves(scope, kept), *_erased(kept))
-
-
-def _sound(record: Record, content: str | None) -> bool:
-    if record.status == "erased":
-        return not record.messages
-    return digest(record.messages) == (content or record.digest)
-
-
-def _left(record: Record) -> list[Any]:
-    """Return what the manifest has of a record."""
-    listed = ((event, changed(event, record.turn)) for event in record.events)
-    return [
-        (effort.id, effort.status, record.at, packed(event)) for event, effort in listed if effort
-    ]
+            findings.append(Finding(_where(place), "the digest does not match the messages"))
+        records.append(replace(record, messages=()))
+    findings += _parents(scope, records)
+    findings += [*_counts(scope, places), *_listed(scope, places, records, entries)]
+    findings += _leaves(scope, records)
+    if erased := sum(record.status == "erased" for record in records):
+        findings.append(Finding("all branches", f"{erased} turns erased", fatal=False))
+    return tuple(findings)
 
 
 def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
@@ -86,72 +82,57 @@ def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
 
 
 def _listed(
-    scope: Scope, places: list[_Place], records: Iterable[Record], left: _Listed
+    scope: Scope, places: list[_Place], records: list[Record], entries: _Entries
 ) -> Iterator[Finding]:
     """Yield the turns of which the tables of efforts say something else than their records."""
-    of_efforts = {(one.branch, one.turn): {*(one.efforts or (AMBIENT,))} for one in records}
+    efforts = {(one.branch, one.turn): {*(one.efforts or (AMBIENT,))} for one in records}
     in_efforts: dict[_Place, set[str]] = {}
-    for row in _rows(scope, members, members.c.effort):
+    for row in scope.rows(members, "effort"):
         in_efforts.setdefault((row.branch, row.turn), set()).add(row.effort)
-    in_manifest: dict[_Place, list[Any]] = {}
-    for row in _rows(scope, changes, changes.c.id):
+    in_manifest: _Entries = {}
+    for row in scope.rows(changes, "id"):
         entry = (row.effort, row.status, row.at, row.entry)
         in_manifest.setdefault((row.branch, row.turn), []).append(entry)
-    damaged = {*places} - of_efforts.keys()
-    for place in sorted((in_efforts.keys() | in_manifest.keys() | of_efforts.keys()) - damaged):
-        where = f"{place[0]}:{place[1]}"
-        if in_efforts.get(place) != of_efforts.get(place):
-            yield Finding(where, f"turn {place[1]} is listed under other efforts than it has")
-        if in_manifest.get(place, []) != left.get(place, []):
-            yield Finding(where, f"the manifest has other changes of efforts than turn {place[1]}")
+    damaged = {*places} - efforts.keys()
+    for place in sorted((in_efforts.keys() | in_manifest.keys() | efforts.keys()) - damaged):
+        if in_efforts.get(place) != efforts.get(place):
+            what = f"turn {place[1]} is listed under other efforts than it has"
+            yield Finding(_where(place), what)
+        if in_manifest.get(place, []) != entries.get(place, []):
+            what = f"the manifest has other changes of efforts than turn {place[1]}"
+            yield Finding(_where(place), what)
 
 
-def _rows(scope: Scope, table: Any, order: Any) -> Iterable[Any]:
-    query = select(table).where(table.c.session == scope.session.id).order_by(order)
-    return scope.connection.execute(query)
-
-
-def _parents(scope: Scope, records: Iterable[Record]) -> Iterator[Finding]:
+def _parents(scope: Scope, records: list[Record]) -> Iterator[Finding]:
     """Yield what is not where a record says that it comes from."""
-    listed = list(records)
-    digests = {(one.branch, one.turn): one.digest for one in listed}
+    digests = {(record.branch, record.turn): record.digest for record in records}
     numbers: dict[str, list[int]] = {}
     for branch, turn in sorted(digests):
         numbers.setdefault(branch, []).append(turn)
-    for record in listed:
-        before = _before(scope, record, numbers)
-        if record.parent != (digests[before] if before else ""):
-            yield Finding(_where(record), f"the parent of turn {record.turn} is missing")
+    for record in records:
+        parent = ""
+        for segment in scope.lineage(record.branch, record.turn - 1).segments:
+            turns = numbers.get(segment.branch, [])
+            if before := bisect_right(turns, segment.upto):
+                parent = digests[segment.branch, turns[before - 1]]
+                break
+        if record.parent != parent:
+            what = f"the parent of turn {record.turn} is missing"
+            yield Finding(_where((record.branch, record.turn)), what)
 
 
-def _before(scope: Scope, record: Record, numbers: dict[str, list[int]]) -> tuple[str, int] | None:
-    """Return branch and turn of the record before this one, None for the first."""
-    for segment in scope.lineage(record.branch, record.turn - 1).segments:
-        turns = numbers.get(segment.branch, [])
-        count = bisect_right(turns, segment.upto)
-        if count:
-            return segment.branch, turns[count - 1]
-    return None
-
-
-def _leaves(scope: Scope, records: Iterable[Record]) -> Iterator[Finding]:
+def _leaves(scope: Scope, records: list[Record]) -> Iterator[Finding]:
     """Yield the branches that nothing follows, but the one that was committed to last."""
-    last: dict[str, Record] = {}
+    last: dict[str, int] = {}
     for record in records:
         last.pop(record.branch, None)  # the one that was committed to last stands last
-        last[record.branch] = record
+        last[record.branch] = record.turn
     left_at = {ancestor[:2] for branch in scope.branches.values() for ancestor in branch.ancestors}
-    for record in [*last.values()][:-1]:
-        if (record.branch, record.turn) not in left_at:
-            what = f"leaf branch {record.branch!r} ends with turn {record.turn}"
-            yield Finding(_where(record), what, fatal=False)
+    for place in [*last.items()][:-1]:
+        if place not in left_at:
+            what = f"leaf branch {place[0]!r} ends with turn {place[1]}"
+            yield Finding(_where(place), what, fatal=False)
 
 
-def _erased(records: Iterable[Record]) -> Iterator[Finding]:
-    count = sum(record.status == "erased" for record in records)
-    if count:
-        yield Finding("all branches", f"{count} turns erased", fatal=False)
-
-
-def _where(place: Record | object) -> str:
-    return f"{getattr(place, 'branch', '?')}:{getattr(place, 'turn', '?')}"
+def _where(place: _Place) -> str:
+    return f"{place[0]}:{place[1]}"

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ebbtide.memory.anchor import written
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.erasing import Target, quoted, tombstone, without, without_copies
+from ebbtide.memory.erasing import Target, without_copies
 from ebbtide.memory.record import Event, Group, Record, place
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.turns import answer, concluded, human, opened, turn
@@ -28,13 +28,13 @@ def target(
     one, known = record(group), before or {}
     wrote = written([one]) - {*(anchor or {}).items()}
     places = frozenset({(one.branch, one.turn)})
-    return Target(one, known.get, lambda _branch, number: number > one.turn, places, wrote)
+    return Target(one, known, lambda _branch, number: number > one.turn, places, wrote)
 
 
 def blanks(event: Event, of: Target) -> set[str]:
     """Return the fields that an event of the next turn loses."""
     before = record(turn(of.record.turn + 1, "", ["a"], [event]))
-    (after,) = without(before, of)[0].events
+    (after,) = of.without(before)[0].events
     return {key for key in event if after[key] != event[key]}
 
 
@@ -43,11 +43,11 @@ def test_tombstone_keeps_place_and_digest() -> None:
     before = record(turn(2, SAID, ["a"], [{**opened("a", goal=SAID), "tokens": 7}]))
     of = target(turn(2, SAID, ["a"], before.events))
 
-    after = tombstone(before, of)
+    after = of.tombstone(before)
 
     assert after.events == ({"type": "opened", "effort": "a", "goal": "", "tokens": 7},)
     assert (after.messages, after.status, after.tip) == ((), "erased", before.tip)
-    assert tombstone(after, of) == after
+    assert of.tombstone(after) == after
 
 
 def test_what_the_turn_only_repeats_stays() -> None:
@@ -56,7 +56,7 @@ def test_what_the_turn_only_repeats_stays() -> None:
     event = concluded("a", "Old.", goal="Open it", keywords=["k"])
     group = turn(2, SAID, ["a"], [event])
 
-    (left,) = tombstone(record(group), target(group, known)).events
+    (left,) = target(group, known).tombstone(record(group)).events
 
     assert left == {**event, "summary": MARK, "keywords": [], "stale": True}
 
@@ -84,8 +84,8 @@ def test_what_says_the_same_stays_and_is_found() -> None:
     said = turn(2, SAID), turn(2, "", ["b"], [opened("b", goal=SAID)])
 
     assert blanks(opened("b", goal=SAID), of) == blanks(concluded("b", SAID), of) == set()
-    assert all(quoted(record(one), of.sought) for one in said)
-    assert not quoted(record(turn(2, "", ["b"], [opened("b", goal="Shut")])), of.sought)
+    assert all(of.quoted_by(record(one)) for one in said)
+    assert not of.quoted_by(record(turn(2, "", ["b"], [opened("b", goal="Shut")])))
 
 
 def test_lists_are_emptied_as_lists() -> None:
@@ -93,7 +93,7 @@ def test_lists_are_emptied_as_lists() -> None:
     event = {"type": "opened", "effort": "a", "constraints": [SAID]}
     before = record(turn(2, "", ["a"], [event]))
 
-    (left,) = without(before, target(turn(1, SAID, ["a"], [event])))[0].events
+    (left,) = target(turn(1, SAID, ["a"], [event])).without(before)[0].events
 
     assert left == {**event, "constraints": []}
 
@@ -104,9 +104,9 @@ def test_constraints_go_one_by_one() -> None:
     event = {"type": "constraints_updated", "effort": "a", "constraints": ["in May", SAID]}
     later = record(turn(2, "", ["a"], [{**event, "constraints": ["in May", SAID, "be quick"]}]))
     of = target(turn(1, SAID, ["a"], [event]), known)
-    after, told = without(later, of)
+    after, told = of.without(later)
 
-    assert tombstone(of.record, of).events == ({**event, "constraints": ["in May"]},)
+    assert of.tombstone(of.record).events == ({**event, "constraints": ["in May"]},)
     assert after.events == ({**event, "constraints": ["in May", "be quick"]},)
     assert told == {("a", SAID)}
 
@@ -117,7 +117,7 @@ def test_anchors_of_later_turns_lose_the_fields_that_tell() -> None:
     anchor = {"Goal": "tidy", "summary": f"So: {SAID}", "": "port 8080"}
     later = record(turn(4, "", (), [{"type": "anchored", "anchor": anchor}]))
 
-    (left,) = without(later, of)[0].events
+    (left,) = of.without(later)[0].events
 
     assert left["anchor"] == {"Goal": "tidy", "": "port 8080"}
 
@@ -135,8 +135,8 @@ def test_anchor_of_the_turn_loses_what_it_wrote() -> None:
     of = target(group, anchor=before)
 
     kept = {"Ports": "port 8080, as ever"}
-    assert tombstone(of.record, of).events == ({"type": "anchored", "anchor": kept},)
-    assert without(later, of)[0].events[0]["anchor"] == {**kept, "Goal": "tidy"}
+    assert of.tombstone(of.record).events == ({"type": "anchored", "anchor": kept},)
+    assert of.without(later)[0].events[0]["anchor"] == {**kept, "Goal": "tidy"}
 
 
 def test_anchors_of_other_branches_lose_the_fields_that_quote() -> None:
@@ -145,10 +145,10 @@ def test_anchors_of_other_branches_lose_the_fields_that_quote() -> None:
     anchor = {"Goal": "tidy", "Context": f"So: {SAID}", "Ports": "port 8080"}
     event = {"type": "anchored", "anchor": anchor}
 
-    (left,) = without(record(turn(2, "", (), [event])), of)[0].events
+    (left,) = of.without(record(turn(2, "", (), [event])))[0].events
 
     assert left["anchor"] == {"Goal": "tidy", "Ports": "port 8080"}
-    assert without(record(turn(2, SAID, (), [event])), of)[0].events == (event,)
+    assert of.without(record(turn(2, SAID, (), [event])))[0].events == (event,)
 
 
 def test_record_without_text_in_events_is_not_changed() -> None:
@@ -156,7 +156,7 @@ def test_record_without_text_in_events_is_not_changed() -> None:
     costs = {"type": "context", "tokens": {"turn": 3}, "said": 3}
     before = record(turn(2, "", ["a"], [costs]))
 
-    assert without(before, target(turn(1, SAID, ["a"]))) == (before, frozenset())
+    assert target(turn(1, SAID, ["a"])).without(before) == (before, frozenset())
 
 
 def test_results_of_tools_lose_what_they_retell() -> None:
