@@ -31,7 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
-from ebbtide.memory.archive import commit
+from ebbtide.memory.archive import commit, memories
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
 from ebbtide.memory.record import Group, Owner, Tip, place
 
@@ -121,15 +121,12 @@ def fill(load: Load, users: Sequence[int]) -> None:
 
 def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
     """Write the turns of a session."""
-    session, parent, branch = commit.session_of(connection, owner), "", None
+    session, parent, known = commit.session_of(connection, owner), "", None
     for turn in range(1, length + 1):
         one = commit.storable(group(turn, chance))
         record = place(one, "main", parent, None)
-        seen = commit.before(connection, session, record, branch) if branch else None
-        commit.write(connection, session, record, one.state, seen)
-        if not owner.anonymous:
-            commit.memories.attend(connection, session.owner, owner, session.id, record)
-        branch = branch or commit.branch_of(connection, session.id, "main")
+        _, known = commit.write(connection, session, record, one.state, known)
+        memories.attend(connection, session, owner, record)
         session, parent = replace(session, turns=session.turns + 1), record.digest
 
 

@@ -1,20 +1,30 @@
 """Committing a turn: its record and all that follows from it, in one transaction."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..efforts import changed
+from ..errors import SessionNotFoundError
 from ..names import session_name
 from ..passages import passages
 from ..record import Group, Owner, Record, Slot, Tip, placement
-from . import memories
 from .database import added
-from .index import Postings, heading, layout, postings
-from .lineage import AMBIENT, BRANCH, Branch, Known, Lineage, beginning, branch_of, lineage
+from .index import Postings, headings, layout, postings
+from .lineage import (
+    AMBIENT,
+    BRANCH,
+    Branch,
+    Known,
+    Lineage,
+    Segment,
+    Session,
+    beginning,
+    branch_of,
+)
 from .records import columns, left_by, packed, storable, zipped
 from .schema import (
     branches,
@@ -29,22 +39,6 @@ from .schema import (
     users,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session: its number, its user's, how many records it has, how often some were rewritten.
-
-    `branch` is the one that was committed to last.
-    """
-
-    id: int
-    owner: int
-    name: str
-    turns: int
-    rewritten: int
-    branch: str
-
-
 _PLACE = (turns.c.session == bindparam("session"), turns.c.branch == bindparam("branch"))
 _SLOT = select(turns.c.digest, turns.c.parent).where(*_PLACE, turns.c.turn == bindparam("turn"))
 _HEAD = (
@@ -53,15 +47,6 @@ _HEAD = (
     .order_by(turns.c.turn.desc())
     .limit(1)
 )
-SESSION = (
-    select(
-        *(sessions.c.id, sessions.c.owner, sessions.c.name),
-        *(sessions.c.turns, sessions.c.rewritten, sessions.c.branch),
-    )
-    .join(users, users.c.id == sessions.c.owner)
-    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("named"))
-)
-_OWNED = SESSION.with_for_update(of=sessions)
 _EXTENDED = (
     update(branches)
     .where(branches.c.session == bindparam("of"), branches.c.branch == bindparam("named"))
@@ -82,11 +67,11 @@ _COUNTED = (
 
 @dataclass(slots=True)
 class _Slots:
-    """The occupied places of a session, each asked for once."""
+    """The occupied places of a session, each branch asked for once."""
 
     connection: Connection
     session: int
-    known: dict[str, Any] = field(default_factory=dict)
+    branches: dict[str, Any] = field(default_factory=dict)
 
     def slot(self, branch: str, turn: int) -> Slot | None:
         """Return what occupies this place, None if it is free."""
@@ -110,74 +95,50 @@ class _Slots:
 
     def branch(self, name: str) -> Any:
         """Return the row of a branch, None if it is free."""
-        if name not in self.known:
+        if name not in self.branches:
             place = {"session": self.session, "branch": name}
-            self.known[name] = self.connection.execute(BRANCH, place).first()
-        return self.known[name]
+            self.branches[name] = self.connection.execute(BRANCH, place).first()
+        return self.branches[name]
 
 
 def commit(
-    connection: Connection, owner: Owner, tip: Tip, group: Group, known: Callable[[Session], Known]
-) -> tuple[Session, Record, int | None]:
-    """Write a group after `tip`, once; return its record and its number, None if it was there.
+    connection: Connection, session: Session, tip: Tip, group: Group, known: Known | None
+) -> tuple[Record, int | None, Known]:
+    """Write a group after `tip`, once, given what is known of what the tip sees, if anything is.
 
-    `known` returns what is known of `tip` in a session as it is now.
+    Return the record as it is stored, its number, None if it was there, and what is known of what
+    it sees.
     """
     group = storable(group)
-    session = session_of(connection, owner)
     slots = _Slots(connection, session.id)
     record, stored = placement(tip, group, slots)
-    if stored:
-        return session, record, None
+    row = slots.branch(record.branch)
+    if stored:  # it may have other events
+        known = Known.of(record.tip, beginning(row))
+        (record,) = Lineage(lambda: connection, session.id, known).turns([record.turn])
+        return record, None, known
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
-    row, kept = slots.branch(record.branch), {"known": known(session)} if follows else {}
-    seen = before(connection, session, record, beginning(row), **kept) if row else None
-    number = write(connection, session, record, group.state, seen)
-    attend(connection, session, owner, record)
-    return session, record, number
-
-
-def attend(connection: Connection, session: Session, owner: Owner, record: Record) -> None:
-    """Tell attention of a turn that was written; `session` is as it was before."""
-    if owner.anonymous:
-        return
-    if session.branch not in {"", record.branch}:  # attention was told of one that was left
-        branch = branch_of(connection, session.id, record.branch)
-        seen = lineage(lambda: connection, session.id, record.tip, branch)
-        memories.renew(connection, session.owner, owner, seen)
-    memories.attend(connection, session.owner, owner, session.id, record)
-
-
-def as_stored(connection: Connection, session: Session, record: Record) -> Record:
-    """Return a record as the archive has it, which may have other events."""
-    branch = branch_of(connection, session.id, record.branch)
-    records = lineage(lambda: connection, session.id, record.tip, branch).turns([record.turn])
-    return records[0] if records else record
+    if row is None:
+        known = None
+    elif known is None or not follows:
+        known = Known.of(Tip(record.branch, record.turn - 1), beginning(row))
+    return record, *write(connection, session, record, group.state, known)
 
 
 def session_of(connection: Connection, owner: Owner) -> Session:
     """Return a session to be written, made if it is not there; others wait for the transaction."""
-    name = session_name(owner)
-    asked = {"user": owner.user, "named": name}
-    row = connection.execute(_OWNED, asked).first()
-    if row is None:
-        user = _user(connection, owner.user)
-        rest = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "branch": ""}
-        added(connection, sessions, {"owner": user, "name": name}, **rest)
-        row = connection.execute(_OWNED, asked).one()
-    return Session(*row)
-
-
-def _user(connection: Connection, name: str) -> int:
-    """Return the number of a user, added if need be, and lock the row.
-
-    Whoever deletes the user is waited for, or waits: a session begun meanwhile is nobody's.
-    """
-    while True:
-        user = added(connection, users, {"name": name})
-        locked = select(users.c.id).where(users.c.id == user).with_for_update()
-        if connection.execute(locked).scalar() is not None:
-            return user
+    try:
+        return Session.of(connection, owner, lock=True)
+    except SessionNotFoundError:
+        user = None
+    while user is None:
+        # Whoever deletes the user is waited for, or waits: a session begun meanwhile is nobody's.
+        number = added(connection, users, {"name": owner.user})
+        locked = select(users.c.id).where(users.c.id == number).with_for_update()
+        user = connection.execute(locked).scalar()
+    new = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "branch": ""}
+    added(connection, sessions, {"owner": user, "name": session_name(owner)}, **new)
+    return Session.of(connection, owner, lock=True)
 
 
 def write(
@@ -185,90 +146,74 @@ def write(
     session: Session,
     record: Record,
     state: Mapping[str, Any] | None,
-    seen: Lineage | None,
-) -> int:
-    """Write a record at its place, with the rows by which it is found, and return its number.
+    known: Known | None,
+) -> tuple[int, Known]:
+    """Write a record at its place, with the rows by which it is found; return its number.
 
-    `seen` is what the turn before it sees, None if its branch begins with it.
+    Given what is known of what the turn before it sees, None if its branch begins with it, and
+    returning what is known of what it sees itself.
     """
     number = nth_turn(session.id, session.turns + 1)
-    if seen is None:
-        seen = before(connection, session, record, _begin(connection, session.id, record))
+    if known is None:
+        known = _begin(connection, session.id, record)
     else:
         newest = {"newest": record.turn, "when": record.at}
         connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
+    seen = Lineage(lambda: connection, session.id, known)
+    ambient, efforts = seen.counts()
+    names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)
     row = {
         **columns(record),
         "passages": layout(parts),
-        **_counts(seen, record),
+        "ambient": ambient + (not record.efforts),
+        "efforts_seen": efforts + len(names) - len(seen.efforts_named(names)),
         "id": number,
         "session": session.id,
-        "content": None,
         "state": None if state is None else zipped(packed(state)),
     }
     connection.execute(insert(turns), row)
     place = {"session": session.id, "branch": record.branch, "turn": record.turn}
-    efforts = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
-    connection.execute(insert(members), efforts)
+    members_of = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
+    connection.execute(insert(members), members_of)
     Postings(connection, said, session.owner).add(postings(number, parts))
     add_changes(connection, session, number, record)
     count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
     connection.execute(_COUNTED, {"of": session.id, **count})
-    return number
-
-
-def before(
-    connection: Connection, session: Session, record: Record, branch: Branch, **kept: Any
-) -> Lineage:
-    """Return what the turn before a record sees."""
-    tip = Tip(record.branch, record.turn - 1)
-    return lineage(lambda: connection, session.id, tip, branch, **kept)
-
-
-def _counts(seen: Lineage, record: Record) -> dict[str, int]:
-    """Return how many ambient turns and efforts there are after a record."""
-    ambient, efforts = seen.counts()
-    names = list(dict.fromkeys(effort.id for effort in left_by(record)))
-    fresh = len(names) - len(seen.efforts_named(names))
-    return {"ambient": ambient + (not record.efforts), "efforts_seen": efforts + fresh}
+    return number, known.after(record)
 
 
 def add_changes(connection: Connection, session: Session, number: int, record: Record) -> None:
     """Write how a record left efforts, given the number of its turn."""
     rows: list[dict[str, Any]] = []
-    terms: list[tuple[int, list[str]]] = []
     for event in record.events:
         effort = changed(event, record.turn)
         if effort is not None:
-            key = nth_change(number, len(rows))
-            rows.append(
-                {
-                    "id": key,
-                    "owner": session.owner,
-                    "session": session.id,
-                    "effort": effort.id,
-                    "branch": record.branch,
-                    "turn": record.turn,
-                    "status": effort.status,
-                    "at": record.at,
-                    "entry": packed(event),
-                }
-            )
-            terms.append((key, heading(effort)))
+            row = {
+                "id": nth_change(number, len(rows)),
+                "owner": session.owner,
+                "session": session.id,
+                "effort": effort.id,
+                "branch": record.branch,
+                "turn": record.turn,
+                "status": effort.status,
+                "at": record.at,
+                "entry": packed(event),
+            }
+            rows.append(row)
     if rows:
         connection.execute(insert(changes), rows)
-        Postings(connection, headed, session.owner).add(terms)
+        Postings(connection, headed, session.owner).add(headings(number, record))
 
 
-def _begin(connection: Connection, session: int, record: Record) -> Branch:
+def _begin(connection: Connection, session: int, record: Record) -> Known:
     """Write where a branch begins: after its origin and all that this one sees."""
-    ancestors: tuple[tuple[str, int, int], ...] = ()
+    ancestors: tuple[Segment, ...] = ()
     if record.origin is not None:
         parent, upto = record.origin
         origin = branch_of(connection, session, parent)
         if origin is not None:
-            ancestors = ((parent, upto, origin.first), *origin.ancestors)
+            ancestors = (Segment(parent, upto, origin.first), *origin.ancestors)
     row = {
         "session": session,
         "branch": record.branch,
@@ -278,4 +223,4 @@ def _begin(connection: Connection, session: int, record: Record) -> Branch:
         "at": record.at,
     }
     connection.execute(insert(branches), row)
-    return Branch(record.turn, ancestors)
+    return Known.of(Tip(record.branch, record.turn - 1), Branch(record.turn, ancestors))

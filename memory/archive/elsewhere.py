@@ -3,18 +3,19 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sqlalchemy import Connection, func, select
 
+from ..names import session_name
 from ..ranking import Passages, Rare, Topics, ranked, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
-from .index import Wanted, among, having, heading
-from .lineage import Lineage, beginning, effort_of, lineage, tip_at
+from .index import Wanted, among, having, heading, spread
+from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
-from .query import TERMS, rarest, spoken_in, spread, strengths
+from .query import TERMS, Spoken, rarest, strengths
 from .schema import (
     branches,
     changes,
@@ -25,6 +26,7 @@ from .schema import (
     sessions,
     turn_of,
     turns,
+    users,
 )
 
 _EVERYWHERE = (0, 2**63 - 1)
@@ -55,58 +57,145 @@ evidence of its own 46.9 % is in the first ten, without it 47.7 %.
 _SPARE = 50
 """Efforts that are looked at beyond those asked for: some are open again, or on old branches."""
 
+_SESSIONS = select(sessions, branches.c.first, branches.c.last, branches.c.ancestors).join(
+    branches, (branches.c.session == sessions.c.id) & (branches.c.branch == sessions.c.branch)
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """Another session of the user, and what its newest branch sees."""
+class OtherSessions:
+    """The sessions of a user, by name and number, but for the one that asks."""
 
-    owner: Owner
-    seen: Lineage
+    connection: Connection
+    user: str
+    number: int
+    own: int
 
+    @classmethod
+    def of(cls, connection: Connection, owner: Owner) -> Self | None:
+        """Return the other sessions of an owner's user, None if the user has no session."""
+        named = select(users.c.id).where(users.c.name == owner.user)
+        user = connection.execute(named).scalar()
+        if user is None:
+            return None
+        own = sessions.c.owner == user, sessions.c.name == session_name(owner)
+        session = connection.execute(select(sessions.c.id).where(*own)).scalar()
+        return cls(connection, owner.user, user, session or 0)
 
-def search_sessions(
-    connection: Connection, user: str, owner: int, own: int, query: str
-) -> list[Elsewhere]:
-    """Return what matches a query in the user's other sessions, best first, of equals the newest.
+    def search(self, query: str) -> list[Elsewhere]:
+        """Return what matches a query, best first, of equals the newest.
 
-    `owner` is the user's number, `own` the session that asks. A turn of an effort that matches at
-    least as well, or that says all of the query, is left out.
-    """
-    wanted = asked(query)[:TERMS]
-    everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
-    found_in = having(connection, owner, _EVERYWHERE, *everywhere)
-    headings, spoken = (_outside(postings, own) for postings in found_in)
-    total = connection.execute(
-        select(func.coalesce(func.sum(sessions.c.turns), 1)).where(sessions.c.owner == owner)
-    ).scalar_one()
-    rare = rarest(total, wanted, spoken, headings)
-    efforts = _efforts(connection, user, {term: headings[term] for term in rare}, rare)
-    said_by = {term: spoken[term] for term in rare}
-    hits = [*efforts, *_turns(connection, user, said_by, rare)]
-    whole = sum(rare.values())
-    unknown = sum(not spoken[term] and not headings[term] for term in wanted)
-    most = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
-    if most < _FLOOR * (whole + unknown * rarity(total)):
-        return []
-    best = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
-    kept = [hit for hit in hits if not _told(hit, best, whole)]
-    return sorted(kept, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
+        A turn of an effort that matches at least as well, or that says all of the query, is left
+        out.
+        """
+        wanted = asked(query)[:TERMS]
+        everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
+        first, last = passages_of(self.own)
+        headings, spoken = (
+            {term: [at for at in ids if not first <= at <= last] for term, ids in postings.items()}
+            for postings in having(self.connection, self.number, _EVERYWHERE, *everywhere)
+        )
+        count = select(func.coalesce(func.sum(sessions.c.turns), 1))
+        total = self.connection.execute(count.where(sessions.c.owner == self.number)).scalar_one()
+        rare = rarest(total, wanted, spoken, headings)
+        efforts = self._efforts({term: headings[term] for term in rare}, rare)
+        hits = [*efforts, *self._turns({term: spoken[term] for term in rare}, rare)]
+        whole = sum(rare.values())
+        unknown = sum(not spoken[term] and not headings[term] for term in wanted)
+        most = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
+        if most < _FLOOR * (whole + unknown * rarity(total)):
+            return []
+        best = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
+        apart = [
+            hit
+            for hit in hits
+            if hit.effort is not None
+            or all(
+                best.get((hit.owner, name), -1.0) < min(hit.score, whole) for name in hit.efforts
+            )
+        ]
+        return sorted(apart, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
 
+    def concluded(self, newest: int) -> list[Elsewhere]:
+        """Return what was concluded last, newest first."""
+        query = (
+            select(changes)
+            .where(changes.c.owner == self.number, changes.c.status == "concluded")
+            .where(changes.c.session != self.own)
+            .order_by(changes.c.at.desc(), changes.c.id.desc())
+            .limit(newest + _SPARE)
+        )
+        hits = self._concluded(self.connection.execute(query).all(), {})
+        return sorted(hits, key=_newest, reverse=True)[:newest]
 
-def concluded(
-    connection: Connection, user: str, owner: int, own: int, newest: int
-) -> list[Elsewhere]:
-    """Return what the user's other sessions concluded last, newest first."""
-    query = (
-        select(changes)
-        .where(changes.c.owner == owner, changes.c.status == "concluded")
-        .where(changes.c.session != own)
-        .order_by(changes.c.at.desc(), changes.c.id.desc())
-        .limit(newest + _SPARE)
-    )
-    rows = connection.execute(query).all()
-    hits = _standing(connection, user, rows, {})
-    return sorted(hits, key=_newest, reverse=True)[:newest]
+    def _seen(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
+        """Return by their numbers the owners of sessions and what their newest branches see."""
+        if not numbers:
+            return {}
+        rows = self.connection.execute(_SESSIONS.where(among(sessions.c.id, numbers)))
+        return {
+            row.id: (
+                Owner(self.user, row.thread, row.namespace),
+                lineage(lambda: self.connection, row.id, Tip(row.branch, row.last), beginning(row)),
+            )
+            for row in rows
+        }
+
+    def _efforts(self, headings: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
+        strong = strengths(headings, rare)
+        best = sorted(ranked(strong), key=lambda change: (-strong[change], -change))[:_MOST]
+        hits: dict[tuple[Owner, str], Elsewhere] = {}
+        for start in range(0, len(best), _CANDIDATES):
+            part = best[start : start + _CANDIDATES]
+            rows = self.connection.execute(select(changes).where(among(changes.c.id, part))).all()
+            for hit in self._concluded(rows, rare):
+                hits[hit.owner, hit.effort.id if hit.effort else ""] = hit
+            if len(hits) >= _SPARE:
+                break
+        return list(hits.values())
+
+    def _concluded(self, rows: Iterable[Any], rare: Rare) -> list[Elsewhere]:
+        """Return the efforts of these changes that are concluded on the newest branch of each."""
+        named: dict[int, dict[str, None]] = {}
+        for row in rows:
+            named.setdefault(row.session, {})[row.effort] = None
+        hits: list[Elsewhere] = []
+        for number, (owner, seen) in self._seen(named).items():
+            newest = seen.changes([*named[number]]).values()
+            tips = seen.tips({row.turn for row in newest})
+            for row in newest:
+                effort = effort_of(row)
+                terms = frozenset(heading(effort)) & rare.keys()
+                if effort.status == "concluded" and (terms or not rare):
+                    score = sum(weight for term, weight in rare.items() if term in terms)
+                    hits.append(Elsewhere(owner, effort, tips[row.turn], row.at, score, terms))
+        return hits
+
+    def _turns(self, spoken: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
+        """Return the turns that say most of a query, each with its best passage."""
+        saying = {term: frozenset(map(turn_of, ids)) for term, ids in spoken.items()}
+        strong = strengths(saying, rare)
+        best = sorted(ranked(strong), key=lambda turn: (-strong[turn], -turn))[:_CANDIDATES]
+        if not best:
+            return []
+        columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
+        query = select(*columns, turns.c.at, turns.c.efforts, turns.c.passages)
+        rows = self.connection.execute(query.where(among(turns.c.id, best))).all()
+        of = self._seen({row.session for row in rows})
+        visible = [
+            row
+            for row in sorted(rows, key=lambda row: row.id)
+            if row.session in of and of[row.session][1].sees(row.branch, row.turn)
+        ]
+        parts = _best_passages(visible, spoken, rare)
+        hits: list[Elsewhere] = []
+        for row in (row for row in visible if row.id in parts):
+            place, score = parts[row.id]
+            terms = frozenset(term for term, ids in saying.items() if row.id in ids)
+            tip, efforts = Tip(row.branch, row.turn, row.digest), tuple(json.loads(row.efforts))
+            owner = of[row.session][0]
+            hits.append(Elsewhere(owner, None, tip, row.at, score, terms, efforts, place))
+        return hits
 
 
 def _newest(hit: Elsewhere) -> tuple[str, ...]:
@@ -115,118 +204,14 @@ def _newest(hit: Elsewhere) -> tuple[str, ...]:
     return hit.at, hit.owner.thread, hit.owner.namespace, name
 
 
-def _others(connection: Connection, user: str, numbers: Collection[int]) -> dict[int, Other]:
-    """Return sessions of the user by their numbers, each with what its newest branch sees."""
-    query = (
-        select(sessions, branches.c.first, branches.c.last, branches.c.ancestors)
-        .join(
-            branches,
-            (branches.c.session == sessions.c.id) & (branches.c.branch == sessions.c.branch),
-        )
-        .where(among(sessions.c.id, numbers))
-    )
-    return {row.id: _other(connection, user, row) for row in connection.execute(query)}
-
-
-def _other(connection: Connection, user: str, row: Any) -> Other:
-    tip = Tip(row.branch, row.last)
-    owner = Owner(user, row.thread, row.namespace)
-    return Other(owner, lineage(lambda: connection, row.id, tip, beginning(row)))
-
-
-def _outside(postings: Mapping[str, Sequence[int]], own: int) -> dict[str, list[int]]:
-    first, last = passages_of(own)
-    return {
-        term: [number for number in ids if not first <= number <= last]
-        for term, ids in postings.items()
-    }
-
-
-def _efforts(
-    connection: Connection, user: str, headings: Mapping[str, Sequence[int]], rare: Rare
-) -> list[Elsewhere]:
-    strong = strengths(headings, rare)
-    best = sorted(ranked(strong), key=lambda change: (-strong[change], -change))[:_MOST]
-    found: dict[tuple[Owner, str], Elsewhere] = {}
-    for start in range(0, len(best), _CANDIDATES):
-        part = best[start : start + _CANDIDATES]
-        query = select(changes).where(among(changes.c.id, part))
-        rows = connection.execute(query).all()
-        for hit in _standing(connection, user, rows, rare):
-            found[hit.owner, hit.effort.id if hit.effort else ""] = hit
-        if len(found) >= _SPARE:
-            break
-    return list(found.values())
-
-
-def _standing(
-    connection: Connection, user: str, rows: Iterable[Any], rare: Rare
-) -> list[Elsewhere]:
-    """Return the efforts of these changes that are concluded on the newest branch of each."""
-    named: dict[int, list[str]] = {}
-    for row in rows:
-        names = named.setdefault(row.session, [])
-        if row.effort not in names:
-            names.append(row.effort)
-    hits: list[Elsewhere] = []
-    for number, session in (_others(connection, user, named) if named else {}).items():
-        left = session.seen.changes(named[number]).values()
-        tips = session.seen.tips({row.turn for row in left})
-        for row in left:
-            hit = _concluded(session.owner, row, tips[row.turn], rare)
-            hits += [hit] if hit.effort and (hit.said or not rare) else []
-    return hits
-
-
-def _concluded(owner: Owner, row: Any, tip: Tip, rare: Rare) -> Elsewhere:
-    effort = effort_of(row)
-    terms = frozenset(heading(effort)) & rare.keys()
-    return Elsewhere(
-        owner,
-        effort if effort.status == "concluded" else None,
-        tip,
-        row.at,
-        sum(weight for term, weight in rare.items() if term in terms),
-        terms,
-    )
-
-
-def _turns(
-    connection: Connection, user: str, spoken: Mapping[str, Sequence[int]], rare: Rare
-) -> list[Elsewhere]:
-    """Return the turns of other sessions that say most of a query, each with its best passage."""
-    said_by = {term: frozenset(map(turn_of, ids)) for term, ids in spoken.items()}
-    strong = strengths(said_by, rare)
-    best = sorted(ranked(strong), key=lambda turn: (-strong[turn], -turn))[:_CANDIDATES]
-    if not best:
-        return []
-    columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
-    query = select(*columns, turns.c.at, turns.c.efforts, turns.c.passages)
-    rows = connection.execute(query.where(among(turns.c.id, best))).all()
-    owners = _others(connection, user, {row.session for row in rows})
-    seen = [
-        row
-        for row in sorted(rows, key=lambda row: row.id)
-        if row.session in owners and owners[row.session].seen.sees(row.branch, row.turn)
-    ]
-    parts = _best(seen, spoken, rare)
-    hits: list[Elsewhere] = []
-    for row in (row for row in seen if row.id in parts):
-        owner, (place, score) = owners[row.session].owner, parts[row.id]
-        said = frozenset(term for term, ids in said_by.items() if row.id in ids)
-        efforts = tuple(json.loads(row.efforts))
-        hits.append(Elsewhere(owner, None, tip_at(row), row.at, score, said, efforts, place))
-    return hits
-
-
-def _best(
+def _best_passages(
     rows: Sequence[Any], spoken: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[int, tuple[int, float]]:
     """Return the place and the score of the best passage of each turn that has one, by its id."""
     numbers = np.array([row.id for row in rows], np.int64)
     ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
     length, user, asks = layouts.T
-    says = spoken_in([spoken[term] for term in rare]).says(ids, len(rare))
+    says = Spoken.of(spoken, rare).says(ids, len(rare))
     no, nobody = np.zeros(len(ids), np.bool_), np.full(len(ids), -1)
     passages = Passages(
         nobody, numbers[turn], says, length.astype(np.float64), user > 0, asks > 0, no, no
@@ -237,13 +222,6 @@ def _best(
     best: dict[int, tuple[int, float]] = {}
     for at in np.lexsort((ids, -scores)).tolist():
         if scores[at] > 0:
-            place = int(ids[at]) - first_passage(int(numbers[turn[at]]))
-            best.setdefault(int(numbers[turn[at]]), (place, float(scores[at])))
+            number = int(numbers[turn[at]])
+            best.setdefault(number, (int(ids[at]) - first_passage(number), float(scores[at])))
     return best
-
-
-def _told(hit: Elsewhere, best: Mapping[tuple[Owner, str], float], whole: float) -> bool:
-    """Tell whether a turn is one of an effort that says as much of the query, or all of it."""
-    return hit.effort is None and any(
-        best.get((hit.owner, name), -1.0) >= min(hit.score, whole) for name in hit.efforts
-    )

@@ -18,10 +18,10 @@ from ..record import Event, Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
 from ..state_blocks import blocks
 from . import index
-from .commit import Session, add_changes
+from .commit import add_changes
 from .database import upsert
 from .index import Postings
-from .lineage import RECORD, Branch, Lineage, beginning, effort_of, lineage
+from .lineage import RECORD, Branch, Lineage, Session, beginning, effort_of, lineage
 from .records import columns, packed, plain, record_of, unzipped, zipped
 from .schema import (
     OF_SESSIONS,
@@ -30,6 +30,7 @@ from .schema import (
     compressions,
     extractions,
     first_turn,
+    has_vectors,
     headed,
     heading_vectors,
     memories,
@@ -40,7 +41,6 @@ from .schema import (
     vectors,
     version,
 )
-from .vectors import there
 
 _CHUNK = 500
 """Records that are read at once, so that a long session is not held as a whole."""
@@ -149,8 +149,11 @@ class Scope:
         """Delete all of its rows."""
         for row in self.turns():
             _unpost(self, row.id, record_of(row))
-        embedded = (vectors, heading_vectors) if there(self.connection) else ()
-        for table in (*OF_SESSIONS, *embedded):
+        tables = [
+            *OF_SESSIONS,
+            *((vectors, heading_vectors) if has_vectors(self.connection) else ()),
+        ]
+        for table in tables:
             self.connection.execute(delete(table).where(table.c.session == self.session.id))
         self.connection.execute(delete(sessions).where(sessions.c.id == self.session.id))
         _to_sweep(self.connection)
@@ -294,7 +297,7 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     """Write a record that lost text in the place of the one before, and what is searched anew."""
     connection, owner = scope.connection, scope.session.owner
     _unpost(scope, row.id, before)
-    if there(connection):
+    if has_vectors(connection):
         for table in (vectors, heading_vectors):
             connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
     lost = after.messages != before.messages and after.status != "erased"

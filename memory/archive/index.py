@@ -6,26 +6,15 @@ for it, PostgreSQL arrays under a GIN index, of numbers: the user's, and 32 bits
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 from zlib import crc32
 
 import numpy as np
+import sqlalchemy as sa
 from numpy.typing import NDArray
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Connection,
-    Table,
-    TextClause,
-    bindparam,
-    delete,
-    insert,
-    literal,
-    text,
-)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -35,10 +24,14 @@ from ..passages import Passage
 from ..record import Record
 from ..terms import indexed
 from .records import left_by
-from .schema import TERM_BITS, Listed, first_passage
+from .schema import PASSAGE_BITS, TERM_BITS, Listed, first_passage
 
+Ids: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids with the terms that stand there."""
+
+SPEAKER = "\u00b6"
+"""Stands before a term under which is found what somebody of this name said."""
 
 _LONGEST = (1 << 14) - 1
 """The length of a passage that is stored, in 14 bits; a longer one counts as this long."""
@@ -62,42 +55,45 @@ FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 class Wanted:
     """Terms that are looked up in a table, and how many ids of each, the newest, are read."""
 
-    table: Table
+    table: sa.Table
     terms: Sequence[str]
     limit: int
 
 
 def layout(parts: Sequence[Passage]) -> bytes:
-    """Return what ranking needs of passages: 16 bits of each, its length and who says it.
-
-    >>> laid_out([layout([Passage(0, 0, "Which port?", user=True)])])
-    array([[11,  1,  1]])
-    """
+    """Return what ranking needs of passages, as `spread` reads it: 16 bits of each."""
     flags = [part.user + 2 * part.asks for part in parts]
     lengths = [min(len(part.text), _LONGEST) for part in parts]
     numbers: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
     return numbers.tobytes()
 
 
-def laid_out(layouts: Iterable[bytes]) -> NDArray[np.int64]:
-    """Return length, user and asks of each passage by row."""
-    numbers = np.frombuffer(b"".join(layouts), "<u2").astype(np.int64)
-    return np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
+def spread(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.intp], Ids]:
+    """Return the ids of all passages of turns, given the number and the layout of each turn.
+
+    And for each passage the row of its turn, and its length, whether the user says it, and asks.
+
+    >>> ids, turn, layouts = spread([(1, layout([Passage(0, 0, "Which port?", user=True)]))])
+    >>> ids.tolist(), turn.tolist(), layouts.tolist()
+    ([1024], [0], [[11, 1, 1]])
+    """
+    counts = np.array([len(layout) // 2 for _, layout in rows], np.int64)
+    first = np.array([turn for turn, _ in rows], np.int64) << PASSAGE_BITS
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = np.repeat(np.arange(len(rows)), counts)
+    numbers = np.frombuffer(b"".join(layout for _, layout in rows), "<u2").astype(np.int64)
+    layouts = np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
+    return first[at] + place, at, layouts
 
 
 def postings(turn: int, parts: Sequence[Passage]) -> Rows:
     """Return each passage's id with its terms and a term for its speaker."""
     first = first_passage(turn)
     rows = [
-        (first + at, [*indexed(part.searched), *map(spoken_by, indexed(part.speaker))])
+        (first + at, [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))])
         for at, part in enumerate(parts)
     ]
     return [(number, terms) for number, terms in rows if terms]
-
-
-def spoken_by(term: str) -> str:
-    """Return the term under which stands what somebody of this name said."""
-    return f"\u00b6{term}"
 
 
 def headings(turn: int, record: Record) -> Rows:
@@ -124,36 +120,36 @@ def heading(effort: Effort) -> list[str]:
 class Postings:
     """The terms of one user in one of the tables that are searched."""
 
-    connection: Connection
-    table: Table
+    connection: sa.Connection
+    table: sa.Table
     owner: int
 
     def add(self, rows: Rows) -> None:
         """Add rows of terms."""
         if rows and is_sqlite(self.connection):
-            sql = "INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)"
-            self._run(sql, rows)
+            self._run("INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)", rows)
         elif rows:
-            self.connection.execute(insert(self.table), self._listed(rows, _numbers))
+            listed = [{"id": key, "terms": _numbers(self.owner, terms)} for key, terms in rows]
+            self.connection.execute(sa.insert(self.table), listed)
 
     def remove(self, rows: Rows) -> None:
         """Take rows out again; SQLite has to be told the very terms that it was given."""
         if rows and is_sqlite(self.connection):
-            sql = "INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)"
-            self._run(sql, rows)
+            self._run("INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)", rows)
         elif rows:
             gone = [number for number, _ in rows]
-            self.connection.execute(delete(self.table).where(self.table.c.id.in_(gone)))
+            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(gone)))
 
     def _run(self, sql: str, rows: Rows) -> None:
-        self.connection.execute(_in((self.table.name,), sql), self._listed(rows, _joined))
-
-    def _listed(self, rows: Rows, written: Callable[..., Any]) -> list[dict[str, Any]]:
-        return [{"id": number, "terms": written(self.owner, terms)} for number, terms in rows]
+        listed = [
+            {"id": number, "terms": " ".join(_of_owner(self.owner, terms))}
+            for number, terms in rows
+        ]
+        self.connection.execute(_in((self.table.name,), sql), listed)
 
 
 def having(
-    connection: Connection, owner: int, within: tuple[int, int], *wanted: Wanted
+    connection: sa.Connection, owner: int, within: tuple[int, int], *wanted: Wanted
 ) -> list[dict[str, list[int]]]:
     """Return for each table by term the newest ids within a range that have it, in one statement.
 
@@ -162,24 +158,18 @@ def having(
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": within[0], "last": within[1]}
     for at, looked_up in enumerate(wanted):
-        terms = _of_owner(owner, looked_up.terms) if sqlite else _numbers(owner, looked_up.terms)
-        values |= {
-            f"terms{at}": json.dumps(terms) if sqlite else terms,
-            f"limit{at}": looked_up.limit,
-        }
+        terms = looked_up.terms
+        listed = json.dumps(_of_owner(owner, terms)) if sqlite else _numbers(owner, terms)
+        values |= {f"terms{at}": listed, f"limit{at}": looked_up.limit}
     tables = tuple(looked_up.table.name for looked_up in wanted)
-    found = connection.execute(_in(tables, _IN_FTS5 if sqlite else _IN_ARRAYS), values).all()
-    rows = iter(sorted(tuple(row) for row in found))
-    listed = (json.loads(ids) if sqlite else ids or [] for _, _, ids in rows)
-    return [{term: next(listed) for term in looked_up.terms} for looked_up in wanted]
+    rows = connection.execute(_in(tables, _IN_FTS5 if sqlite else _IN_ARRAYS), values).all()
+    ordered = sorted(tuple(row) for row in rows)
+    postings = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
+    return [{term: next(postings) for term in looked_up.terms} for looked_up in wanted]
 
 
 def _of_owner(owner: int, terms: Iterable[str]) -> list[str]:
     return [f"{owner}u{term}" for term in terms]
-
-
-def _joined(owner: int, terms: Iterable[str]) -> str:
-    return " ".join(_of_owner(owner, terms))
 
 
 def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
@@ -187,23 +177,23 @@ def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
 
 
 @lru_cache
-def _in(tables: tuple[str, ...], sql: str) -> TextClause:
+def _in(tables: tuple[str, ...], sql: str) -> sa.TextClause:
     """Return a statement on tables, one after the other, built once."""
-    return text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
+    return sa.text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
 
 
-def rewrite(connection: Connection, *tables: Table) -> None:
+def rewrite(connection: sa.Connection, *tables: sa.Table) -> None:
     """Write what is searched anew on SQLite, without what was taken out of it."""
     if is_sqlite(connection):
         for table in tables:
             sql = f"INSERT INTO {table.name}({table.name}) VALUES ('optimize')"  # noqa: S608 (ours)
-            connection.execute(text(sql))
+            connection.execute(sa.text(sql))
 
 
 class AnyOf(FunctionElement[bool]):
     """The condition that a column is one of the values in one parameter, a list."""
 
-    type = Boolean()
+    type = sa.Boolean()
     inherit_cache = True
     name = "any_of"
 
@@ -225,16 +215,16 @@ def _in_json(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter's name)
 
 
-def any_of(column: Column[Any], name: str) -> AnyOf:
+def any_of(column: sa.Column[Any], name: str) -> AnyOf:
     """Return the condition that a column is one of the values in the parameter of this name."""
-    return AnyOf(column, bindparam(name, type_=Listed(column.type)))
+    return AnyOf(column, sa.bindparam(name, type_=Listed(column.type)))
 
 
-def among(column: Column[Any], values: Iterable[Any]) -> AnyOf:
+def among(column: sa.Column[Any], values: Iterable[Any]) -> AnyOf:
     """Return the condition that a column is one of values, any number of them in one parameter."""
-    return AnyOf(column, literal([*values], Listed(column.type)))
+    return AnyOf(column, sa.literal([*values], Listed(column.type)))
 
 
-def is_sqlite(connection: Connection) -> bool:
+def is_sqlite(connection: sa.Connection) -> bool:
     """Tell whether a connection is to SQLite."""
     return connection.dialect.name == "sqlite"

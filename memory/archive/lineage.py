@@ -1,4 +1,4 @@
-"""The archive as seen from a tip: which records, efforts and compressions there are.
+"""A session as seen from a tip: which records, efforts and compressions there are.
 
 What is asked costs as much in a long session as in a short one; a lineage is seldom of more than
 one branch, so that each question is one statement. Statements are built once: to build one takes
@@ -8,23 +8,26 @@ several times as long as to run it.
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, wraps
 from itertools import islice
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
 
 from ..efforts import Effort, changed
 from ..embeddings import Matrix
+from ..errors import SessionNotFoundError
 from ..lately import Lately
-from ..record import Record, Tip
+from ..names import session_name
+from ..record import Owner, Record, Tip
 from ..salience import Compression, from_data
 from .index import any_of
 from .protocol import EffortList
 from .records import left_by, record_of, unzipped
-from .schema import branches, changes, compressions, members, turns
+from .schema import branches, changes, compressions, members, sessions, turns, users
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 AMBIENT = "\0"
@@ -45,12 +48,10 @@ RECORDS = 500
 LARGE = 50_000
 """Characters from which on a record is read again instead."""
 
-VECTORS = 256 << 20
-"""Bytes of vectors that are held, of all sessions together: three sessions of 10,000 efforts."""
-
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
 
+TIP = (turns.c.branch, turns.c.turn, turns.c.digest)
 RECORD = (
     *(turns.c.id, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.parent, turns.c.status),
     *(turns.c.at, turns.c.efforts, turns.c.events, turns.c.messages),
@@ -79,8 +80,20 @@ _COUNTS = (
     .order_by(turns.c.turn.desc())
     .limit(1)
 )
+_SESSION = (
+    select(
+        *(sessions.c.id, sessions.c.owner, sessions.c.name),
+        *(sessions.c.turns, sessions.c.rewritten, sessions.c.branch),
+    )
+    .join(users, users.c.id == sessions.c.owner)
+    .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("named"))
+)
+_LOCKED = _SESSION.with_for_update(of=sessions)
 _NAMED = select(changes).where(
     changes.c.session == bindparam("session"), any_of(changes.c.effort, "names")
+)
+CHANGES = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
+    any_of(changes.c.id, "ids")
 )
 _OF_EFFORT = select(members.c.branch, members.c.turn).where(
     members.c.session == bindparam("session"), members.c.effort == bindparam("effort")
@@ -116,68 +129,122 @@ def _turns(*wanted: Any) -> Select[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """The part of one branch that a lineage sees: turns up to and including `upto`."""
+class Session:
+    """A session: its number, its user's, how many records it has, how often some were rewritten.
+
+    `branch` is the one that was committed to last.
+    """
+
+    id: int
+    owner: int
+    name: str
+    turns: int
+    rewritten: int
+    branch: str
+
+    @classmethod
+    def of(cls, connection: Connection, owner: Owner, *, lock: bool = False) -> Self:
+        """Return the session of an owner; raises `SessionNotFoundError`.
+
+        `lock`: others who want to write to it wait for the transaction.
+        """
+        asked = {"user": owner.user, "named": session_name(owner)}
+        row = connection.execute(_LOCKED if lock else _SESSION, asked).first()
+        if row is None:
+            raise SessionNotFoundError(owner.thread)
+        return cls(*row)
+
+
+class Segment(NamedTuple):
+    """The part of one branch that a lineage sees: its turns from `first` to `upto`."""
 
     branch: str
     upto: int
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where a branch begins: its first turn, and its ancestors, the nearest first.
-
-    Of each ancestor its name, the last turn of it that is seen, and its first turn. Nothing of it
-    ever changes.
-    """
+    """Where a branch begins: its first turn, and what it sees of others; it never changes."""
 
     first: int
-    ancestors: tuple[tuple[str, int, int], ...] = ()
+    ancestors: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was asked of a lineage: the efforts as they were left, if any, and other answers."""
+    """What is known of what a tip sees: which turns, efforts as they were left, other answers.
 
+    The segments are in order, the one of the tip's branch first; of an effort that there is not,
+    None is known.
+    """
+
+    segments: tuple[Segment, ...]
     efforts: dict[str, Effort | None] = field(default_factory=dict)
     answers: dict[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tip: Tip, branch: Branch | None) -> Self:
+        """Return what a tip sees, given its branch, None if the archive has no such branch.
+
+        Of an ancestor no more is seen than of the one before it, which may end before it began.
+        """
+        segments = [Segment(tip.branch, tip.turn, branch.first if branch else 0)]
+        for ancestor in branch.ancestors if branch else ():
+            segments.append(ancestor._replace(upto=min(ancestor.upto, segments[-1].upto)))
+        return cls(tuple(segments))
 
     def after(self, record: Record) -> "Known":
         """Return what is known, brought up to date with one more turn."""
         # Other threads add to both meanwhile; an effort is there before an answer that has it.
         answers, efforts = self.answers.copy(), self.efforts.copy()
-        left: dict[str, Effort] = {}
+        newest: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
-            left.setdefault(effort.id, effort)
-        kept = {name: one for name, one in efforts.items() if one and name not in left}
-        known = Known({**dict([*kept.items()][-_CARRIED:]), **left})
-        if not efforts.keys() >= left.keys():  # whether there were such efforts is not known
+            newest.setdefault(effort.id, effort)
+        same = {name: effort for name, effort in efforts.items() if effort and name not in newest}
+        own, *ancestors = self.segments
+        own = Segment(own.branch, record.turn, own.first or record.turn)
+        known = Known((own, *ancestors), {**dict([*same.items()][-_CARRIED:]), **newest})
+        if not efforts.keys() >= newest.keys():  # whether there were such efforts is not known
             return known
-        fresh = sum(efforts[name] is None for name in left)
+        fresh = sum(efforts[name] is None for name in newest)
         for (kind, of), answer in answers.items():
+            after = answer
             if kind == "ambient":
-                found = answer if record.efforts else (*answer, record.turn)
-                known.answers[kind, of] = found[max(0, len(found) - of) :]
-            elif kind == "turns":
-                known.answers[kind, of] = (*answer, *[record.turn] * (of in record.efforts))
+                numbers = answer if record.efforts else (*answer, record.turn)
+                after = numbers[max(0, len(numbers) - of[0]) :]
+            elif kind == "effort_turns":
+                after = (*answer, *[record.turn] * (of[0] in record.efforts))
             elif kind == "counts":
-                known.answers[kind, of] = (answer[0] + (not record.efforts), answer[1] + fresh)
+                after = answer[0] + (not record.efforts), answer[1] + fresh
             elif kind == "efforts":
-                newest = {**left, **{one.id: one for one in answer.efforts if one.id in kept}}
-                listed = EffortList((*newest.values(),)[:of], answer.total + fresh)
-                known.answers[kind, of] = listed
-            elif kind == "names":
-                known.answers[kind, of] = None if answer is None else answer.union(left)
-            elif kind == "compression":
-                known.answers[kind, of] = answer
+                listed = {**newest, **{one.id: one for one in answer.efforts if one.id in same}}
+                after = EffortList((*listed.values(),)[: of[0]], answer.total + fresh)
+            elif kind == "_names":
+                after = None if answer is None else answer.union(newest)
+            elif kind != "compression":
+                continue
+            known.answers[kind, of] = after
         return known
+
+
+def _once(
+    read: Callable[Concatenate["Lineage", P], T],
+) -> Callable[Concatenate["Lineage", P], T]:
+    """Let a question to a lineage be read once; `Known.after` knows questions by their names."""
+
+    @wraps(read)
+    def answer(seen: "Lineage", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return seen.once(read.__name__, args, lambda: read(seen, *args, **kwargs))
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What one tip of a session sees, newest branch first; `firsts`: the first turn of each.
+    """What one tip of a session sees.
 
-    What was asked of it is kept in `known`, and its records are `held` for all lineages of the same
+    What was asked of it is kept in `known`, and its records in `cache` for all lineages of the same
     `edition` of a session, which is another one when a record loses something, or an older one got
     a vector; so are its `vectors`. `read` has the records that were asked for in this moment, some
     hundred times in a turn.
@@ -185,10 +252,8 @@ class Lineage:
 
     connect: Callable[[], Connection]
     session: int
-    segments: tuple[Segment, ...]
-    firsts: Mapping[str, int]
-    known: Known = field(default_factory=Known)
-    held: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
+    known: Known
+    cache: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
     vectors: Lately[Matrix] = field(default_factory=lambda: Lately(0, attrgetter("size")))
     edition: tuple[int, ...] = ()
     read: dict[int, Record] = field(default_factory=dict)
@@ -199,58 +264,58 @@ class Lineage:
         return self.connect()
 
     @property
-    def seen(self) -> Mapping[str, int]:
-        """By branch, the last turn of it that is seen."""
-        return {segment.branch: segment.upto for segment in self.segments}
+    def segments(self) -> tuple[Segment, ...]:
+        """The parts of branches that it sees, the newest first."""
+        return self.known.segments
 
     def sees(self, branch: str, turn: int) -> bool:
         """Tell whether a turn of a branch is seen."""
-        return turn <= self.seen.get(branch, 0)
+        return any(one.branch == branch and turn <= one.upto for one in self.segments)
+
+    def visible(self, query: Any, **asked: Any) -> list[Row[Any]]:
+        """Return the rows of a query that are of turns it sees; they have a branch and a turn."""
+        upto = {segment.branch: segment.upto for segment in self.segments}
+        rows = self.connection.execute(query, {"session": self.session, **asked}).all()
+        return [row for row in rows if row.turn <= upto.get(row.branch, 0)]
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
         records = {number: self.read[number] for number in numbers if number in self.read}
         missing = [number for number in numbers if number not in records]
-        if missing:
-            records |= self._read(missing)
-        return tuple(records[number] for number in sorted(records))
-
-    def _read(self, numbers: Sequence[int]) -> dict[int, Record]:
-        records: dict[int, Record] = {}
-        for segment, wanted in self._parted(numbers):
+        for segment, wanted in self._parted(missing):
             place = self.edition, segment.branch
-            held = {n: record for n in wanted if (record := self.held.get((*place, n)))}
-            self.read.update(islice(held.items(), max(0, RECORDS - len(self.read))))
-            missing = [number for number in wanted if number not in held]
-            for row in self._rows(_turns(*RECORD), segment, missing):
-                held[row.turn] = record_of(row, self.origin(row.branch, row.turn))
+            cached = {n: record for n in wanted if (record := self.cache.get((*place, n)))}
+            self.read.update(islice(cached.items(), max(0, RECORDS - len(self.read))))
+            records |= cached
+            uncached = [number for number in wanted if number not in cached]
+            for row in self._numbered(segment, uncached, RECORD):
+                record = record_of(row, self.origin(row.branch, row.turn))
+                records[row.turn] = record
                 if len(row.messages) < LARGE:
-                    self.held.put((*place, row.turn), held[row.turn])
-            records |= held
-        return records
+                    self.cache.put((*place, row.turn), record)
+        return tuple(records[number] for number in sorted(records))
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of these turns, as far as they are seen."""
-        rows = self._numbered(_turns(turns.c.branch, turns.c.turn, turns.c.digest), [*numbers])
-        return {row.turn: tip_at(row) for row in rows}
+        parts = self._parted([*numbers])
+        rows = (row for part in parts for row in self._numbered(*part, TIP))
+        return {row.turn: Tip(*row) for row in rows}
 
     def row(self, turn: int, *wanted: Any) -> Row[Any] | None:
         """Return columns of the row of a turn, None if it is not seen."""
-        return next(self._numbered(_turns(*wanted), [turn]), None)
+        rows = (row for part in self._parted([turn]) for row in self._numbered(*part, wanted))
+        return next(rows, None)
 
     def origin(self, branch: str, turn: int) -> tuple[str, int] | None:
         """Return where a branch began, if it began with this turn and is no root."""
-        names = [segment.branch for segment in self.segments]
-        after = names.index(branch) + 1
-        if self.firsts.get(branch) != turn or after == len(names):
-            return None
-        return names[after], self.segments[after].upto
+        for segment, before in zip(self.segments, self.segments[1:], strict=False):
+            if (segment.branch, segment.first) == (branch, turn):
+                return before.branch, before.upto
+        return None
 
+    @_once
     def ambient(self, last: int) -> tuple[int, ...]:
         """Return the newest ambient turns, up to `last`, ascending."""
-        return self.once("ambient", last, lambda: self._ambient(last))
-
-    def _ambient(self, last: int) -> tuple[int, ...]:
         numbers: list[int] = []
         for segment in self.segments:
             if len(numbers) >= last:
@@ -258,11 +323,9 @@ class Lineage:
             numbers += self._asked(_AMBIENT, segment, most=last - len(numbers)).scalars()
         return tuple(reversed(numbers))
 
+    @_once
     def counts(self) -> tuple[int, int]:
         """Count the ambient turns and the efforts."""
-        return self.once("counts", "", self._counts)
-
-    def _counts(self) -> tuple[int, int]:
         for segment in self.segments:
             row = self._asked(_COUNTS, segment).first()
             if row is not None:
@@ -271,62 +334,52 @@ class Lineage:
 
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
         """Return the newest change of each of these efforts, as far as there are such efforts."""
-        answer = self.connection.execute(_NAMED, {"session": self.session, "names": [*ids]})
-        rows = [row for row in answer if self.sees(row.branch, row.turn)]
-        rows.sort(key=lambda row: (row.turn, row.id))
-        return {row.effort: row for row in rows}
+        rows = self.visible(_NAMED, names=[*ids])
+        return {row.effort: row for row in sorted(rows, key=lambda row: (row.turn, row.id))}
 
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts of these ids that there are, in their order."""
-        asked, known = self._likely(ids), self.known.efforts
+        names = self._names() if len(ids) > _FEW else None
+        asked = ids if names is None else [name for name in ids if name in names]
+        known = self.known.efforts
         unknown = [name for name in asked if name not in known]
         if unknown:
             rows = self.changes(unknown)
             known.update((n, effort_of(rows[n]) if n in rows else None) for n in unknown)
         return tuple(effort for name in asked if (effort := known[name]))
 
+    @_once
+    def _names(self) -> frozenset[str] | None:
+        """Return all names of efforts of the session, None if there are too many to be kept."""
+        asked = {"session": self.session, "most": _NAMED_AT_MOST + 1}
+        names = frozenset(self.connection.execute(_NAMES, asked).scalars())
+        return names if len(names) <= _NAMED_AT_MOST else None
+
+    @_once
     def effort_turns(self, effort: str) -> tuple[int, ...]:
         """Return the turns of an effort, ascending."""
-        return self.once("turns", effort, lambda: self._effort_turns(effort))
+        return tuple(sorted(row.turn for row in self.visible(_OF_EFFORT, effort=effort)))
 
-    def _effort_turns(self, effort: str) -> tuple[int, ...]:
-        rows = self.connection.execute(_OF_EFFORT, {"session": self.session, "effort": effort})
-        return tuple(sorted(row.turn for row in rows if self.sees(row.branch, row.turn)))
-
+    @_once
     def efforts(self, newest: int) -> EffortList:
         """Return the efforts that changed last, and how many there are."""
-        return self.once("efforts", newest, lambda: self._efforts(newest))
-
-    def _efforts(self, newest: int) -> EffortList:
         _, total = self.counts()
-        found: dict[str, Effort] = {}
-        for row in self._changed(min(newest, total)) if newest and total else ():
-            if len(found) >= min(newest, total):
+        wanted = min(newest, total)
+        efforts: dict[str, Effort] = {}
+        for row in self._changed(wanted) if wanted > 0 else ():
+            if len(efforts) >= wanted:
                 break
-            found.setdefault(row.effort, effort_of(row))
-        return EffortList(tuple(found.values()), total)
+            efforts.setdefault(row.effort, effort_of(row))
+        return EffortList(tuple(efforts.values()), total)
 
+    @_once
     def compression(self, effort: str) -> Compression | None:
         """Return the newest compression of an effort, None if there is none."""
-        return self.once("compression", effort, lambda: self._compression(effort))
-
-    def _compression(self, effort: str) -> Compression | None:
         for segment in self.segments:
             data = self._asked(_COMPRESSION, segment, effort=effort).scalar()
             if data is not None:
                 return from_data(json.loads(unzipped(data)))
         return None
-
-    def _likely(self, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of these names that the session may have; of few names, all."""
-        names = self.once("names", "", self._names) if len(ids) > _FEW else None
-        return ids if names is None else [name for name in ids if name in names]
-
-    def _names(self) -> frozenset[str] | None:
-        """Return all names of efforts, None if there are too many to be held."""
-        asked = {"session": self.session, "most": _NAMED_AT_MOST + 1}
-        names = frozenset(self.connection.execute(_NAMES, asked).scalars())
-        return names if len(names) <= _NAMED_AT_MOST else None
 
     def once(self, kind: str, of: Any, read: Callable[[], T]) -> T:
         """Return the answer to a question of a kind, read if it is not known."""
@@ -344,42 +397,27 @@ class Lineage:
                 yield from rows
                 at += size
 
-    def _numbered(self, query: Select[Any], numbers: Sequence[int]) -> Iterator[Row[Any]]:
-        """Yield the rows of turns of these numbers, as far as they are seen."""
-        for segment, wanted in self._parted(numbers):
-            yield from self._rows(query, segment, wanted)
-
     def _parted(self, numbers: Sequence[int]) -> Iterator[tuple[Segment, list[int]]]:
         """Yield each segment with those of these turns that it sees."""
         floors = [*(segment.upto for segment in self.segments[1:]), 0]
         for segment, floor in zip(self.segments, floors, strict=True):
             yield segment, [number for number in numbers if floor < number <= segment.upto]
 
-    def _rows(self, query: Select[Any], segment: Segment, numbers: list[int]) -> Iterable[Row[Any]]:
-        if not numbers:
-            return ()
-        asked = {"session": self.session, "branch": segment.branch, "numbers": numbers}
-        return self.connection.execute(query, asked)
+    def _numbered(
+        self, segment: Segment, numbers: list[int], wanted: tuple[Any, ...]
+    ) -> Iterable[Row[Any]]:
+        return self._asked(_turns(*wanted), segment, numbers=numbers) if numbers else ()
 
-    def _asked(self, query: Select[Any], segment: Segment, **rest: Any) -> CursorResult[Any]:
+    def _asked(self, query: Select[Any], segment: Segment, **more: Any) -> CursorResult[Any]:
         place = {"session": self.session, "branch": segment.branch, "upto": segment.upto}
-        return self.connection.execute(query, {**place, **rest})
+        return self.connection.execute(query, {**place, **more})
 
 
 def lineage(
-    connect: Callable[[], Connection], session: int, tip: Tip, branch: Branch | None, **kept: Any
+    connect: Callable[[], Connection], session: int, tip: Tip, branch: Branch | None
 ) -> Lineage:
-    """Return what a tip sees, given its branch, None if the archive has no such branch.
-
-    A segment sees no more of its branch than the one before it, which may end before it began.
-    """
-    segments, firsts = [Segment(tip.branch, tip.turn)], {}
-    if branch is not None:
-        firsts[tip.branch] = branch.first
-        for name, upto, first in branch.ancestors:
-            segments.append(Segment(name, min(upto, segments[-1].upto)))
-            firsts[name] = first
-    return Lineage(connect, session, tuple(segments), firsts, **kept)
+    """Return what a tip sees, given its branch; see `Known.of`."""
+    return Lineage(connect, session, Known.of(tip, branch))
 
 
 def branch_of(connection: Connection, session: int, name: str) -> Branch | None:
@@ -390,10 +428,7 @@ def branch_of(connection: Connection, session: int, name: str) -> Branch | None:
 
 def beginning(row: Any) -> Branch:
     """Return where the branch of a row begins."""
-    return Branch(
-        row.first,
-        tuple((ancestor[0], ancestor[1], ancestor[2]) for ancestor in json.loads(row.ancestors)),
-    )
+    return Branch(row.first, tuple(Segment(*ancestor) for ancestor in json.loads(row.ancestors)))
 
 
 def effort_of(row: Any) -> Effort:
@@ -402,8 +437,3 @@ def effort_of(row: Any) -> Effort:
     if effort is None:
         raise ValueError(f"{row.entry[:80]!r} changes no effort")
     return effort
-
-
-def tip_at(row: Any) -> Tip:
-    """Return the tip of a row of turns."""
-    return Tip(row.branch, row.turn, row.digest)

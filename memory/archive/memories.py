@@ -16,7 +16,6 @@ from sqlalchemy import Connection, and_, bindparam, delete, or_, select, update
 from ..attention.law import (
     BOOST,
     CAPACITY,
-    CONTEXT_BOOST,
     DAY,
     DECAYING,
     LEAST_DECAY,
@@ -24,6 +23,7 @@ from ..attention.law import (
     Kept,
     Memory,
     Ranked,
+    in_context,
     ranked,
 )
 from ..efforts import Effort
@@ -33,7 +33,7 @@ from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
-from .lineage import Lineage, effort_of
+from .lineage import Lineage, Session, branch_of, effort_of, lineage
 from .records import left_by, packed
 from .schema import memories, sessions, users
 
@@ -42,6 +42,9 @@ _USED = frozenset({"referenced", "returned"})
 
 _FREE = ~or_(memories.c.suppressed, memories.c.withdrawn)
 """The condition that nobody took a memory out."""
+
+_LOCK = select(users.c.id).where(users.c.id == bindparam("user")).with_for_update()
+"""Lets others who write to a user's attention wait; SQLite lets them wait anyway."""
 
 
 class SqlAttention:
@@ -64,11 +67,13 @@ class SqlAttention:
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
         """Keep a memory, or renew it; it enters if it is at the threshold or above."""
-        with self._writing(user_id) as connection:
-            owner = added(connection, users, {"name": user_id})
-            _lock(connection, owner)
-            _put(connection, owner, memory, _session(connection, owner, memory.id))
-            self._place(connection, owner, memory.id, now)
+        with self._writing(user_id) as (connection, owner):
+            user = owner or added(connection, users, {"name": user_id})
+            connection.execute(_LOCK, {"user": user})
+            mine = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
+            session = connection.execute(select(sessions.c.id).where(*mine)).scalar()
+            _put(connection, user, memory.id, memory, session)
+            self._place(connection, user, memory.id, now)
 
     def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
         """Count an access; the memory may enter again."""
@@ -99,8 +104,14 @@ class SqlAttention:
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return what is attended, and what a message could lift to the threshold."""
-        reachable = or_(memories.c.attended, and_(_FREE, _may_be_lifted(self.threshold, now)))
-        kept = self._kept(user_id, reachable)
+        # What `is_liftable` may hold of, so that few of many rows are read: a memory that has not
+        # decayed for good, or whose base and accesses are enough when it has. By whole days and a
+        # bit below the threshold, however a database orders texts and rounds.
+        decaying = (now.astimezone(UTC) - (DECAYING + 1) * DAY).date().isoformat()
+        often = BOOST * memories.c.accesses + 1.0
+        strength = memories.c.base * often * in_context(LEAST_DECAY, 1)
+        liftable = or_(memories.c.created > decaying, strength > self.threshold - 0.001)
+        kept = self._kept(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
         return tuple(
             memory for memory in kept if memory.attended or memory.is_liftable(self.threshold, now)
         )
@@ -128,18 +139,17 @@ class SqlAttention:
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
         """Delete all that is kept of a memory."""
         if self.database.exists():
-            with self._writing(user_id) as connection:
-                owner = _locked(connection, user_id)
+            with self._writing(user_id) as (connection, owner):
                 connection.execute(delete(memories).where(*_is(owner, memory_id)))
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
         """Return how a memory stands, None if it is unknown."""
         beside = self._kept(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
-        kept = next((one for one in beside if one.memory.id == memory_id), None)
-        if kept is None:
-            return None
-        inside = {one.id for one in self._inside(beside, now)}
-        return kept.explained(self.threshold, attended=memory_id in inside, now=now)
+        attended = memory_id in {memory.id for memory in self._inside(beside, now)}
+        for kept in beside:
+            if kept.memory.id == memory_id:
+                return kept.explained(self.threshold, attended=attended, now=now)
+        return None
 
     def _inside(self, kept: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
         entered = (memory for memory in kept if memory.attended)
@@ -148,7 +158,7 @@ class SqlAttention:
     def _kept(self, user_id: str, *where: Any) -> tuple[Kept, ...]:
         if not self.database.exists():
             return ()
-        with _told(), self.database.reading() as connection:
+        with _errors_of_attention(), self.database.reading() as connection:
             query = select(memories).join(users, users.c.id == memories.c.owner)
             rows = connection.execute(query.where(users.c.name == user_id, *where))
             return tuple(_kept(row) for row in rows)
@@ -157,8 +167,7 @@ class SqlAttention:
         """Change what is kept of a memory, which may enter or leave; tell whether it is known."""
         if not self.database.exists():
             return False
-        with self._writing(user_id) as connection:
-            owner = _locked(connection, user_id)
+        with self._writing(user_id) as (connection, owner):
             change = update(memories).where(*_is(owner, memory_id)).values(values)
             known = bool(connection.execute(change).rowcount)
             if known:
@@ -179,35 +188,37 @@ class SqlAttention:
         inside = self._inside(kept, now)
         if len(inside) == len(kept):  # nobody leaves, so nobody has to wait for a lock
             return inside, 0
-        with self._writing(user_id) as connection:
-            return self._settle(connection, _locked(connection, user_id), now)
+        with self._writing(user_id) as (connection, owner):
+            return self._settle(connection, owner, now)
 
     def _settle(
         self, connection: Connection, owner: int, now: datetime
     ) -> tuple[tuple[Ranked, ...], int]:
         query = select(memories).where(memories.c.owner == owner, memories.c.attended)
-        kept = [_kept(row) for row in connection.execute(query)]
-        inside = self._inside(kept, now)
-        staying = {one.id for one in inside}
-        leaving = [one for one in kept if one.memory.id not in staying]
-        _attend(connection, owner, [one.memory.id for one in leaving], attended=False)
-        return inside, sum(self._has_faded(one, now) for one in leaving)
-
-    def _has_faded(self, kept: Kept, now: datetime) -> bool:
-        """Tell whether a memory fell below the threshold; one that never reached it did not."""
-        return kept.holds(now) < self.threshold <= kept.holds(kept.memory.created)
+        stored = [_kept(row) for row in connection.execute(query)]
+        inside = self._inside(stored, now)
+        staying = {memory.id for memory in inside}
+        leaving = [kept for kept in stored if kept.memory.id not in staying]
+        _attend(connection, owner, [kept.memory.id for kept in leaving], attended=False)
+        # One that never reached the threshold did not fall below it.
+        faded = (
+            kept.holds(now) < self.threshold <= kept.holds(kept.memory.created) for kept in leaving
+        )
+        return inside, sum(faded)
 
     @contextmanager
-    def _writing(self, user_id: str) -> Iterator[Connection]:
+    def _writing(self, user_id: str) -> Iterator[tuple[Connection, int]]:
+        """Write, with the number of the user, whose row is locked; 0 is nobody's."""
+        locked = select(users.c.id).where(users.c.name == user_id).with_for_update()
         try:
-            with _told(), self.database.writing() as connection:
-                yield connection
+            with _errors_of_attention(), self.database.writing() as connection:
+                yield connection, connection.execute(locked).scalar() or 0
         finally:  # also if it failed: it may be written, and only the answer lost
             self.changed(user_id)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_of_attention() -> Iterator[None]:
     """Raise what the archive's database raises as an error of attention."""
     try:
         yield
@@ -215,24 +226,28 @@ def _told() -> Iterator[None]:
         raise AttentionError(str(error)) from error
 
 
-def attend(connection: Connection, user: int, owner: Owner, session: int, record: Record) -> None:
-    """Write what a turn does to its user's attention.
+def attend(connection: Connection, session: Session, owner: Owner, record: Record) -> None:
+    """Write what a turn does to its user's attention; `session` is as it was before the turn.
 
     What was concluded is a memory, what was reopened none for a while; what was expanded, or found
     by a search and used, was accessed.
     """
-    left, used = left_by(record), accessed(record.events)
-    if left or used:
-        _lock(connection, user)
-    for effort in left:
+    if owner.anonymous:
+        return
+    user, efforts, used = session.owner, left_by(record), accessed(record.events)
+    elsewhere = session.branch not in {"", record.branch}
+    if efforts or used or elsewhere:
+        connection.execute(_LOCK, {"user": user})
+    if elsewhere:
+        branch = branch_of(connection, session.id, record.branch)
+        _renew(connection, user, owner, lineage(lambda: connection, session.id, record.tip, branch))
+    for effort in efforts:
         memory = _memory(owner, effort, record.at)
-        if memory is None:
-            _withdraw(connection, user, qualified(owner, effort.id))
-        else:
-            _put(connection, user, memory, session)
+        _put(connection, user, qualified(owner, effort.id), memory, session.id)
     counted = {"accesses": memories.c.accesses + 1, "attended": _FREE}
     for name in used:
-        connection.execute(update(memories).where(*_is(user, _id(owner, name))).values(counted))
+        memory_id = name if is_qualified(name) else qualified(owner, name)
+        connection.execute(update(memories).where(*_is(user, memory_id)).values(counted))
 
 
 def accessed(events: Sequence[Event]) -> tuple[str, ...]:
@@ -251,23 +266,20 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def renew(connection: Connection, user: int, owner: Owner, seen: Lineage) -> None:
-    """Make the memories of a session say what a branch says of their efforts.
+def _renew(connection: Connection, user: int, owner: Owner, seen: Lineage) -> None:
+    """Make the memories of a session say what a branch says of their efforts, not the one left.
 
     What it does not know, or has not concluded, is none for a while.
     """
-    _lock(connection, user)
     mine = (memories.c.owner == user, memories.c.session == seen.session)
-    kept = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
-    efforts = {one.memory.id: parted(one.memory.id)[1] for one in kept}
-    rows = seen.changes([*efforts.values()]) if kept else {}
-    for one in kept:
-        row = rows.get(efforts[one.memory.id])
+    stored = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
+    efforts = {kept.memory.id: parted(kept.memory.id)[1] for kept in stored}
+    rows = seen.changes([*efforts.values()]) if stored else {}
+    for kept in stored:
+        row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
-        if memory is None:
-            _withdraw(connection, user, one.memory.id)
-        elif one.withdrawn or one.memory != memory:  # else it may have left, which stays so
-            _put(connection, user, memory, seen.session)
+        if kept.withdrawn or kept.memory != memory:  # else it may have left, which stays so
+            _put(connection, user, kept.memory.id, memory, seen.session)
 
 
 def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
@@ -277,8 +289,14 @@ def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
     return Memory(qualified(owner, effort.id), effort.importance, _moment(at), effort.keywords)
 
 
-def _put(connection: Connection, owner: int, memory: Memory, session: int | None) -> None:
-    """Keep a memory; one that is known keeps its accesses and its suppression."""
+def _put(
+    connection: Connection, owner: int, memory_id: str, memory: Memory | None, session: int | None
+) -> None:
+    """Keep a memory, which keeps its accesses and its suppression; None: it is none for a while."""
+    if memory is None:
+        out = {"withdrawn": True, "attended": False}
+        connection.execute(update(memories).where(*_is(owner, memory_id)).values(out))
+        return
     renewed = {
         "session": session,
         "base": memory.base,
@@ -286,22 +304,17 @@ def _put(connection: Connection, owner: int, memory: Memory, session: int | None
         "keywords": packed(clean(memory.keywords)),
         "withdrawn": False,
     }
-    row = {**renewed, "owner": owner, "memory": memory.id, "accesses": 0, "suppressed": False}
+    row = {**renewed, "owner": owner, "memory": memory_id, "accesses": 0, "suppressed": False}
     adding = upsert(connection, memories).values(**row, attended=True)
     free = {**renewed, "attended": ~memories.c.suppressed}
     connection.execute(adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=free))
 
 
-def _withdraw(connection: Connection, owner: int, memory_id: str) -> None:
-    out = {"withdrawn": True, "attended": False}
-    connection.execute(update(memories).where(*_is(owner, memory_id)).values(out))
-
-
 def _attend(connection: Connection, owner: int, ids: Sequence[str], *, attended: bool) -> None:
     """Let memories enter or leave, any number of them."""
     if ids:
-        change = update(memories).where(*_is(owner, bindparam("one"))).values(attended=attended)
-        connection.execute(change, [{"one": one} for one in ids])
+        change = update(memories).where(*_is(owner, bindparam("of"))).values(attended=attended)
+        connection.execute(change, [{"of": memory_id} for memory_id in ids])
 
 
 def _kept(row: Any) -> Kept:
@@ -318,38 +331,5 @@ def _moment(at: str) -> datetime:
         return datetime.now(UTC)
 
 
-def _may_be_lifted(threshold: float, now: datetime) -> Any:
-    """Return the condition that `is_liftable` may hold, so that few of many rows are read.
-
-    Either a memory has not decayed for good, or its base and accesses are enough when it has.
-    """
-    least = LEAST_DECAY * (1.0 + CONTEXT_BOOST)
-    strength = memories.c.base * (BOOST * memories.c.accesses + 1.0) * least
-    # By whole days and a bit below the threshold, however a database orders texts and rounds.
-    decaying = now.astimezone(UTC) - (DECAYING + 1) * DAY
-    return or_(memories.c.created > decaying.date().isoformat(), strength > threshold - 0.001)
-
-
-def _lock(connection: Connection, owner: int) -> None:
-    """Let others who write to a user's attention wait; SQLite lets them wait anyway."""
-    connection.execute(select(users.c.id).where(users.c.id == owner).with_for_update())
-
-
-def _locked(connection: Connection, name: str) -> int:
-    """Return the number of a user, whose row is locked; 0, which is nobody's, if there is none."""
-    query = select(users.c.id).where(users.c.name == name).with_for_update()
-    return connection.execute(query).scalar() or 0
-
-
-def _session(connection: Connection, owner: int, memory_id: str) -> int | None:
-    name = parted(memory_id)[0]
-    query = select(sessions.c.id).where(sessions.c.owner == owner, sessions.c.name == name)
-    return connection.execute(query).scalar()
-
-
 def _is(owner: int, memory_id: Any) -> tuple[Any, ...]:
     return memories.c.owner == owner, memories.c.memory == memory_id
-
-
-def _id(owner: Owner, effort: str) -> str:
-    return effort if is_qualified(effort) else qualified(owner, effort)

@@ -107,7 +107,7 @@ def _by_passages(connection: sa.Connection) -> None:
     for table in (said, headed):
         sql = f"INSERT INTO {table.name}({table.name}) VALUES ('delete-all')"  # noqa: S608 (ours)
         connection.execute(sa.text(sql) if is_sqlite(connection) else sa.delete(table))
-    if sa.inspect(connection).has_table(vectors.name):
+    if schema.has_vectors(connection):
         connection.execute(sa.delete(vectors))
     for row in _rows(connection, turns, turns.c.messages):
         parts = passages(json.loads(unzipped(row.messages)))

@@ -255,6 +255,11 @@ OF_SESSIONS = (turns, branches, members, changes, compressions, extractions, mem
 """The tables whose rows belong to a session, by their column of that name; vectors too."""
 
 
+def has_vectors(connection: sa.Connection) -> bool:
+    """Tell whether the tables of vectors were made."""
+    return sa.inspect(connection).has_table(vectors.name)
+
+
 def first_turn(session: int) -> int:
     """Return the id before the first turn of a session."""
     return session << TURN_BITS

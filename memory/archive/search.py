@@ -5,25 +5,57 @@ rarest terms count, so that a page costs no more than a sentence or two.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from heapq import nlargest
-from operator import itemgetter
+from itertools import compress
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Select, and_, bindparam, func, select
+from sqlalchemy import and_, bindparam, func, select
 
 from ..embeddings import QueryEmbedding
-from ..ranking import Flags, Numbers, Passages, Scores, Topics, ranked, score
+from ..ranking import (
+    SHORT,
+    Flags,
+    Numbers,
+    Passages,
+    Rare,
+    Says,
+    Scores,
+    Topics,
+    ranked,
+    rarity,
+    score,
+)
 from ..terms import asked
-from .commit import Session
-from .index import any_of
-from .lineage import AMBIENT, Lineage
+from .index import SPEAKER, Ids, Wanted, any_of, having, spread
+from .lineage import AMBIENT, CHANGES, Lineage, Session
 from .protocol import Found
-from .query import Ids, Nearness, Query, looked_up, spread, strengths, strongest
-from .schema import PASSAGE_BITS, members, turn_of, turns
-from .vectors import MOST, cosines_of
+from .query import TERMS, Spoken, dated, rarest, strengths, strongest, undated
+from .schema import (
+    PASSAGE_BITS,
+    headed,
+    members,
+    passages_of,
+    said,
+    turn_of,
+    turns,
+)
+from .vectors import MOST, Nearness
+
+_ROWS = 30_000
+"""Passages that are read of one term, the newest: a term of more tells little of a turn.
+
+Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 %.
+"""
+
+_HEADINGS_READ = 2_000
+"""Headings that are read of one term, the newest: ten for each of those that are looked up."""
+
+_HEADINGS_LOOKED_UP = 200
+"""Headings whose efforts are looked up, those that say most: four for each effort that counts."""
 
 _CANDIDATES = 100
 """Turns by their words that are ranked with windows and headings: twenty for each result."""
@@ -46,16 +78,15 @@ _LONG = 500
 _AROUND = range(-2, 3)
 """The turns around one: the two passages on each side that are its window reach no further."""
 
-_FOUND = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
+_CANDIDATE = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
     any_of(turns.c.id, "ids")
 )
 _SAME = [members.c[name] == turns.c[name] for name in ("session", "branch", "turn")]
-_JOINED = (
+_IN_EFFORTS = (
     select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.passages, members.c.effort)
     .join(members, and_(*_SAME))
-    .where(members.c.session == bindparam("session"))
+    .where(members.c.session == bindparam("session"), any_of(members.c.effort, "efforts"))
 )
-_IN_EFFORTS = _JOINED.where(any_of(members.c.effort, "efforts"))
 _IN_PARTS = _IN_EFFORTS.where(
     any_of(members.c.branch, "branches"), any_of(members.c.turn, "numbers")
 )
@@ -67,13 +98,51 @@ _COUNTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
-    """A turn as a member of one effort, or an ambient one: its id, number and passages."""
+class _Query:
+    """A query to a session: which of its passages and headings say what.
 
-    id: int
-    turn: int
-    layout: bytes
-    effort: str | None
+    `rare` has the terms, the rarest first, which are the columns of `spoken`; `headed` for each the
+    turn of the newest visible heading of each effort that says it. `unknown` is the weight of the
+    terms that nobody says, `named` are the passages of speakers that the query names, `dated` the
+    first and last turn of each time. `near` is what is near to its meaning, if that is known.
+    """
+
+    seen: Lineage
+    asked: Sequence[str]
+    rare: Rare
+    unknown: float
+    spoken: Spoken
+    headed: Mapping[str, Mapping[str, int]]
+    named: Ids
+    dated: Sequence[tuple[int, int]]
+    near: Nearness | None
+
+    @property
+    def weights(self) -> Numbers:
+        """How rare the terms are."""
+        return np.array([*self.rare.values()])
+
+    def saying(self, says: Says) -> list[frozenset[str]]:
+        """Return for each row which terms it says."""
+        terms, rows = [*self.rare], says > 0
+        sets: dict[bytes, frozenset[str]] = {}  # most rows say what another one says
+        for row in rows:
+            if (key := row.tobytes()) not in sets:
+                sets[key] = frozenset(compress(terms, row))
+        return [sets[row.tobytes()] for row in rows]
+
+    def in_time(self, ids: Ids) -> Flags:
+        """Tell which turns are of the times that the query names."""
+        within = np.zeros(len(ids), np.bool_)
+        for first, last in self.dated:
+            within |= (ids >= first) & (ids < last)
+        return within
+
+    def heading_turn(self, name: str) -> int:
+        """Return the turn of the newest heading that was found of an effort, 0 for none."""
+        if self.near and name in self.near.headings:
+            return self.near.headings[name]
+        return max((newest.get(name, 0) for newest in self.headed.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,55 +165,110 @@ def search(
     """Return the passages that match a query, best first, and efforts by their headings alone."""
     if not asked(query):
         return ()
-    asking = looked_up(seen, of, query, meaning)
-    return _found(asking, _ranking(asking))
-
-
-def once_each(hits: Iterable[Found]) -> tuple[Found, ...]:
-    """Return the best of each effort, and of each ambient turn."""
-    first: dict[str | int, Found] = {}
-    for hit in hits:
-        first.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
-    return tuple(first.values())
-
-
-def _ranking(asking: Query) -> _Ranking:
-    headed = _headings(asking)
-    rows = _rows(asking, headed)
-    names = list(dict.fromkeys([*headed, *(row.effort for row in rows if row.effort is not None)]))
-    ids, passages = _passages(rows, names, asking)
-    topics = _topics(names, passages, asking)
-    rare = asking.weights
-    scores = score(passages, topics, rare, len(asking.asked))
-    if not scores.suffice(passages, topics, rare, asking.unknown):
-        scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
-    near = np.zeros(len(ids), np.bool_)
+    asking = _looked_up(seen, of, query, meaning)
+    ranking = _ranking(asking)
     if asking.near is not None:
-        scores, near = _joined(asking, asking.near, ids, (passages, topics, scores))
-    return _Ranking(ids, passages, topics, scores, near)
+        ranking = _joined(asking, asking.near, ranking)
+    return _hits(asking, ranking)
 
 
-def _rows(asking: Query, headed: Sequence[str]) -> list[_Member]:
+def _looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None) -> _Query:
+    wanted = asked(query)[:TERMS]
+    speakers = [SPEAKER + term for term in wanted]
+    everywhere = (
+        Wanted(said, [*wanted, *speakers], _ROWS),
+        Wanted(headed, wanted, _HEADINGS_READ),
+    )
+    within = passages_of(seen.session)
+    passages, headings = having(seen.connection, of.owner, within, *everywhere)
+    rare = rarest(of.turns, wanted, passages, headings)
+    needed = {*asked(undated(query))}.intersection(wanted)
+    unknown = sum(not passages[term] and not headings[term] for term in needed)
+    # Of a few words one is enough: "authentication problem" is to find `auth-bug`.
+    few = len(needed) in SHORT and rare
+    each = max(rare.values()) if few else rarity(of.turns)
+    return _Query(
+        seen,
+        wanted,
+        rare,
+        unknown * each,
+        Spoken.of(passages, rare),
+        _headed(seen, headings, rare),
+        Spoken.of(passages, speakers).ids,
+        dated(seen, of.turns, query),
+        Nearness.of(seen, meaning) if meaning else None,
+    )
+
+
+def _headed(
+    seen: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
+) -> dict[str, dict[str, int]]:
+    """Return by term the efforts whose headings say it, each with the turn of the newest."""
+    spoken = Spoken.of(headings, rare)
+    weights = np.array([*rare.values()])[spoken.terms]
+    best = strongest(spoken.ids, weights)[:_HEADINGS_LOOKED_UP].tolist()
+    rows = {row.id: row for row in seen.visible(CHANGES, ids=best)} if best else {}
+    newest: dict[str, dict[str, int]] = {}
+    for term in rare:
+        efforts = newest.setdefault(term, {})
+        for row in (rows[number] for number in headings[term] if number in rows):
+            efforts[row.effort] = max(efforts.get(row.effort, 0), row.turn)
+    return newest
+
+
+def _ranking(asking: _Query) -> _Ranking:
+    """Score the passages of the best turns, and the efforts by headings and all that they say."""
+    strong = ranked(strengths(asking.headed, asking.rare))[:_HEADINGS]
+    near = asking.near.efforts if asking.near else {}
+    headings = [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
+    rows = _rows(asking, headings)
+    in_efforts = (row.effort for row in rows if row.effort != AMBIENT)
+    names = list(dict.fromkeys([*headings, *in_efforts]))
+    ids, passages = _passages(rows, names, asking)
+    says = [[name in asking.headed[term] for term in asking.rare] for name in names]
+    of_headings = np.array(says, np.float64).reshape(len(names), len(asking.rare))
+    of_effort = passages.topics >= 0
+    counted, lengths = of_headings.copy(), np.zeros(len(names))
+    np.add.at(counted, passages.topics[of_effort], passages.counted[of_effort])
+    np.add.at(lengths, passages.topics[of_effort], passages.lengths[of_effort])
+    topics = Topics(names, of_headings, counted, lengths)
+    scores = score(passages, topics, asking.weights, len(asking.asked))
+    if not scores.suffice(passages, topics, asking.weights, asking.unknown):
+        scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
+    return _Ranking(ids, passages, topics, scores, np.zeros(len(ids), np.bool_))
+
+
+def _rows(asking: _Query, headings: Sequence[str]) -> list[Any]:
     """Return the turns to be scored: all of the efforts of the best, and around others.
 
     Around the best turns that are of no effort, or of one that is long.
     """
-    best = _candidates(asking)
-    of = {row.turn: json.loads(row.efforts) for row in best}
-    efforts = dict.fromkeys([*(name for names in of.values() for name in names), *headed])
-    long = _long(asking.seen, [*efforts])
+    seen = asking.seen
+    of = {row.turn: json.loads(row.efforts) for row in _candidates(asking)}
+    efforts = list(dict.fromkeys([*(name for names in of.values() for name in names), *headings]))
+    long: set[str] = set()
+    if efforts and sum(segment.upto for segment in seen.segments) >= _LONG:
+        asked_of = {"session": seen.session, "efforts": efforts}
+        counts = seen.connection.execute(_COUNTED, asked_of)
+        long = {name for name, count in counts if count >= _LONG}
     apart = [turn for turn, names in of.items() if not names or long.intersection(names)]
-    around = {turn + step for turn in apart for step in _AROUND}
+    around = sorted({turn + step for turn in apart for step in _AROUND})
     whole = [name for name in efforts if name not in long]
-    return [*_members(asking.seen, whole), *_parts(asking.seen, [*long, AMBIENT], sorted(around))]
+    branches = [segment.branch for segment in seen.segments]
+    parts = {"efforts": [*long, AMBIENT], "branches": branches, "numbers": around}
+    order = attrgetter("effort", "turn")
+    return [
+        *sorted(seen.visible(_IN_EFFORTS, efforts=whole) if whole else (), key=order),
+        *sorted(seen.visible(_IN_PARTS, **parts) if around else (), key=order),
+    ]
 
 
-def _candidates(asking: Query) -> list[Any]:
+def _candidates(asking: _Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
-    saying, terms = asking.spoken.turns()
-    dated = np.unique(saying[asking.in_time(saying)])
-    weights = np.concatenate([asking.weights[terms], np.full(len(dated), _DATED)])
-    order = strongest(np.concatenate([saying, dated]), weights).tolist()
+    saying = asking.spoken.turns()
+    dated = np.unique(saying.ids[asking.in_time(saying.ids)])
+    weights = np.concatenate([asking.weights[saying.terms], np.full(len(dated), _DATED)])
+    order = strongest(np.concatenate([saying.ids, dated]), weights).tolist()
     best = _visible(asking.seen, order, _CANDIDATES)
     if asking.near:
         known = {row.id for row in best}
@@ -155,59 +279,22 @@ def _candidates(asking: Query) -> list[Any]:
 
 def _visible(seen: Lineage, order: Sequence[int], limit: int) -> list[Any]:
     """Return the first `limit` visible turns among these, in their order."""
-    found: list[Any] = []
-    upto = seen.seen
+    first: list[Any] = []
     for start in range(0, len(order), limit):
         part = order[start : start + limit]
-        rows = {row.id: row for row in seen.connection.execute(_FOUND, {"ids": part}).all()}
-        listed = (rows[number] for number in part if number in rows)
-        found += [row for row in listed if row.turn <= upto.get(row.branch, 0)]
-        if len(found) >= limit:
+        rows = {row.id: row for row in seen.visible(_CANDIDATE, ids=part)}
+        first += [rows[number] for number in part if number in rows]
+        if len(first) >= limit:
             break
-    return found[:limit]
+    return first[:limit]
 
 
-def _headings(asking: Query) -> list[str]:
-    """Return the efforts whose headings say most of the query, and are nearest to its meaning."""
-    strong = ranked(strengths(asking.headed, asking.rare))[:_HEADINGS]
-    near = asking.near.efforts if asking.near else {}
-    return [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
-
-
-def _long(seen: Lineage, efforts: Sequence[str]) -> frozenset[str]:
-    """Return which of these efforts are long."""
-    if not efforts or sum(seen.seen.values()) < _LONG:
-        return frozenset()
-    rows = seen.connection.execute(_COUNTED, {"session": seen.session, "efforts": efforts})
-    return frozenset(name for name, count in rows if count >= _LONG)
-
-
-def _members(seen: Lineage, efforts: Sequence[str]) -> list[_Member]:
-    return _of(seen, _IN_EFFORTS, efforts=efforts) if efforts else []
-
-
-def _parts(seen: Lineage, efforts: Sequence[str], numbers: Sequence[int]) -> list[_Member]:
-    if not numbers:
-        return []
-    return _of(seen, _IN_PARTS, efforts=efforts, branches=[*seen.seen], numbers=numbers)
-
-
-def _of(seen: Lineage, query: Select[Any], **asked: Sequence[Any]) -> list[_Member]:
-    rows = seen.connection.execute(query, {"session": seen.session, **asked}).all()
-    upto = seen.seen
-    return [
-        _Member(number, turn, layout or b"", None if effort == AMBIENT else effort)
-        for number, branch, turn, layout, effort in sorted(rows, key=itemgetter(4, 2))
-        if turn <= upto.get(branch, 0)
-    ]
-
-
-def _passages(rows: Sequence[_Member], names: Sequence[str], asking: Query) -> tuple[Ids, Passages]:
+def _passages(rows: Sequence[Any], names: Sequence[str], asking: _Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     at = {name: row for row, name in enumerate(names)}
-    ids, turn, layouts = spread([(row.id, row.layout) for row in rows])
+    ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
     length, user, asks = layouts.T
-    topics = np.array([at.get(row.effort or "", -1) for row in rows], np.intp)
+    topics = np.array([at.get(row.effort, -1) for row in rows], np.intp)
     return ids, Passages(
         topics[turn],
         np.array([row.turn for row in rows], np.int64)[turn],
@@ -220,84 +307,61 @@ def _passages(rows: Sequence[_Member], names: Sequence[str], asking: Query) -> t
     )
 
 
-def _topics(names: Sequence[str], passages: Passages, asking: Query) -> Topics:
-    """Return the efforts with what their headings say, and with all that they say."""
-    of_effort = passages.topics >= 0
-    topic = passages.topics[of_effort]
-    headings = asking.headings(names)
-    says, lengths = headings.copy(), np.zeros(len(names))
-    np.add.at(says, topic, passages.counted[of_effort])
-    np.add.at(lengths, topic, passages.lengths[of_effort])
-    return Topics(names, headings, says, lengths)
-
-
-def _joined(
-    asking: Query, near: Nearness, ids: Ids, ranking: tuple[Passages, Topics, Scores]
-) -> tuple[Scores, Flags]:
-    """Return the scores by words and by meaning as one, and which passages reach the floor.
+def _joined(asking: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
+    """Return the ranking by words and by meaning as one.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
-    passages, topics, words = ranking
+    passages, topics, words = ranking.passages, ranking.topics, ranking.scores
     floor = near.meaning.floor
-    known = cosines_of(asking.seen, near.meaning, near.passages, ids)
+    cosines = near.cosines(asking.seen, ranking.ids)
     heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
-    both = words.blended(passages.likeness(known, heads))
-    reached = np.nan_to_num(known, nan=-1.0) >= floor
+    both = words.blended(passages.likeness(cosines, heads))
+    reached = np.nan_to_num(cosines, nan=-1.0) >= floor
     of_effort = passages.topics >= 0
     efforts = heads >= floor
     efforts[passages.topics[of_effort & reached]] = True
     alike = reached.copy()
     alike[of_effort] |= efforts[passages.topics[of_effort]]
-    kept = Scores(
+    scores = Scores(
         np.where((words.passages > 0) | alike, both.passages, 0.0),
         np.where((words.topics > 0) | efforts, both.topics, 0.0),
     )
-    return kept, reached
+    return replace(ranking, scores=scores, near=reached)
 
 
-def _found(asking: Query, ranking: _Ranking) -> tuple[Found, ...]:
+def _hits(asking: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     """Return the best passages; the best one of an effort has the score of the effort."""
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
     order = order[scores.passages[order] > 0]
-    ambient = _said_by(asking, passages, order)
+    ambient = _terms_of_ambient(asking, passages, order)
     terms = asking.saying(topics.says)
-    left = {row: topics.names[row] for row in _best(scores.topics)}
+    best = np.argsort(-scores.topics, kind="stable")[:_MOST].tolist()
+    unplaced = {row: topics.names[row] for row in best if scores.topics[row] > 0}
     hits: list[Found] = []
     for row in order.tolist():
         topic, turn, at = int(passages.topics[row]), int(passages.turns[row]), scores.passages[row]
         place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
-        told = place, bool(passages.user[row]), not (ranking.near[row] or passages.says[row].any())
+        near = not (ranking.near[row] or passages.says[row].any())
+        passage = place, bool(passages.user[row]), near
         if topic >= 0:
-            at = scores.topics[topic] if left.pop(topic, None) else at
-            hits.append(Found(topics.names[topic], turn, float(at), terms[topic], *told))
+            at = scores.topics[topic] if unplaced.pop(topic, None) else at
+            hits.append(Found(topics.names[topic], turn, float(at), terms[topic], *passage))
         elif ambient[turn] or ranking.near[row]:
-            hits.append(Found(None, turn, float(at), ambient[turn], *told))
+            hits.append(Found(None, turn, float(at), ambient[turn], *passage))
     hits += [
         Found(name, turn, float(scores.topics[row]), terms[row])
-        for row, name in left.items()
-        if (turn := _heading_turn(asking, name))
+        for row, name in unplaced.items()
+        if (turn := asking.heading_turn(name))
     ]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
 
 
-def _best(scores: Numbers) -> list[int]:
-    """Return the rows of the best scores."""
-    order = np.argsort(-scores, kind="stable")[:_MOST]
-    return [int(row) for row in order if scores[row] > 0]
-
-
-def _said_by(asking: Query, passages: Passages, rows: Ids) -> dict[int, frozenset[str]]:
+def _terms_of_ambient(asking: _Query, passages: Passages, rows: Ids) -> dict[int, frozenset[str]]:
     """Return which terms the ambient turns of these rows say."""
     wanted = np.unique(passages.turns[rows][passages.topics[rows] < 0])
     ambient = (passages.topics < 0) & np.isin(passages.turns, wanted)
     says = np.zeros((len(wanted), len(asking.rare)))
     np.add.at(says, np.searchsorted(wanted, passages.turns[ambient]), passages.says[ambient])
     return dict(zip(wanted.tolist(), asking.saying(says), strict=True))
-
-
-def _heading_turn(asking: Query, name: str) -> int:
-    if asking.near and name in asking.near.headings:
-        return asking.near.headings[name]
-    return max((newest.get(name, 0) for newest in asking.headed.values()), default=0)

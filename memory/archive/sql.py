@@ -2,7 +2,6 @@
 
 import hmac
 import json
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -10,7 +9,6 @@ from contextlib import AbstractContextManager
 from dataclasses import astuple, replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any, Self
 
 from sqlalchemy import Connection, select, text
@@ -19,28 +17,26 @@ from ..attention.law import CAPACITY
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
-from ..errors import ArchiveError, ArchiveFormatError, EmbeddingError, SessionNotFoundError
+from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..salience import Compression, ExtractionEntry
 from ..settings import ATTENTION_THRESHOLD
-from . import commit, elsewhere, vectors
-from .commit import Session
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database
+from .elsewhere import OtherSessions
 from .erasures import delete_user, scope_of
 from .index import among
-from .lineage import Lineage
+from .lineage import Lineage, Session
 from .memories import SqlAttention
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
-from .records import packed, record_of, state_of
+from .records import packed, state_of
 from .schema import branches, sessions, turns, users
-from .search import once_each, search
+from .search import search
 from .sessions import Sessions
+from .vectors import Vectors
 from .verify import verify as verified
-
-_log = logging.getLogger("ebbtide.archive")
 
 _TIPS = select(turns.c.branch, turns.c.turn, turns.c.digest)
 
@@ -64,7 +60,7 @@ class SqlArchive(Archive):
         """
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
         self._sessions = Sessions(self.database)
-        self._embedded: set[tuple[Owner, str]] = set()
+        self._vectors = Vectors(self.database)
 
     def __enter__(self) -> Self:
         """Return the archive itself."""
@@ -93,27 +89,8 @@ class SqlArchive(Archive):
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
-        embedded = None
-        if embedder is not None:
-            try:
-                vectors.prepare(self.database)
-                embedded = vectors.embedded(embedder, [group])[0]
-            except EmbeddingError as error:  # `embed` computes them later
-                _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
-        if embedded is None:
-            self._embedded = {known for known in self._embedded if known[0] != owner}
-        self._sessions.leave()
-        with self.database.writing() as connection:
-            known = partial(self._sessions.known, tip=tip)
-            session, record, number = commit.commit(connection, owner, tip, group, known)
-            if number is None:
-                record = commit.as_stored(connection, session, record)
-            elif embedded is not None:
-                vectors.put(connection, session.id, number, embedded)
-            at = monotonic()  # an erasure waits until this is committed, and is newer
-        if number is not None:
-            self._sessions.committed(owner, session, tip, record, at)
-        return record
+        embedded = self._vectors.of_turn(owner, group, embedder)
+        return self._sessions.commit(owner, tip, group, embedded.put)
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         return self._sessions.ask(owner, tip, lambda seen: seen.turns(numbers), ())
@@ -152,8 +129,10 @@ class SqlArchive(Archive):
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        passages = self.search_passages(owner, tip, query, sys.maxsize, meaning)
-        return once_each(passages)[:limit]
+        best: dict[str | int, Found] = {}
+        for hit in self.search_passages(owner, tip, query, sys.maxsize, meaning):
+            best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
+        return tuple(best.values())[:limit]
 
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
@@ -171,32 +150,17 @@ class SqlArchive(Archive):
         return self._sessions.find(owner, tip, asked, Pointing({}, {}))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        matching = partial(elsewhere.search_sessions, query=clean(query))
-        return self._elsewhere(owner, matching)[:limit]
+        return self._elsewhere(owner, lambda others: others.search(clean(query)))[:limit]
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, partial(elsewhere.concluded, newest=newest))
+        return self._elsewhere(owner, lambda others: others.concluded(newest))
 
     def session_named(self, user: str, name: str) -> Owner | None:
         rows = self._sessions.rows(user, sessions.c.name == name)
         return next((Owner(user, row.thread, row.namespace) for row in rows), None)
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
-        model = embedder.name
-        if (owner, model) in self._embedded or not self._sessions.exists(owner):
-            return 0
-        vectors.prepare(self.database)
-        with self.database.reading() as connection:
-            session = self._sessions.session(connection, owner)
-            wanted = vectors.missing(connection, session.id, model, limit)
-            query = select(turns).where(among(turns.c.id, wanted))
-            rows = {row.id: record_of(row) for row in connection.execute(query)} if wanted else {}
-        embedded = dict(zip(rows, vectors.embedded(embedder, [*rows.values()]), strict=True))
-        with self.database.writing() as connection:
-            kept = vectors.keep(connection, session.id, rows, embedded)
-        if len(wanted) < limit:
-            self._embedded.add((owner, model))
-        return kept
+        return self._vectors.fill(owner, embedder, limit)
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         with self._sessions.writing(owner) as scope:
@@ -279,7 +243,7 @@ class SqlArchive(Archive):
         if not self.database.exists():
             raise SessionNotFoundError(owner.thread)
         with self.database.reading() as connection:
-            session = Sessions(self.database).session(connection, owner)  # as it is, not as known
+            session = Session.of(connection, owner)  # as it is, not as known
             return verified(scope_of(connection, session, owner))
 
     def verify_file(self) -> tuple[Finding, ...]:
@@ -300,18 +264,13 @@ class SqlArchive(Archive):
         return Deleted(gone, self.database.sweep() if self.database.exists() else ())
 
     def _elsewhere(
-        self, owner: Owner, ask: Callable[[Connection, str, int, int], list[Elsewhere]]
+        self, owner: Owner, ask: Callable[[OtherSessions], list[Elsewhere]]
     ) -> tuple[Elsewhere, ...]:
         if owner.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            user = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
-            if user is None:
-                return ()
-            own = select(sessions.c.id).where(sessions.c.owner == user)
-            own = own.where(sessions.c.name == session_name(owner))
-            session = connection.execute(own).scalar() or 0
-            return tuple(ask(connection, owner.user, user, session))
+            others = OtherSessions.of(connection, owner)
+            return () if others is None else tuple(ask(others))
 
     def _rows(self, owner: Owner, query: Any) -> Sequence[Any]:
         """Return what a query finds among the turns of a session, nothing if there is none."""

@@ -14,16 +14,16 @@ from sqlalchemy import Connection, select, update
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..record import Owner, Record, Tip
 from ..salience import Compression, from_data
-from .commit import Session, attend, before, session_of
+from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erasures import Scope, scope_of
-from .lineage import Branch, branch_of
+from .lineage import Known, Session
+from .memories import attend
 from .protocol import Finding
 from .records import packed, record_of, state_of, unzipped
 from .schema import compressions, extractions, sessions, turns, users
 from .schema import memories as memory_rows
-from .sessions import Sessions
 from .sql import SqlArchive
 from .verify import verify
 
@@ -109,7 +109,7 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
     if not archive.database.exists():
         raise SessionNotFoundError(owner.thread)
     with archive.database.reading() as connection:
-        session = Sessions(archive.database).session(connection, owner)
+        session = Session.of(connection, owner)
         scope = scope_of(connection, session, owner)
         noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
         reseed = connection.execute(noted).scalar()
@@ -200,15 +200,14 @@ def _turns(scope: Scope) -> Iterator[Turn]:
 
 
 def _write_turns(connection: Connection, session: Session, whole: Whole) -> None:
-    begun: dict[str, Branch | None] = {}
+    known: dict[str, Known] = {}
     for turn in whole.turns:
         record = turn.record
         try:
-            branch = begun.get(record.branch)
-            seen = before(connection, session, record, branch) if branch else None
-            number = write_record(connection, session, record, turn.state, seen)
-            if branch is None:
-                begun[record.branch] = branch_of(connection, session.id, record.branch)
+            before = known.get(record.branch)
+            number, known[record.branch] = write_record(
+                connection, session, record, turn.state, before
+            )
             if whole.attention is None:
                 attend(connection, session, whole.owner, record)
         except DAMAGED as error:
