@@ -11,7 +11,6 @@ from ..memory.clock import stamp
 from ..memory.context.budget import checked
 from ..memory.context.notes import hints, nudge
 from ..memory.context.rebuild import begun
-from ..memory.context.timeline import packed as packed_line
 from ..memory.efforts import EffortState
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
@@ -109,4 +108,4 @@ def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> di
     events = [*state["events"]]
     events += [{"type": "hinted", "hints": pointers}] if pointers else []
     events += [{"type": "nudged", "said": reminder}] if reminder else []
-    return {"view": packed_line(line), "events": events}
+    return {"view": line.packed(), "events": events}

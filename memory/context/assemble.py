@@ -1,23 +1,19 @@
 """The working context: what is sent to the model, in its order and within the budget."""
 
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Any
 
 from ...prompts.loader import render
 from ..anchor import keeping
-from ..messages import Message, digest
+from ..messages import Message
 from ..names import ranges, ranges_between, span
 from ..running_turn import RunningTurn
 from ..settings import Settings
-from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
 from .budget import anchor_tokens
 from .rebuild import fitted, rebuilt
 from .timeline import Part, Timeline, WorkingContext
 from .turns import has_long_results
-
-_LENGTH = 6
-"""Characters of the digest of a message: 24 bits tell neighbours of a context apart."""
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
@@ -44,35 +40,6 @@ def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then the application's own."""
     state_block = keeping(settings, anchor_tokens(settings.context_budget))
     return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
-
-
-def sent(messages: Sequence[Message]) -> str:
-    """Return what is remembered of a prompt: six hex digits for each message.
-
-    >>> len(sent([{"type": "human", "data": {"content": "hi"}}] * 2))
-    12
-    """
-    return "".join(digest([message], _LENGTH) for message in messages)
-
-
-def shared(before: str, now: str) -> int:
-    """Return how many messages two prompts begin with alike, given what is remembered of them.
-
-    >>> shared("aaaaaabbbbbbcccccc", "aaaaaabbbbbbdddddd")
-    2
-    """
-    pairs = zip(before, now, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) // _LENGTH
-
-
-def prefix_tokens(context: WorkingContext, alike: int, count: TokenCounter) -> int:
-    """Return the tokens of the tool schemas and of the first `alike` messages; 0 if none is."""
-    tokens, left = -REPLY_OVERHEAD, alike
-    for part in context.parts if alike else ():
-        whole = len(part.messages) <= left
-        tokens += part.tokens if whole else count_messages(part.messages[:left], count)
-        left = max(0, left - len(part.messages))
-    return max(0, tokens)
 
 
 def _left_out(work: RunningTurn, line: Timeline) -> dict[str, Any]:

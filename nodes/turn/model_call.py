@@ -18,10 +18,9 @@ from langgraph.runtime import Runtime
 
 from ...memory import banners
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
-from ...memory.context.assemble import assemble, prefix_tokens, sent, shared
+from ...memory.context.assemble import assemble
 from ...memory.context.budget import below_floor, safety_factor
-from ...memory.context.timeline import WorkingContext, unpacked, with_anchor
-from ...memory.context.timeline import packed as packed_line
+from ...memory.context.timeline import Timeline, WorkingContext
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import SettingsError
 from ...memory.messages import speaks
@@ -82,20 +81,19 @@ class Call:
 def prepared(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Call:
     """Return the next call with its working context; the same state gives the same bytes."""
     context = working_context(state, runtime, parts)
-    digests = sent(context.messages)
     settings = resolve(runtime.context, parts.settings)
     messages = from_dicts(context.messages)
     report = {
         **context.report,
-        "prefix": prefix_tokens(context, shared(state.get("sent", ""), digests), parts.count),
+        "prefix": context.prefix(state.get("sent", ""), parts.count),
         "safety_factor": state.get("safety_factor", 1.0),
         **_floored(state, context.report, settings.context_budget),
     }
     update = {
         "context": {"messages": messages},
         "context_report": report,
-        "view": packed_line(context.timeline),
-        "sent": digests,
+        "view": context.timeline.packed(),
+        "sent": context.sent,
     }
     limit = settings.max_tool_rounds
     reached = rounds(running(state)) >= limit
@@ -158,9 +156,9 @@ def _anchored(
         runtime.stream_writer({"banner": banner})
     answers = {**state.get("raw_answers", {}), str(answer.id): raw}
     update = {"raw_answers": answers, **packed(efforts)}
-    line = unpacked(state.get("view"))
+    line = Timeline.unpacked(state.get("view"))
     if line is not None and efforts.anchor != before.anchor:
-        update["view"] = packed_line(with_anchor(line, before.anchor))
+        update["view"] = line.with_anchor(before.anchor).packed()
     return answer.model_copy(update={"content": shown}), update
 
 

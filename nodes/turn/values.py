@@ -18,8 +18,7 @@ from ...memory.clock import stamp
 from ...memory.compression.due import adoptable
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn, rebuilt
-from ...memory.context.timeline import packed as packed_line
-from ...memory.context.timeline import unpacked as unpacked_line
+from ...memory.context.timeline import Timeline
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import Message, answered, clean
@@ -267,7 +266,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
-        line=unpacked_line(state.get("view")),
+        line=Timeline.unpacked(state.get("view")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
     )
@@ -289,7 +288,7 @@ def _run_settings(state: TurnState, runtime: Runtime[Settings], parts: AgentPart
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
     """Return the update of what the context shows after a turn of these messages."""
     calls = sum(isinstance(message, AIMessage) for message in messages)
-    return {} if work.line is None else {"view": packed_line(after_turn(work, work.line, calls))}
+    return {} if work.line is None else {"view": after_turn(work, work.line, calls).packed()}
 
 
 def compression_shown(
@@ -308,7 +307,7 @@ def compression_shown(
     banner = banners.compressed(compression.effort, span(first, compression.through))
     work = work.put(happened(work.state, event, banner))
     update = packed(work.state)
-    view = packed_line(rebuilt(work, "compressed", work.line))
+    view = rebuilt(work, "compressed", work.line).packed()
     return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}
 
 

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.runtime import Runtime
 
 from ebbtide import DiskArchive, Settings, build_memory_graph
-from ebbtide.memory.context.timeline import Timeline, packed
+from ebbtide.memory.context.timeline import Timeline
 from ebbtide.nodes.turn.model_call import Call, answer_update
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
@@ -21,9 +21,9 @@ def test_a_block_in_the_call_that_cut_the_context_keeps_the_cut(tmp_path: Path) 
     state = TurnState(
         messages=[HumanMessage("Go on.", id="1")],
         anchor={"Goal": "test"},
-        view=packed(Timeline(9, (3, 4, 5))),  # type: ignore[typeddict-item]
+        view=Timeline(9, (3, 4, 5)).packed(),  # type: ignore[typeddict-item]
     )
-    sent = {"view": packed(Timeline(9, (5,), why="high-water")), "context_report": {"total": 9}}
+    sent = {"view": Timeline(9, (5,), why="high-water").packed(), "context_report": {"total": 9}}
     call = Call([], {}, None, sent)
 
     update = answer_update(
@@ -32,4 +32,4 @@ def test_a_block_in_the_call_that_cut_the_context_keeps_the_cut(tmp_path: Path) 
 
     assert update["messages"][0].text == "Done."
     assert update["anchor"] == {"Goal": "ship"}
-    assert update["view"] == packed(Timeline(9, (5,), why="high-water", anchor={"Goal": "test"}))
+    assert update["view"] == Timeline(9, (5,), why="high-water", anchor={"Goal": "test"}).packed()
