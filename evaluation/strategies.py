@@ -37,8 +37,7 @@ from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import by_meaning, lexical, merged
 from ..memory.compression.passes import Chosen, choose, over
-from ..memory.context.front import line_tokens, quote
-from ..memory.context.turns import purpose
+from ..memory.context.excerpts import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group
@@ -161,7 +160,7 @@ class ProtectedCore(Strategy):
 
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the others."""
-        front, through = [note(render("open_line", **purpose(self._effort())))], self._shown.through
+        front, through = [note(render("open_line", **self._effort().purpose))], self._shown.through
         if through:
             older = tuple(item for item in self._shown.items if item.turn <= through)
             quoted = quote(replace(self._shown, items=older), turns[0].turn_id, count)

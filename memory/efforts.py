@@ -46,6 +46,12 @@ class Effort:
     turn: int = 0
     stale: bool = False
 
+    @property
+    def purpose(self) -> dict[str, str]:
+        """The goal and the constraints, each in one line as the context shows them."""
+        goal = as_shown(self.goal) or "not stated"
+        return {"goal": goal, "constraints": "; ".join(map(as_shown, self.constraints)) or "none"}
+
 
 def snapshot(effort: Effort) -> dict[str, Any]:
     """Return what an event says of an effort, beside the event's type."""

@@ -13,7 +13,7 @@ from ..memory.archive.memories import accessed
 from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
 from ..memory.compression.due import to_do
-from ..memory.context.assemble import fixed_parts
+from ..memory.context.budget import fixed_parts
 from ..memory.decay import decayed
 from ..memory.embeddings import EMBEDDED_TURNS, Embedder
 from ..memory.errors import ArchiveError, EmbeddingError

@@ -3,17 +3,24 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from math import log2
 
-from ..context.budget import effort_share, high_water, low_water
-from ..context.front import quote
-from ..context.turns import whole_tokens
+from ..context.budget import high_water, low_water
+from ..context.excerpts import quote
+from ..context.layout import whole_tokens
 from ..efforts import Effort
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..salience import Compression
 from ..tokens import count_message
 from .extract import MOST_QUOTED, readable_at_once
+
+_SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
+"""By the binary logarithm of the budget, the share of the room that a live effort may have.
+
+By simulation small passes at small budgets cost more than they save.
+"""
 
 LOW = 0.35
 """What an effort is compressed to, a fraction of its share; found by simulation."""
@@ -119,7 +126,21 @@ def item_limit(work: RunningTurn) -> int:
 
 def share_of(work: RunningTurn) -> float:
     """Return how many tokens the active effort may have; another one may have half of it."""
-    return effort_share(work.settings.context_budget) * work.room
+    return _share(work.settings.context_budget) * work.room
+
+
+def _share(budget: int) -> float:
+    """Return the share of the room beyond which a live effort is compressed.
+
+    >>> [round(_share(budget), 2) for budget in (2_000, 4_096, 8_192, 16_384, 1_000_000)]
+    [0.6, 0.6, 0.55, 0.5, 0.3]
+    """
+    size = log2(budget)
+    for (low, share), (high, less) in pairwise(_SHARES):
+        if size <= high:
+            part = max(0.0, (size - low) / (high - low))
+            return share + part * (less - share)
+    return _SHARES[-1][1]
 
 
 def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
 from ..anchor import shown
-from ..context.front import in_lines
+from ..context.excerpts import in_lines
 from ..context.shortening import Limits, previewed
 from ..efforts import Effort
 from ..errors import AnswerError

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..context.front import line_tokens
+from ..context.excerpts import line_tokens
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..questions import Asks

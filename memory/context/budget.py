@@ -4,11 +4,14 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
-from math import log2
 
+from ...prompts.loader import render
+from ..anchor import keeping
 from ..errors import SettingsError
+from ..messages import Message
 from ..settings import Settings
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
+from .timeline import Part
 
 LEAST_ROOM = 1_000
 """Tokens that instructions and tool schemas must leave."""
@@ -40,11 +43,8 @@ _LOW_WATER, _LOW_WATER_SMALL, _SMALL = 0.65, 0.5, 6_000
 A small context is soon full again, and each cut costs its cached prefix.
 """
 
-_EFFORT_SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
-"""By the binary logarithm of the budget, the share of the room that a live effort may have.
-
-By simulation small passes at small budgets cost more than they save.
-"""
+LEAST_PREVIEW = 32
+"""The shortest preview, in tokens of its head and tail."""
 
 MOST_FACTOR = 1.5
 """The largest safety factor. What a provider reports beyond it is logged and not made room for."""
@@ -68,29 +68,40 @@ def low_water(room: int, budget: int) -> int:
     return int((_LOW_WATER if budget >= _SMALL else _LOW_WATER_SMALL) * room)
 
 
-def anchor_tokens(budget: int) -> int:
-    """Return how long a state block may be, as the model is told in the instructions.
+def log_limit(room: int) -> int:
+    """Return how many tokens of a log are brought back at most."""
+    return int(room * LOG_SHARE)
 
-    What an application adds to these makes the room smaller; the block is then cut to fit.
 
-    >>> anchor_tokens(3_400), anchor_tokens(4_096)
-    (220, 310)
+def ladder(limit: int) -> list[int]:
+    """Return the lengths that previews have: halved again and again, so that few are used.
+
+    >>> ladder(300)
+    [256, 128, 64, 32]
     """
-    return int(SHARES["anchor"] * room(budget, _OURS)) - _AROUND_ANCHOR
+    lengths = (limit // LEAST_PREVIEW).bit_length() if limit > LEAST_PREVIEW else 1
+    return [LEAST_PREVIEW << doublings for doublings in reversed(range(lengths))]
 
 
-def effort_share(budget: int) -> float:
-    """Return the share of the room beyond which a live effort is compressed.
+def instructions(application: str, settings: Settings) -> str:
+    """Return the system message: Ebbtide's instructions, then the application's own.
 
-    >>> [round(effort_share(budget), 2) for budget in (2_000, 4_096, 8_192, 16_384, 1_000_000)]
-    [0.6, 0.6, 0.55, 0.5, 0.3]
+    They say how long a state block may be. What an application adds to these makes the room
+    smaller; the block is then cut to fit.
     """
-    size = log2(budget)
-    for (low, share), (high, less) in pairwise(_EFFORT_SHARES):
-        if size <= high:
-            part = max(0.0, (size - low) / (high - low))
-            return share + part * (less - share)
-    return _EFFORT_SHARES[-1][1]
+    share = int(SHARES["anchor"] * room(settings.context_budget, _OURS))
+    state_block = keeping(settings, share - _AROUND_ANCHOR)
+    return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
+
+
+def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:
+    """Return what is sent in any case: the system message, with the reply's overhead, and tools.
+
+    `tools` are the tokens of the tool schemas.
+    """
+    message: Message = {"type": "system", "data": {"content": system}}
+    tokens = REPLY_OVERHEAD + count_message(message, count)
+    return Part("system", (message,), tokens), Part("tools", (), tools)
 
 
 def checked(settings: Settings, system: int, tools: int) -> None:

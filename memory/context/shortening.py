@@ -27,6 +27,7 @@ from ..transcript import (
     worst_first,
 )
 from ..valid_history import note, quote_within, valid_history
+from .budget import LEAST_PREVIEW, ladder
 
 _HEAD_SHARE = 0.7
 """What the head of a preview has: most texts say first what they are about."""
@@ -42,9 +43,6 @@ _SAVED = 30
 
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
-
-_LEAST = 32
-"""The shortest preview, in tokens of its head and tail."""
 
 _NAMED = 80
 """Characters of the list of tools whose rounds are left out."""
@@ -163,11 +161,36 @@ def _has_images(message: Message) -> bool:
 
 
 def within(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter, *, naming: bool
 ) -> tuple[Message, ...]:
     """Return a turn, as its `messages` show it, within `limit` tokens, no shorter than needed.
 
-    In this order: recalled texts to one line each, but for the best; previews of other results, of
+    With `naming` a note says which effort it left active if that is left out: nothing else in view
+    would say which goal and which constraints hold.
+    """
+    short = _within(turn, messages, limit, count)
+    active = _active_after(turn.messages) if naming else None
+    if active is None or [*_decisions(short)] == [*_decisions(messages)]:
+        return short
+    name, *aims = active or [""]
+
+    def quoted(lines: str) -> Message:
+        return note(render("active_then", quote=fenced("effort", lines, id=name)))
+
+    active_then = note(render("none_active_then"))
+    if name:
+        active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
+    less = _within(turn, messages, max(1, limit - count_message(active_then, count)), count)
+    both = (*less, active_then)
+    return both if count_messages(both, count) <= limit else short
+
+
+def _within(
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the messages within `limit` tokens, shortened in this order.
+
+    Recalled texts to one line each, but for the best; previews of other results, of
     all results, of texts and images, of arguments; the oldest rounds of tools as one note; head and
     tail of the log as a quote, beside what the user said last.
     """
@@ -190,7 +213,7 @@ def within(
 
     def folded(gone: int) -> tuple[Message, ...]:
         end = next((at for at in answers if at > rounds[gone - 1]), len(seen))
-        shortest = short(Limits(_LEAST, _LEAST, _LEAST))
+        shortest = short(Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW))
         told = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
         return (*valid_history(shortest[: rounds[0]]), told, *valid_history(shortest[end:]))
 
@@ -226,30 +249,6 @@ def _first_within(
     if not steps or not fits(steps[-1]):
         return ()
     return show(steps[bisect_left(steps[:-1], 1, key=fits)])
-
-
-def within_naming(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
-) -> tuple[Message, ...]:
-    """Return the turn `within` the limit, and which effort it left active, if that is left out.
-
-    Nothing else in view would say which goal and which constraints hold.
-    """
-    short = within(turn, messages, limit, count)
-    active = _active_after(turn.messages)
-    if active is None or [*_decisions(short)] == [*_decisions(messages)]:
-        return short
-    name, *aims = active or [""]
-
-    def quoted(lines: str) -> Message:
-        return note(render("active_then", quote=fenced("effort", lines, id=name)))
-
-    active_then = note(render("none_active_then"))
-    if name:
-        active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
-    less = within(turn, messages, max(1, limit - count_message(active_then, count)), count)
-    both = (*less, active_then)
-    return both if count_messages(both, count) <= limit else short
 
 
 def _active_after(messages: Sequence[Message]) -> list[str] | None:
@@ -297,16 +296,6 @@ def _is_decision(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 
-def ladder(limit: int) -> list[int]:
-    """Return the lengths that previews have: halved again and again, so that few are used.
-
-    >>> ladder(300)
-    [256, 128, 64, 32]
-    """
-    lengths = (limit // _LEAST).bit_length() if limit > _LEAST else 1
-    return [_LEAST << doublings for doublings in reversed(range(lengths))]
-
-
 def _limits(limit: int) -> Iterator[_Step]:
     """Yield shorter and shorter limits for what stands before the newest round, and from there on.
 
@@ -314,15 +303,15 @@ def _limits(limit: int) -> Iterator[_Step]:
     """
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
-        yield (both := Limits(_LEAST, texts)), both
+        yield (both := Limits(LEAST_PREVIEW, texts)), both
     for args in ladder(limit):
-        yield (both := Limits(_LEAST, _LEAST, args)), both
+        yield (both := Limits(LEAST_PREVIEW, LEAST_PREVIEW, args)), both
 
 
 def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
     for results in ladder(limit):
         yield Limits(results, recalled=recalled), Limits()
-    older = Limits(_LEAST, recalled=recalled)
+    older = Limits(LEAST_PREVIEW, recalled=recalled)
     for results in ladder(limit):
         yield older, Limits(results, recalled=recalled)
 
@@ -336,7 +325,7 @@ def _quoted_log(
     the question if it was answered, before one that is still to be.
     """
     log = rendered(turn.messages)
-    short = previewed(turn, messages, Limits(_LEAST, _LEAST, _LEAST), count)
+    short = previewed(turn, messages, Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW), count)
     asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
         quote = fenced("log", preview(log, tokens, turn.turn, 0, count))

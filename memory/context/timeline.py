@@ -115,6 +115,18 @@ class Part:
     tokens: int
     turn: int | None = None
 
+    @classmethod
+    def of(
+        cls,
+        name: PartName,
+        messages: Iterable[Message],
+        count: TokenCounter,
+        turn: int | None = None,
+    ) -> "Part":
+        """Return messages as a part of the context."""
+        together = (*messages,)
+        return cls(name, together, count_messages(together, count), turn)
+
 
 def messages_of(parts: Iterable[Part]) -> tuple[Message, ...]:
     """Return the messages of parts as they are sent together."""

@@ -18,8 +18,8 @@ from langgraph.runtime import Runtime
 
 from ...memory import banners
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
-from ...memory.context.assemble import assemble
 from ...memory.context.budget import below_floor, safety_factor
+from ...memory.context.rebuild import assemble
 from ...memory.context.timeline import Timeline, WorkingContext
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import SettingsError

@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.compression.merge import Likeness
-from ...memory.context.assemble import fixed_parts, instructions
+from ...memory.context.budget import fixed_parts, instructions
 from ...memory.context.timeline import Part
 from ...memory.embeddings import Embedder
 from ...memory.lately import Lately

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
+from ebbtide.memory.context.layout import whole_tokens
 from ebbtide.memory.context.rebuild import LAST_TURNS
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
-from ebbtide.memory.context.turns import whole_tokens
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool

@@ -12,9 +12,9 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.banners import surfaced
-from ebbtide.memory.context.assemble import assemble, fixed_parts
+from ebbtide.memory.context.budget import fixed_parts
 from ebbtide.memory.context.notes import hints, nudge
-from ebbtide.memory.context.rebuild import after_turn, begun
+from ebbtide.memory.context.rebuild import after_turn, assemble, begun
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.decay import decayed
 from ebbtide.memory.efforts import EMPTY, EffortState, happened

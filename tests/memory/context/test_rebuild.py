@@ -9,7 +9,8 @@ import pytest
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compression.due import due
 from ebbtide.memory.context.budget import high_water, low_water
-from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, rebuilt, size
+from ebbtide.memory.context.layout import parts
+from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, rebuilt, size
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.lately import Lately
 from ebbtide.memory.messages import text

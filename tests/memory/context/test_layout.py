@@ -1,4 +1,4 @@
-"""The working context: one timeline, the same bytes each time, quotes that stay quotes."""
+"""The parts of the context: one timeline, the same bytes each time, quotes that stay quotes."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import keeping
-from ebbtide.memory.context.assemble import instructions
+from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.context.rebuild import rebuilt
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.settings import Settings
