@@ -9,7 +9,7 @@ from langgraph.types import Overwrite
 from ..memory import banners
 from ..memory.clock import stamp
 from ..memory.context.budget import checked
-from ..memory.context.notes import hints, nudge
+from ..memory.context.notes import notes
 from ..memory.context.rebuild import begun
 from ..memory.efforts import EffortState
 from ..memory.messages import text
@@ -104,8 +104,4 @@ def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> di
     """Return the update of the timeline, and of the notes beside the question."""
     work = running_turn(state, runtime, parts)
     line = begun(work, stamp())
-    pointers, reminder = hints(work, line), nudge(work)
-    events = [*state["events"]]
-    events += [{"type": "hinted", "hints": pointers}] if pointers else []
-    events += [{"type": "nudged", "said": reminder}] if reminder else []
-    return {"view": line.packed(), "events": events}
+    return {"view": line.packed(), "events": [*state["events"], *notes(work, line)]}

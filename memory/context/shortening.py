@@ -65,8 +65,8 @@ class Limits:
 def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
     """Return head, pointer and tail of a text over `limit` tokens, else the text.
 
-    `offset` is where the text begins in its rendered turn. Head and tail have `limit` tokens
-    together.
+    Head and tail have `limit` tokens together; `offset` is where the text begins in its rendered
+    turn.
 
     >>> print(preview("a b c d e f", 4, 7, 100, lambda text: len(text.split())))
     a b
@@ -126,7 +126,9 @@ def _with_previews(
     if limit is not None:
         content, least = spoken(message), _DECIDED if data.get("name") in DECIDING else 0
         cut = short(content, max(limit, least), place.text)
-        if cut != content or _has_images(message):
+        blocks = data["content"] if isinstance(data.get("content"), list) else []
+        images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)
+        if cut != content or (images and message["type"] != "ai"):
             data["content"] = reworded(data["content"], cut) if message["type"] == "ai" else cut
     if arguments is not None:
         shorter = _short_calls(data, arguments, place.calls, short)
@@ -150,14 +152,6 @@ def _short_calls(
             args = cut if isinstance(call.get("args"), str) else {"(shortened)": cut}
             calls.setdefault(key, []).append(call if cut == whole else {**call, "args": args})
     return calls
-
-
-def _has_images(message: Message) -> bool:
-    """Tell whether there is more than text in a message that is not the assistant's."""
-    content = message["data"].get("content")
-    if message["type"] == "ai" or not isinstance(content, list):
-        return False
-    return any(not isinstance(block, str) and block.get("type") != "text" for block in content)
 
 
 def within(
@@ -190,9 +184,9 @@ def _within(
 ) -> tuple[Message, ...]:
     """Return the messages within `limit` tokens, shortened in this order.
 
-    Recalled texts to one line each, but for the best; previews of other results, of
-    all results, of texts and images, of arguments; the oldest rounds of tools as one note; head and
-    tail of the log as a quote, beside what the user said last.
+    Recalled texts to one line each, but for the best; previews of other results, of all results, of
+    texts and images, of arguments; the oldest rounds of tools as one note; head and tail of the log
+    as a quote, beside what the user said last.
     """
     whole = valid_history(messages)
     if count_messages(whole, count) <= limit:
@@ -214,8 +208,8 @@ def _within(
     def folded(gone: int) -> tuple[Message, ...]:
         end = next((at for at in answers if at > rounds[gone - 1]), len(seen))
         shortest = short(Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW))
-        told = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
-        return (*valid_history(shortest[: rounds[0]]), told, *valid_history(shortest[end:]))
+        left_out = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
+        return (*valid_history(shortest[: rounds[0]]), left_out, *valid_history(shortest[end:]))
 
     first = partial(_first_within, limit, count)
     return (
