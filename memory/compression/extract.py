@@ -5,7 +5,7 @@ Read, and quoted, is what was said in it, not what the memory said or read again
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -70,11 +70,7 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 
 
 def speaker(message: Message) -> Speaker:
-    """Return who said a message.
-
-    >>> speaker({"type": "ai", "data": {}})
-    'assistant'
-    """
+    """Return who said a message."""
     return _SPEAKERS.get(message["type"], "")
 
 
@@ -96,19 +92,17 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     """Return turns as they are read for quotes: without calls of the memory's own tools too."""
     groups = []
     for turn in turns:
+        messages = []
+        for message in quotable(turn):
+            data = dict(message["data"])
+            for key in ("tool_calls", "invalid_tool_calls"):
+                if data.get(key):
+                    data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
+            if text(read := {**message, "data": data}).strip() or calls(read):
+                messages.append(read)
         if turn.status != "erased":
-            messages = map(_without_own_calls, quotable(turn))
-            telling = tuple(m for m in messages if text(m).strip() or calls(m))
-            groups.append(Group(turn.turn, telling, ""))
+            groups.append(Group(turn.turn, tuple(messages), ""))
     return tuple(groups)
-
-
-def _without_own_calls(message: Message) -> Message:
-    data = dict(message["data"])
-    for key in ("tool_calls", "invalid_tool_calls"):
-        if data.get(key):
-            data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
-    return {**message, "data": data}
 
 
 def parts(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]:
@@ -120,36 +114,30 @@ def parts(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]
     >>> parts(log, 5, lambda text: len(text.split()))
     ['[turn 1]\nuser: one two', '[turn 2]\nuser: one two']
     """
+    pieces: list[str] = []
+    for turn in legible(turns):
+        whole = transcript([turn]) if turn.messages else ""
+        if count(whole) <= limit:
+            pieces += [whole] if whole else []
+        else:
+            head, _, body = whole.partition("\n")
+            room = max(1, limit - count(f"{head}\n"))
+            pieces += [f"{head}\n{piece}" for piece in slices(body, room, count)]
     texts: list[list[str]] = []
     room = 0
-    for piece in _pieces(legible(turns), limit, count):
+    for piece in pieces:
         size = count(piece) + _JOINT
         if not texts or size > room:
             texts.append([])
             room = limit + _JOINT
         texts[-1].append(piece)
         room -= size
-    return ["\n\n".join(pieces) for pieces in texts]
-
-
-def _pieces(turns: Sequence[Group], limit: int, count: TokenCounter) -> Iterator[str]:
-    for turn in turns:
-        whole = transcript([turn]) if turn.messages else ""
-        if whole and count(whole) <= limit:
-            yield whole
-        elif whole:
-            head, _, body = whole.partition("\n")
-            room = max(1, limit - count(f"{head}\n"))
-            yield from (f"{head}\n{piece}" for piece in slices(body, room, count))
+    return ["\n\n".join(together) for together in texts]
 
 
 def _kind(value: Any) -> Any:
     kind = str(getattr(value, "value", value)).strip().lower()
     return kind if kind in set(Kind) else Kind.FACT
-
-
-def _first_number(value: Any) -> str | None:
-    return next(iter(re.findall(r"\d{1,9}", str(value))), None)
 
 
 def _numbers(value: Any) -> list[int]:
@@ -168,7 +156,10 @@ class Extracted(BaseModel):
 
     quote: Annotated[str, BeforeValidator(lambda given: "" if given is None else str(given))] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
-    turn: Annotated[int | None, BeforeValidator(_first_number)] = None
+    turn: Annotated[
+        int | None,
+        BeforeValidator(lambda given: next(iter(re.findall(r"\d{1,9}", str(given))), None)),
+    ] = None
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
@@ -183,15 +174,14 @@ def _quotes(value: Any) -> list[Any]:
     return [quote for quote in quotes if isinstance(quote, Mapping | Extracted)]
 
 
-def _said(quotes: list[Extracted]) -> list[Extracted]:
-    """Leave out what is how some models say that there is none."""
+def _telling(quotes: list[Extracted]) -> list[Extracted]:
     return [quote for quote in quotes if quote.quote.strip(" .").lower() not in _NOTHING]
 
 
 class Extraction(BaseModel):
     """What a model chooses: new quotes, and the numbers of kept ones that no longer matter."""
 
-    new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_said)]
+    new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_telling)]
     done: Annotated[list[int], BeforeValidator(_numbers)] = []
 
     @model_validator(mode="before")
@@ -246,11 +236,12 @@ def extract(
     for number, log in enumerate(logs, start=1):
         listed = [*known, *(quote.quote for quote in new.values())]
         lines = _lines(listed, sizes.quotes, count, numbered=True)
+        free = sizes.quotes - sum(map(count, listed))
         named = render(
             "extract_log",
             **_asked_about(effort, log, number, len(logs)),
             quoted=_fenced(lines),
-            most=_most(sizes.quotes - sum(map(count, listed))),
+            most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
         answer: Extraction = yield Question(
             "extraction", instructions, named, Extraction, form, _EXTRACTION
@@ -272,24 +263,15 @@ def _logs(
     Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
     """
     logs: list[str] = []
-    limit = sizes.quotes
     taken = count(render("extract")) + _EXTRACTION
-    for quotes in (count(_fenced(_lines(known, limit, count, numbered=True))), limit):
+    listed = _fenced(_lines(known, sizes.quotes, count, numbered=True))
+    for quotes in (count(listed), sizes.quotes):
         logs = parts(turns, _readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
             return logs
     if len(logs) > MOST_PARTS:
         raise AnswerError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
     return logs
-
-
-def _most(left: int) -> int:
-    """Return how many quotes are asked for, with so many tokens left for them.
-
-    >>> _most(1_500), _most(240), _most(0)
-    (12, 6, 3)
-    """
-    return min(_MOST, max(_FEWEST, left // _QUOTE_TOKENS))
 
 
 def _asked_about(effort: Effort, log: str, number: int, parts: int) -> dict[str, str]:
@@ -334,11 +316,7 @@ def readable_at_once(budget: int) -> int:
 
 
 def _readable(budget: int, taken: int) -> int:
-    """Return how many tokens of log one call reads: what a call sends and gets fits the budget.
-
-    >>> _readable(16_000, taken=4_000), _readable(8_000, taken=4_000)
-    (12000, 4000)
-    """
+    """Return how many tokens of log one call reads: what a call sends and gets fits the budget."""
     return min(LOG_TOKENS, max(_LEAST_READ, budget - taken))
 
 
@@ -352,11 +330,7 @@ class Known:
 
 
 def background(
-    effort: Effort,
-    turns: Sequence[Logged],
-    old: Known,
-    sizes: Sizes,
-    count: TokenCounter,
+    effort: Effort, turns: Sequence[Logged], old: Known, sizes: Sizes, count: TokenCounter
 ) -> Asks[str]:
     """Ask for a background that goes on from the old one, and tells as past what is gone.
 
@@ -368,7 +342,7 @@ def background(
     quoted = _fenced(_lines(old.quoted, sizes.quotes, count))
     gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
     taken = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
-    logs = _in_parts(turns, _readable(sizes.budget, taken), count)
+    logs = _in_previews(turns, _readable(sizes.budget, taken), count)
     written = old.background
     for number, log in enumerate(logs, start=1):
         named = render(
@@ -385,16 +359,15 @@ def background(
     return written
 
 
-def _in_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
-    def with_previews(limits: Limits) -> list[str]:
+def _in_previews(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    logs: list[str] = []
+    for texts in (None, _PREVIEW):
+        limits = Limits(results=_PREVIEW, texts=texts, arguments=_PREVIEW)
         seen = [
-            Group(turn.turn, previewed(turn, turn.messages, limits, count), "")
+            replace(turn, messages=previewed(turn, turn.messages, limits, count))
             for turn in legible(turns)
         ]
-        return parts(seen, limit, count)
-
-    limits = Limits(results=_PREVIEW, arguments=_PREVIEW)
-    logs = with_previews(limits)
-    if len(logs) > MOST_PARTS:
-        return with_previews(replace(limits, texts=_PREVIEW))[-MOST_PARTS:]
-    return logs
+        logs = parts(seen, limit, count)
+        if len(logs) <= MOST_PARTS:
+            break
+    return logs[-MOST_PARTS:]
