@@ -35,8 +35,8 @@ from ..memory.archive.transfer import read
 from ..memory.compression.core import Goals, core
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import by_meaning, lexical, merged
-from ..memory.compression.passes import Chosen, choose, over
+from ..memory.compression.merge import by_meaning, lexical, merged, over
+from ..memory.compression.passes import Chosen, choose
 from ..memory.context.excerpts import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError

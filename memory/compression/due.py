@@ -3,8 +3,10 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import log2
+
+import numpy as np
 
 from ..context.budget import high_water, low_water
 from ..context.excerpts import quote
@@ -16,7 +18,7 @@ from ..salience import Compression
 from ..tokens import count_message
 from .extract import MOST_QUOTED, readable_at_once
 
-_SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
+_SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
 """By the binary logarithm of the budget, the share of the room that a live effort may have.
 
 By simulation small passes at small budgets cost more than they save.
@@ -126,21 +128,7 @@ def item_limit(work: RunningTurn) -> int:
 
 def share_of(work: RunningTurn) -> float:
     """Return how many tokens the active effort may have; another one may have half of it."""
-    return _share(work.settings.context_budget) * work.room
-
-
-def _share(budget: int) -> float:
-    """Return the share of the room beyond which a live effort is compressed.
-
-    >>> [round(_share(budget), 2) for budget in (2_000, 4_096, 8_192, 16_384, 1_000_000)]
-    [0.6, 0.6, 0.55, 0.5, 0.3]
-    """
-    size = log2(budget)
-    for (low, share), (high, less) in pairwise(_SHARES):
-        if size <= high:
-            part = max(0.0, (size - low) / (high - low))
-            return share + part * (less - share)
-    return _SHARES[-1][1]
+    return float(np.interp(log2(work.settings.context_budget), *_SHARES)) * work.room
 
 
 def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
@@ -161,16 +149,6 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     return next((gone for gone in range(most) if sum(sizes[gone:]) <= low), most)
 
 
-def _within(sizes: Sequence[int], limit: float) -> int:
-    """Return how many of the oldest turns fit into `limit` tokens together, at least one.
-
-    >>> _within([300, 300, 300], 700), _within([900, 300], 700), _within([], 700)
-    (2, 1, 0)
-    """
-    fitting = sum(total <= limit for total in accumulate(sizes))
-    return max(fitting, min(1, len(sizes)))
-
-
 def standing(work: RunningTurn, made: Compression | None) -> int:
     """Return the tokens of what stands for compressed turns, 0 if nothing does."""
     shown = quote(made, 1, work.count) if made else None
@@ -180,14 +158,18 @@ def standing(work: RunningTurn, made: Compression | None) -> int:
 def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
     """Return what of an effort is to be compressed; `coming` are the tokens of the next turn."""
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
-    stands = standing(work, old)
-    active = effort.id == work.state.active
+    stands, active = standing(work, old), effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
     records, sizes = _oldest(work, turns, _LOOKED_AT * share)
     live, gone, unread = stands + sum(sizes), 0, len(turns) - len(records)
-    hidden = work.line is not None and any(turn < work.line.first for turn in turns[:1])
-    pressing = not hidden and _cut_next(work, live, coming)
+    hidden = pressing = False
+    if work.line is not None:
+        hidden = any(turn < work.line.first for turn in turns[:1])
+        # The next turn would make a cut that takes turns of this effort.
+        cut = work.used + coming > high_water(work.room, work.line.size)
+        cut_to = low_water(work.room, work.settings.context_budget)
+        pressing = not hidden and cut and live + coming > cut_to
     if live > share or hidden or pressing:
         low = 0 if unread or hidden or pressing else LOW * share - max(stands, item_limit(work))
         least, recent = _LEAST_PRESSING if pressing else _LEAST, RECENT_TURNS
@@ -196,17 +178,13 @@ def _due(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
         if hidden and not active:
             recent = sum(turn > work.view.tip.turn - RECENT_TURNS for turn in turns)
         gone = leaving(sizes, max(0, recent - unread), low, least * share)
-        gone = _within(sizes[:gone], readable_at_once(work.settings.context_budget))
+        # No more than a pass can read, but one turn in any case.
+        limit = readable_at_once(work.settings.context_budget)
+        fitting = sum(total <= limit for total in accumulate(sizes[:gone]))
+        gone = max(fitting, min(1, gone))
     if not gone and not (old and old.stale):
         return None
     return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
-
-
-def _cut_next(work: RunningTurn, live: int, coming: int) -> bool:
-    """Tell whether a turn of `coming` tokens makes a cut that takes turns of a live effort."""
-    if work.line is None or work.used + coming <= high_water(work.room, work.line.size):
-        return False
-    return live + coming > low_water(work.room, work.settings.context_budget)
 
 
 def _oldest(

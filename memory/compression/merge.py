@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Literal, TypeAlias
@@ -140,7 +140,7 @@ def merged(
     for at, row in enumerate(likeness, start=first):
         for place in np.flatnonzero(row[:at] > threshold).tolist():
             older, newer = pool[keys[place]], pool[keys[at]]
-            if older.superseded_by or newer.superseded_by or not same(older.quote, newer.quote):
+            if older.superseded_by or newer.superseded_by or not _same(older.quote, newer.quote):
                 continue
             merges.append(_united(pool, older, newer, round(float(row[place]), 4)))
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
@@ -182,15 +182,30 @@ def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
 
 
-def same(text: str, other: str) -> bool:
+def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+    """Return the quotes that were revised or done since, not those that others say as well.
+
+    >>> old = Item(Kind.FACT, "It is 10 MB.", 1)
+    >>> over([old], [replace(old, superseded_by="done 4-6")])
+    ('It is 10 MB.',)
+    """
+    earlier = {item.key for item in before if item.superseded_by}
+    heirs = {item.key: item.quote for item in after}
+    gone = [item for item in after if item.superseded_by and item.key not in earlier]
+    return tuple(
+        item.quote for item in gone if not _same(item.quote, heirs.get(item.superseded_by, ""))
+    )
+
+
+def _same(text: str, other: str) -> bool:
     """Tell whether two texts may say the same: nothing that they name or deny differs.
 
-    Their words are the same in an order that may be, or most differ and no number, unit, negation
-    or identifier does.
+    Their words are the same in an order that may be, or differ while no number, unit, negation or
+    identifier does.
 
-    >>> same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
+    >>> _same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
     True
-    >>> same("The timeout is 30 s.", "The timeout is 30 min.")
+    >>> _same("The timeout is 30 s.", "The timeout is 30 min.")
     False
     """
     first, second = _claim(text), _claim(other)
@@ -272,18 +287,23 @@ def by_meaning(embedder: Embedder, most: int = _VECTORS) -> Likeness:
     The vectors of up to `most` texts are kept. Where the model fails, letters serve, which is
     logged once. What is opposite is as little alike as what is foreign.
     """
-    vectors: Lately[Vector] = Lately(most)
+    cached: Lately[Vector] = Lately(most)
     failed = False
 
     def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
         nonlocal failed
+        both = [*dict.fromkeys([*texts, *others])]
+        every = {text: vector for text in both if (vector := cached.get(text)) is not None}
+        missing = [text for text in both if text not in every]
         try:
-            every = _vectors(embedder, vectors, [*dict.fromkeys([*texts, *others])])
+            every |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
         except EmbeddingError as error:
             if not failed:
                 _log.warning("salient items are compared by their letters: %s", error)
             failed = True
             return lexical(texts, others)
+        for text in both:
+            cached.put(text, every[text])
         if not texts or not others:
             return np.zeros((len(texts), len(others)), np.float32)
         rows, columns = (np.stack([every[text] for text in some]) for some in (texts, others))
@@ -291,19 +311,6 @@ def by_meaning(embedder: Embedder, most: int = _VECTORS) -> Likeness:
         return cosines.clip(0, 1)
 
     return alike
-
-
-def _vectors(
-    embedder: Embedder, cached: Lately[Vector], texts: Sequence[str]
-) -> Mapping[str, Vector]:
-    """Return the vectors of texts; only those that are not cached are embedded."""
-    vectors = {text: vector for text in texts if (vector := cached.get(text)) is not None}
-    missing = [text for text in texts if text not in vectors]
-    if missing:
-        vectors |= zip(missing, embedder.documents(missing), strict=True)
-    for text in texts:
-        cached.put(text, vectors[text])
-    return vectors
 
 
 def by_letters() -> Likeness:

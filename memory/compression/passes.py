@@ -19,8 +19,8 @@ from ..tokens import TokenCounter, cut_at_sentence
 from ..transcript import Logged
 from .core import Goals, core
 from .due import Due, item_limit
-from .extract import BACKGROUND, Known, Selection, Sizes, background, extract
-from .merge import Likeness, Merge, merged, same
+from .extract import BACKGROUND, Known, Sizes, background, extract
+from .merge import Likeness, merged, over
 from .quotes import Verdict, cut_quote, verify
 
 _LONGEST = 0.25
@@ -63,7 +63,7 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
     turn, method = work.view.tip.turn, chosen.method
     made = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
-    told = _report(chosen, pool.merges)
+    told = _report(chosen, [asdict(merge) for merge in pool.merges])
     if by_rules:
         return Compressed(made, told)
     try:
@@ -83,37 +83,28 @@ def choose(
     """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
     Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
+    What was made up revises nothing; of what is said to be revised and done, the new quote decides.
     """
-    chosen = yield from extract(effort, turns, old, sizes, count)
+    asked = yield from extract(effort, turns, old, sizes, count)
     longest = int(_LONGEST * sizes.quotes)
-    revised = {number for quote in chosen.new for number in quote.replaces}
-    sources = [item for number, item in enumerate(chosen.kept, start=1) if number in revised]
-    verdicts = verify(chosen.new, turns, sources, longest=longest, count=count)
+    numbers = {number for quote in asked.new for number in quote.replaces}
+    sources = [item for number, item in enumerate(asked.kept, start=1) if number in numbers]
+    verdicts = verify(asked.new, turns, sources, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
         why = f"none of {len(verdicts)} quotes is in the log"
         return Chosen((), "salience", verdicts, fallback=why)
-    return Chosen(items, "salience", verdicts, _gone(chosen, verdicts, turns))
-
-
-def _gone(
-    chosen: Selection, verdicts: Sequence[Verdict], turns: Sequence[Logged]
-) -> tuple[tuple[str, str], ...]:
-    """Return the keys of quotes that a new one revises or that are done, each with what does so.
-
-    What was made up revises nothing; of what is said to be both a new one decides.
-    """
-    over = done_in(turns[0].turn, turns[-1].turn) if turns else ""
     revised = [
         (number, verdict.item.key)
-        for quote, verdict in zip(chosen.new, verdicts, strict=True)
+        for quote, verdict in zip(asked.new, verdicts, strict=True)
         if verdict.item
         for number in quote.replaces
     ]
-    done = [(number, over) for number in chosen.done if number not in dict(revised)]
-    named = [*chosen.kept, *(verdict.item for verdict in verdicts)]
+    end = done_in(turns[0].turn, turns[-1].turn) if turns else ""
+    done = [(number, end) for number in asked.done if number not in dict(revised)]
+    named = [*asked.kept, *(verdict.item for verdict in verdicts)]
     pairs = [(named[number - 1], by) for number, by in (*done, *revised)]
-    return tuple((item.key, by) for item, by in pairs if item)
+    return Chosen(items, "salience", verdicts, tuple((item.key, by) for item, by in pairs if item))
 
 
 def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
@@ -195,22 +186,7 @@ def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[
     return (yield from background(due.effort, turns, known, sizes, work.count))
 
 
-def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
-    """Return the quotes that were revised or done since, not those that others say as well.
-
-    >>> old = Item(Kind.FACT, "It is 10 MB.", 1)
-    >>> over([old], [replace(old, superseded_by="done 4-6")])
-    ('It is 10 MB.',)
-    """
-    earlier = {item.key for item in before if item.superseded_by}
-    heirs = {item.key: item.quote for item in after}
-    gone = [item for item in after if item.superseded_by and item.key not in earlier]
-    return tuple(
-        item.quote for item in gone if not same(item.quote, heirs.get(item.superseded_by, ""))
-    )
-
-
-def _report(chosen: Chosen, merges: Sequence[Merge]) -> dict[str, Any]:
+def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what the log says: the quotes of a model, the items that rules found, the merges."""
     quotes = []
     for verdict in chosen.verdicts:
@@ -223,7 +199,7 @@ def _report(chosen: Chosen, merges: Sequence[Merge]) -> dict[str, Any]:
         "method": chosen.method,
         "quotes": quotes,
         "by_rules": [_row(item) for item in chosen.items if item not in verified],
-        "merges": [asdict(merge) for merge in merges],
+        "merges": merges,
     }
     return {**report, "fallback": chosen.fallback} if chosen.fallback else report
 

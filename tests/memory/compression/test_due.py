@@ -55,6 +55,19 @@ def overdue(talk: Conversation) -> Due | None:
     return due(talk.work)
 
 
+@pytest.mark.parametrize(
+    ("budget", "share"),
+    [(2_000, 0.6), (4_096, 0.6), (8_192, 0.55), (16_384, 0.5), (1_000_000, 0.3)],
+)
+def test_a_larger_budget_leaves_an_effort_less_of_it(
+    talk: Conversation, budget: int, share: float
+) -> None:
+    """In a small context a pass costs more than it saves."""
+    talk.set(context_budget=budget)
+
+    assert share_of(talk.work) == pytest.approx(share * talk.work.room)
+
+
 def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
     """What fits stays as it is."""
     talk = grown(shop, 3)
