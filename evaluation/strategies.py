@@ -35,7 +35,7 @@ from ..memory.archive.transfer import read
 from ..memory.compression.core import Goals, core
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import by_meaning, lexical, merged, over
+from ..memory.compression.merge import likeness, merged, over
 from ..memory.compression.passes import Chosen, choose
 from ..memory.context.excerpts import line_tokens, quote
 from ..memory.efforts import Effort
@@ -108,7 +108,7 @@ class ProtectedCore(Strategy):
         super().__init__(inputs)
         self._models: Models = {"extraction": inputs.model, "background": inputs.model}
         self._sizes = Sizes(inputs.settings.context_budget)
-        self._alike = by_meaning(inputs.embedder) if inputs.embedder else lexical
+        self._alike = likeness(inputs.embedder)
         self._goals = Goals("", "")
         self._shown = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []

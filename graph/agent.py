@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
-from ..memory.compression.merge import by_letters, by_meaning
+from ..memory.compression.merge import likeness
 from ..memory.context.budget import checked
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
@@ -163,8 +163,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
 def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:
     """Return the embedder, or None, and how quotes are compared: by meaning or by letters."""
     embedder = choose_embedder(embeddings)
-    alike = by_letters() if embedder is None else by_meaning(embedder)
-    return {"embedder": embedder, "alike": alike}
+    return {"embedder": embedder, "alike": likeness(embedder)}
 
 
 def _defaults(settings: Settings | None) -> Settings:

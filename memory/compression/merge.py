@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -136,8 +136,8 @@ def merged(
     merges = [*_superseded(pool, gone)]
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
-    likeness = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
-    for at, row in enumerate(likeness, start=first):
+    table = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
+    for at, row in enumerate(table, start=first):
         for place in np.flatnonzero(row[:at] > threshold).tolist():
             older, newer = pool[keys[place]], pool[keys[at]]
             if older.superseded_by or newer.superseded_by or not _same(older.quote, newer.quote):
@@ -281,27 +281,32 @@ def _moved(row: Sequence[str], other: Sequence[str]) -> bool:
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-def by_meaning(embedder: Embedder, most: int = _VECTORS) -> Likeness:
+def likeness(embedder: Embedder | None, most: int = _VECTORS) -> Likeness:
     """Return likeness by the cosines of an embedding model; use one for all passes.
 
-    The vectors of up to `most` texts are kept. Where the model fails, letters serve, which is
-    logged once. What is opposite is as little alike as what is foreign.
+    The vectors of up to `most` texts are kept. Where there is no model, or it fails, letters serve,
+    which is logged once. What is opposite is as little alike as what is foreign.
     """
     cached: Lately[Vector] = Lately(most)
-    failed = False
+    logged = False
+
+    def by_letters(texts: Sequence[str], others: Sequence[str], why: object) -> Matrix:
+        nonlocal logged
+        if not logged:
+            _log.warning("salient items are compared by their letters: %s", why)
+        logged = True
+        return lexical(texts, others)
 
     def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
-        nonlocal failed
+        if embedder is None:
+            return by_letters(texts, others, "no embeddings given")
         both = [*dict.fromkeys([*texts, *others])]
         every = {text: vector for text in both if (vector := cached.get(text)) is not None}
         missing = [text for text in both if text not in every]
         try:
             every |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
         except EmbeddingError as error:
-            if not failed:
-                _log.warning("salient items are compared by their letters: %s", error)
-            failed = True
-            return lexical(texts, others)
+            return by_letters(texts, others, error)
         for text in both:
             cached.put(text, every[text])
         if not texts or not others:
@@ -313,28 +318,17 @@ def by_meaning(embedder: Embedder, most: int = _VECTORS) -> Likeness:
     return alike
 
 
-def by_letters() -> Likeness:
-    """Return `lexical` likeness that logs, at its first use, that there are no embeddings."""
-    warned = cache(_log.warning)
-
-    def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
-        warned("salient items are compared by their letters: no embeddings given")
-        return lexical(texts, others)
-
-    return alike
-
-
 def lexical(texts: Sequence[str], others: Sequence[str]) -> Matrix:
     """Return how alike texts are by letters: as they stand or by what they tell, in any order.
 
     >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
     [[1.0]]
     """
-    likeness = np.zeros((len(texts), len(others)), np.float32)
+    table = np.zeros((len(texts), len(others)), np.float32)
     for form in (words, lambda text: _claim(text).words):
         rows, columns = (
             [" ".join(sorted(form(text))) or text for text in some] for some in (texts, others)
         )
         scores = process.cdist(rows, columns, scorer=fuzz.ratio, dtype=np.float32)
-        likeness = np.maximum(likeness, scores.reshape(likeness.shape) / 100)
-    return likeness
+        table = np.maximum(table, scores.reshape(table.shape) / 100)
+    return table
