@@ -152,16 +152,3 @@ def effective_budget(context_budget: int, factor: float) -> int:
     (12307, 16000)
     """
     return context_budget * 100 // round(factor * 100)
-
-
-def below_floor(context_budget: int, factor: float, fixed: int) -> dict[str, int]:
-    """Return the budget that the factor leaves, and the floor, if it is below it; else nothing.
-
-    `fixed` are the tokens of instructions and tool schemas. Contexts are built for the floor then,
-    which a provider may read as more than `context_budget`.
-
-    >>> below_floor(4_000, 1.5, 2_000), below_floor(16_000, 1.5, 2_000)
-    ({'effective': 2666, 'floor': 3000}, {})
-    """
-    effective, floor = effective_budget(context_budget, factor), fixed + LEAST_ROOM
-    return {"effective": effective, "floor": floor} if effective < floor else {}

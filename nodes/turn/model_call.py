@@ -18,7 +18,7 @@ from langgraph.runtime import Runtime
 
 from ...memory import banners
 from ...memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
-from ...memory.context.budget import below_floor, safety_factor
+from ...memory.context.budget import LEAST_ROOM, effective_budget, safety_factor
 from ...memory.context.rebuild import assemble
 from ...memory.context.timeline import Timeline, WorkingContext
 from ...memory.efforts import EffortState, happened
@@ -250,8 +250,11 @@ def _floored(
     It is logged once, and again when the numbers change.
     """
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
-    warning = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
-    if not warning:
+    warning = {
+        "effective": effective_budget(context_budget, factor),
+        "floor": tokens["system"] + tokens["tools"] + LEAST_ROOM,
+    }
+    if warning["effective"] >= warning["floor"]:
         return {}
     if warning != state.get("context_report", {}).get("below_floor"):
         _log.warning(
