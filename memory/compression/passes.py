@@ -56,15 +56,14 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     rules alone, no background is written: what there is stays.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
-    by_rules = work.settings.compression == "protected-core"
-    chosen = _core(work, due) if by_rules else (yield from _chosen(work, due, old))
+    chosen = yield from _chosen(work, due, old)
     threshold = work.settings.similarity_threshold
     pool = merged(old.items, chosen.items, alike, threshold, chosen.gone)
     items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
     turn, method = work.view.tip.turn, chosen.method
     made = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
     told = _report(chosen, [asdict(merge) for merge in pool.merges])
-    if by_rules:
+    if work.settings.compression == "protected-core":
         return Compressed(made, told)
     try:
         written = yield from _background(work, due, made, pool.items)
@@ -108,23 +107,24 @@ def choose(
 
 
 def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
-    """Let a model choose; where it cannot, rules look through the turns."""
-    sizes = Sizes(work.settings.context_budget, item_limit(work))
-    known = {item.key for item in old.items}
-    aims = [item for item in _aims(work, due, _goals(work, due)) if item.key not in known]
-    try:
-        chosen = yield from choose(due.effort, due.leaving, (*old.items, *aims), sizes, work.count)
-    except AnswerError as error:
-        return _core(work, due, str(error))
-    if chosen.fallback:
-        return replace(_core(work, due, chosen.fallback), verdicts=chosen.verdicts)
-    return replace(chosen, items=(*aims, *chosen.items))
-
-
-def _core(work: RunningTurn, due: Due, why: str = "") -> Chosen:
-    goals = _goals(work, due)
+    """Let a model choose; where it may not, or cannot, rules look through the turns."""
+    goals, why = _goals(work, due), ""
+    aims = _aims(work, due, goals)
+    verdicts: tuple[Verdict, ...] = ()
+    if work.settings.compression != "protected-core":
+        known = {item.key for item in old.items}
+        new = tuple(item for item in aims if item.key not in known)
+        sizes = Sizes(work.settings.context_budget, item_limit(work))
+        quoted = (*old.items, *new)
+        try:
+            chosen = yield from choose(due.effort, due.leaving, quoted, sizes, work.count)
+            if not chosen.fallback:
+                return replace(chosen, items=(*new, *chosen.items))
+            verdicts, why = chosen.verdicts, chosen.fallback
+        except AnswerError as error:
+            why = str(error)
     items = (replace(item, quote=_cut(work, item.quote)) for item in core(goals, due.leaving))
-    return Chosen((*_aims(work, due, goals), *items), "protected-core", fallback=why)
+    return Chosen((*aims, *items), "protected-core", verdicts, fallback=why)
 
 
 def _cut(work: RunningTurn, quote: str) -> str:

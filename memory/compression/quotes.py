@@ -1,7 +1,7 @@
 """Verifying: a quote counts only in the words of its source, and with the turn it stands in."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -71,11 +71,7 @@ def sentences(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A text that a quote may stand in: words of a turn, and who said them.
-
-    In `folded` their white space is folded; `plain` is the same, character by character, in lower
-    case and without typography.
-    """
+    """A text that a quote may stand in: words of a turn, and who said them."""
 
     turn: int
     words: str
@@ -88,7 +84,7 @@ class Source:
 
     @cached_property
     def plain(self) -> str:
-        """The folded text as it is compared."""
+        """The folded text, character by character in lower case and without typography."""
         return _plain(self.folded)
 
     @cached_property
@@ -115,17 +111,22 @@ class Place:
     speaker: Speaker = ""
 
     def whole(self) -> str:
-        """Return the words, with the neighbouring sentence if they say nothing without it.
+        """Return the words, with what is around them if they say nothing, or the opposite, alone.
 
-        After a colon it is the sentence or the list that follows; where they point at something
-        and tell little else, the sentence before.
+        If the rest of their sentence may turn them into their opposite it is the sentence, as far
+        as it is known. After a colon it is the sentence or the list that follows; where they point
+        at something and tell little else, the sentence before.
 
         >>> Place(1, "That is too long.", before="It rains. It took a week. ").whole()
         'It took a week. That is too long.'
-        >>> Place(1, "Two rules:", after=" Be brief. Be kind.").whole()
-        'Two rules: Be brief.'
+        >>> Place(1, "restart it", "It is slow. Do not ", " today. Wait.").whole()
+        'Do not restart it today.'
         """
-        words = self._with_negation()
+        words, before = self.words, self.before[_last_end(self.before) :]
+        end = _END.search(words + self.after, len(words))
+        after = self.after[: end.end() - len(words) if end else None].rstrip()
+        if max(len(before), len(after)) < _AROUND and _NEGATION.search(f"{before} {after}"):
+            words = f"{before.lstrip()}{words}{after}"
         if words.endswith((":", "：")):
             if listed := _LIST.match(self.after):
                 return words + listed[0].rstrip()
@@ -138,40 +139,10 @@ class Place:
             return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
         return words
 
-    def _with_negation(self) -> str:
-        """Return the words, or their sentence if its rest may turn them into their opposite.
-
-        A sentence is not looked for beyond what is known around the words.
-
-        >>> Place(1, "restart it", "It is slow. Do not ", " today. Wait.")._with_negation()
-        'Do not restart it today.'
-        """
-        before = self.before[_last_end(self.before) :]
-        end = _END.search(self.words + self.after, len(self.words))
-        after = self.after[: end.end() - len(self.words) if end else None].rstrip()
-        if max(len(before), len(after)) >= _AROUND or not _NEGATION.search(f"{before} {after}"):
-            return self.words
-        return f"{before.lstrip()}{self.words}{after}"
-
 
 def _last_end(text: str) -> int:
     """Return where the last sentence of a text ends that has one behind it, 0 if none does."""
     return max((end.end() for end in _END.finditer(text)), default=0)
-
-
-def sources(turns: Iterable[Logged]) -> tuple[Source, ...]:
-    """Return the texts of turns that a quote may stand in, oldest first.
-
-    >>> from ..record import Group
-    >>> sources([Group(3, ({"type": "human", "data": {"content": "Which port?"}},), "")])
-    (Source(turn=3, words='Which port?', speaker='user'),)
-    """
-    texts = (
-        Source(turn.turn, text_of(message), speaker(message))
-        for turn in turns
-        for message in quotable(turn)
-    )
-    return tuple(source for source in texts if source.words.strip())
 
 
 def _plain(text: str) -> str:
@@ -263,28 +234,33 @@ def verify(
     ('verbatim', 'Port 8443 is ours', 3)
     """
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
-    every = (*older, *sources(turns))
+    log = (
+        Source(turn.turn, text_of(message), speaker(message))
+        for turn in turns
+        for message in quotable(turn)
+    )
+    sources = (*older, *(source for source in log if source.words.strip()))
     cut = partial(cut_quote, limit=longest, count=count)
-    return tuple(_verdict(quote, every, cut) for quote in quotes)
+    return tuple(_verdict(quote, sources, cut) for quote in quotes)
 
 
 def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
     """Return what becomes of a quote; what people stated is looked for in their words first."""
     if not any(map(str.isalnum, given.quote)):
         return Verdict(given.quote, "blank")
-    stated = given.kind in _STATED
+    stated, forms = given.kind in _STATED, [*_forms(given.quote)]
     by_people = [source for source in sources if source.speaker != "tool"] if stated else []
-    forms = [*_forms(given.quote)]
     near = (
-        _exactly(form, given.turn, sources) or _nearly(form, given.turn, sources) for form in forms
+        _exactly([form], given.turn, sources) or _nearly(form, given.turn, sources)
+        for form in forms
     )
-    place = _exact(forms, given.turn, by_people) or next(filter(None, near), None)
+    place = _exactly(forms, given.turn, by_people) or next(filter(None, near), None)
     if place is None:
         return Verdict(given.quote, "fabricated")
     words = place.whole()
     line = one_line(words)
     of_user = [source for source in sources if source.speaker == "user"]
-    by_user = _exact(forms, given.turn, of_user)
+    by_user = _exactly(forms, given.turn, of_user)
     repeated = by_user is not None and one_line(by_user.whole()) == line
     speaker = "user" if repeated else place.speaker
     kind = Kind.OUTPUT if speaker == "tool" and stated else given.kind
@@ -300,11 +276,6 @@ def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
     return cut if words.startswith(cut) else cut.removesuffix("…")
 
 
-def _exact(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> Place | None:
-    """Return the words that a quote is but for its typography, None if it stands nowhere."""
-    return next(filter(None, (_exactly(form, turn, sources) for form in forms)), None)
-
-
 def _forms(quote: str) -> Iterator[str]:
     """Yield a quote in one line, then without a speaker's label, then without quotation marks."""
     line = one_line(quote)
@@ -315,19 +286,22 @@ def _forms(quote: str) -> Iterator[str]:
             yield form
 
 
-def _exactly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | None:
-    """Look in the sources of `turn`, then in all; the newest comes first."""
-    plain = _plain(quote)
-    newest = [source for source in reversed(sources) if plain in source.plain]
-    newest.sort(key=lambda source: source.turn != turn)
-    as_it_is = [(source, source.folded, quote) for source in newest]
-    for source, text, words in [*as_it_is, *((source, source.plain, plain) for source in newest)]:
-        start = text.rfind(words)
-        # Words that are cut out of a word or a number are not those of the quote.
-        while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
-            start = text.rfind(words, 0, start + len(words) - 1)
-        if start >= 0:
-            return source.place(start, start + len(words))
+def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> Place | None:
+    """Return the words that a quote is but for its typography, those in `turn` or else the newest.
+
+    Words that are cut out of a word or a number are not those of the quote.
+    """
+    for quote in forms:
+        plain = _plain(quote)
+        newest = [source for source in reversed(sources) if plain in source.plain]
+        newest.sort(key=lambda source: source.turn != turn)
+        as_it_is = [(source, source.folded, quote) for source in newest]
+        for source, text, words in [*as_it_is, *((one, one.plain, plain) for one in newest)]:
+            start = text.rfind(words)
+            while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
+                start = text.rfind(words, 0, start + len(words) - 1)
+            if start >= 0:
+                return source.place(start, start + len(words))
     return None
 
 
