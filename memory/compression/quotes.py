@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
 
@@ -92,52 +92,45 @@ class Source:
         """Where the characters of the words stand that are no white space."""
         return [at for at, letter in enumerate(self.words) if not letter.isspace()]
 
-    def place(self, start: int, end: int) -> "Place":
-        """Return the words between two positions of the folded text, as they were said."""
+    def found(self, start: int, end: int) -> "_Found":
+        """Return it with what it says between two positions of the folded text."""
         first = self._inked[start - self.folded.count(" ", 0, start)]
         last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
         before, after = self.words[:first][-_AROUND:], self.words[last : last + _AROUND]
-        return Place(self.turn, self.words[first:last], before, after, self.speaker)
+        return self, _whole(self.words[first:last], before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Words as they stand in a log, unchanged: their turn, what is around them, who said them."""
+_Found: TypeAlias = tuple[Source, str]
+"""A source, and the words of it that a quote is found in."""
 
-    turn: int
-    words: str
-    before: str = ""
-    after: str = ""
-    speaker: Speaker = ""
 
-    def whole(self) -> str:
-        """Return the words, with what is around them if they say nothing, or the opposite, alone.
+def _whole(said: str, before: str, after: str) -> str:
+    """Return words with what is around them if they say nothing, or the opposite, alone.
 
-        If the rest of their sentence may turn them into their opposite it is the sentence, as far
-        as it is known. After a colon it is the sentence or the list that follows; where they point
-        at something and tell little else, the sentence before.
+    If the rest of their sentence may turn them into their opposite it is the sentence, as far as it
+    is known. After a colon it is the sentence or the list that follows; where they point at
+    something and tell little else, the sentence before.
 
-        >>> Place(1, "That is too long.", before="It rains. It took a week. ").whole()
-        'It took a week. That is too long.'
-        >>> Place(1, "restart it", "It is slow. Do not ", " today. Wait.").whole()
-        'Do not restart it today.'
-        """
-        words, before = self.words, self.before[_last_end(self.before) :]
-        end = _END.search(words + self.after, len(words))
-        after = self.after[: end.end() - len(words) if end else None].rstrip()
-        if max(len(before), len(after)) < _AROUND and _NEGATION.search(f"{before} {after}"):
-            words = f"{before.lstrip()}{words}{after}"
-        if words.endswith((":", "：")):
-            if listed := _LIST.match(self.after):
-                return words + listed[0].rstrip()
-            sentence = _END.search(self.after, len(self.after) - len(self.after.lstrip()))
-            return words + self.after[: sentence.end() if sentence else None].rstrip()
-        telling = len(terms(words))
-        points = telling == 0 or (telling == 1 and _POINTS.search(words))
-        if points and words == self.words:
-            before = self.before[_last_end(self.before.rstrip()) :]
-            return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
-        return words
+    >>> _whole("That is too long.", "It rains. It took a week. ", "")
+    'It took a week. That is too long.'
+    >>> _whole("restart it", "It is slow. Do not ", " today. Wait.")
+    'Do not restart it today.'
+    """
+    begin = before[_last_end(before) :]
+    end = _END.search(said + after, len(said))
+    rest = after[: end.end() - len(said) if end else None].rstrip()
+    denied = max(len(begin), len(rest)) < _AROUND and _NEGATION.search(f"{begin} {rest}")
+    words = f"{begin.lstrip()}{said}{rest}" if denied else said
+    if words.endswith((":", "：")):
+        if listed := _LIST.match(after):
+            return words + listed[0].rstrip()
+        sentence = _END.search(after, len(after) - len(after.lstrip()))
+        return words + after[: sentence.end() if sentence else None].rstrip()
+    telling = len(terms(words))
+    if words == said and (telling == 0 or (telling == 1 and _POINTS.search(words))):
+        begin = before[_last_end(before.rstrip()) :]
+        return f"{begin}{words}" if len(begin) <= _NEIGHBOUR else words
+    return words
 
 
 def _last_end(text: str) -> int:
@@ -220,12 +213,10 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Hold quotes against the turns that they are said to come from, and against those `kept`.
 
-    An item is a part of one message, unchanged but for white space; a near miss (rapidfuzz's ratio
-    >= 90) becomes the source's words, a part of a sentence whose rest has a negation the sentence,
-    and what says nothing alone has its neighbour with it. Of several places it is the newest, or
-    the one in the turn that was named. What the user said as well is the user's, whoever repeats
-    it; what only a tool's output says is no goal, constraint or decision. What is longer than
-    `longest` tokens is cut at a sentence end.
+    An item is a part of one message, unchanged but for white space; a near miss becomes the words
+    of its source. Of several places it is the newest, or the one in the turn that was named. What
+    the user said as well is the user's, whoever repeats it; what only a tool's output says is no
+    goal, constraint or decision. What is longer than `longest` tokens is cut at a sentence end.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -254,17 +245,17 @@ def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], s
         _exactly([form], given.turn, sources) or _nearly(form, given.turn, sources)
         for form in forms
     )
-    place = _exactly(forms, given.turn, by_people) or next(filter(None, near), None)
-    if place is None:
+    found = _exactly(forms, given.turn, by_people) or next(filter(None, near), None)
+    if found is None:
         return Verdict(given.quote, "fabricated")
-    words = place.whole()
+    source, words = found
     line = one_line(words)
     of_user = [source for source in sources if source.speaker == "user"]
     by_user = _exactly(forms, given.turn, of_user)
-    repeated = by_user is not None and one_line(by_user.whole()) == line
-    speaker = "user" if repeated else place.speaker
+    repeated = by_user is not None and one_line(by_user[1]) == line
+    speaker = "user" if repeated else source.speaker
     kind = Kind.OUTPUT if speaker == "tool" and stated else given.kind
-    item = Item(kind, cut(words), place.turn, speaker=speaker)
+    item = Item(kind, cut(words), source.turn, speaker=speaker)
     return Verdict(given.quote, "verbatim" if line == one_line(given.quote) else "mended", item)
 
 
@@ -286,7 +277,7 @@ def _forms(quote: str) -> Iterator[str]:
             yield form
 
 
-def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> Place | None:
+def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> _Found | None:
     """Return the words that a quote is but for its typography, those in `turn` or else the newest.
 
     Words that are cut out of a word or a number are not those of the quote.
@@ -301,11 +292,11 @@ def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) 
             while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
                 start = text.rfind(words, 0, start + len(words) - 1)
             if start >= 0:
-                return source.place(start, start + len(words))
+                return source.found(start, start + len(words))
     return None
 
 
-def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | None:
+def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> _Found | None:
     """Return the words most like a quote, those in `turn` or else the newest if several are."""
     sought = cut_at_sentence(_plain(quote), _LONGEST_SOUGHT, len)
     hits: list[tuple[float, int, int, int]] = []
@@ -320,7 +311,7 @@ def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | 
     if not hits:
         return None
     _, at, start, end = max(hits)
-    return sources[at].place(start, end)
+    return sources[at].found(start, end)
 
 
 def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:

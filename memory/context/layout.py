@@ -1,8 +1,4 @@
-"""The parts of the context in their order: real messages, and what stands before and between them.
-
-Concluded efforts and quotes come first, then the turns up to the last rebuild, each marked where
-its effort changes, what is out of view, the state block, and the turns since then.
-"""
+"""The parts of the context in their order: real messages, and what stands before and between."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -76,11 +72,7 @@ def parts(work: RunningTurn, line: Timeline) -> Parts:
 
 
 def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ...]:
-    """Return which concluded efforts get a line, in order; those referenced last if not all fit.
-
-    What was surfaced from earlier sessions stands first: it is there from the first turn on and
-    only becomes less, while this session's own efforts are added at the end.
-    """
+    """Return which concluded efforts get a line, in order; those referenced last if not all fit."""
     lines = _lines(work, built, [*work.state.summaries], work.room)
     newest = sorted(lines, key=lambda name: -work.state.summaries[name])
 
@@ -102,9 +94,9 @@ def whole_tokens(work: RunningTurn, record: Record) -> int:
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages as they are shown after a rebuild: what markers say is not said twice.
+    """Return messages as they are shown after a rebuild, without state blocks.
 
-    State blocks are left out, and goal and constraints in the results of tools.
+    Goal and constraints leave the results of tools, since markers have them.
     """
     past = []
     for message in shown(messages):
@@ -131,10 +123,7 @@ def _limit(work: RunningTurn, line: Timeline, share: str) -> int:
 
 
 def _front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
-    """Yield the concluded efforts, a line each, then the quotes of compressed turns.
-
-    Where the quotes do not all fit, those come first of the effort which was active last.
-    """
+    """Yield lines of concluded efforts, then quotes, those of who was active last in any case."""
     lines = _lines(work, line.built, line.summaries, line.room(work.room))
     if memory := _memory(lines, line.older):
         yield Part.of("memory", memory, work.count)
@@ -167,10 +156,10 @@ def _memory(lines: Mapping[str, str], older: int) -> list[Message]:
 
 
 def _lines(work: RunningTurn, built: int, names: Sequence[str], room: int) -> dict[str, str]:
-    """Return the line of each concluded effort as it was, those of other sessions first.
+    """Return the line of each concluded effort as it was, cut so that the newest always fits.
 
-    A long one is cut, so that the newest is never left out. One of another session has the day of
-    its end.
+    Those of other sessions stand first, with the day of their end: they are there from the first
+    turn on and only become less, while this session's own are added at the end.
     """
     frames = (count_messages(_memory({name: ""}, 9_999), work.count) for name in ("a", "s/a"))
     limit = max(1, int(SHARES["memory"] * room) - max(frames))
@@ -275,10 +264,7 @@ def _state_block(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 def _committed(
     work: RunningTurn, record: Record, line: Timeline, marker: Message | None = None
 ) -> list[Part]:
-    """Return a committed turn in parts, with the marker before it if it has one.
-
-    They are laid out once if all that is shown stands in the record, whatever else changes.
-    """
+    """Return a committed turn in parts, laid out only once if the record says all that is shown."""
 
     def lay_out() -> list[Part]:
         return _parts(work, replace(record, messages=work.messages(record)), line)
@@ -332,7 +318,7 @@ def _hints(work: RunningTurn, turn: Logged, given: Sequence[Mapping[str, Any]]) 
 def _pieces(
     work: RunningTurn, turn: Logged, line: Timeline, name: PartName, before: int
 ) -> Iterator[_Piece]:
-    """Yield the messages of a turn and its logs; a first part is shortened if the timeline says.
+    """Yield the messages of a turn and its logs, a first part shortened if the timeline says so.
 
     `before` are the tokens of what stands before it.
     """
@@ -386,9 +372,8 @@ def _answered(messages: Sequence[Message]) -> list[tuple[Message, _Call | None]]
 def _placed(work: RunningTurn, turn: Logged, line: Timeline, name: PartName) -> _Placed:
     """Return what a turn put into the context, by the call that did it.
 
-    Hints at what other sessions have on an effort that was opened stand there until a rebuild. In a
-    turn from before the last rebuild there are the logs of efforts that are still shown, each turn
-    of them once.
+    Hints at what other sessions have on an opened effort stand there until a rebuild. Then only the
+    logs that are still shown stand there, each turn of them once.
     """
     events = turn.events if turn.turn > line.built else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}

@@ -18,10 +18,7 @@ from .layout import PREVIEW, Parts, has_long_results, parts, summaries_within
 from .timeline import Part, Timeline, Why, WorkingContext
 
 LAST_TURNS = 3
-"""The newest turns, which are shown whatever they belong to; older ones have previews of results.
-
-So closing an effort hides nothing that was just said.
-"""
+"""The newest turns, always shown, so that closing an effort hides nothing that was just said."""
 
 CACHED, _SAVED = 0.1, 0.9
 """The price of a cached token as a fraction of a fresh one, and what the cache saves of it.
@@ -44,10 +41,9 @@ _CHUNK = 50
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
-    """Build the working context of the running turn; the same inputs give the same bytes.
+    """Build the running turn's context within the budget, of which the `fixed` parts leave a room.
 
-    It has at most as many tokens as the budget, of which `work.room` is what the `fixed` parts
-    leave. Between two rebuilds it only grows at its end.
+    The same inputs give the same bytes; between two rebuilds it only grows at its end.
     """
     line = work.line or rebuilt(work, "new", None)
     shown = parts(work, line)
@@ -58,25 +54,23 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
 
 
 def begun(work: RunningTurn, now: str) -> Timeline:
-    """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC.
-
-    A rebuild is free where the provider has forgotten the prefix.
-    """
+    """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC."""
     line = work.line
     if line is None:
         return rebuilt(work, "new", None)
     if line.key != _settings_key(work):
         return rebuilt(work, "settings", line)
     newest = work.view.turns([work.view.tip.turn])
+    # A rebuild is free where the provider has forgotten the prefix.
     cold = any(seconds(record.at, now) > _KEPT for record in newest)
     return rebuilt(work, "cold-cache", line) if cold else line
 
 
 def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
-    """Return the timeline after a turn of so many calls of the model: the same or a rebuilt one.
+    """Return the timeline after a turn of so many model calls, rebuilt if keeping it costs more.
 
     What a rebuild would take away costs a tenth of its tokens with each call; the rebuild costs the
-    cached prefix of what it moves. When the one has reached the other it is time.
+    cached prefix of what it moves.
     """
     if work.settings.rebuild == "every-turn":
         return rebuilt(work, "every-turn", line)
@@ -91,11 +85,7 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
 
 
 def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
-    """Return what the context shows from now on; turns that had to leave before stay away.
-
-    That is: the uncompressed turns of open efforts, the last ambient turns, the last three turns,
-    the turns in which a log was put that is still to be seen; cut if it is too large.
-    """
+    """Return what the context shows from now on; turns that had to leave before stay away."""
     return _rebuilt(work, why, before)[0]
 
 
@@ -105,7 +95,7 @@ def size(shown: Sequence[Part]) -> int:
 
 
 def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
-    """Return a rebuilt timeline and what it shows, cut if it is too large or was before."""
+    """Return the timeline rebuilt, and cut if it is too large or was before, and what it shows."""
     line = _wanted(work, why, before)
     shown = parts(work, line)
     line = replace(line, size=size(shown))
@@ -152,7 +142,8 @@ def _settings_key(work: RunningTurn) -> str:
 def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit.
 
-    Earlier cuts stay where the settings are the same and there is no more room.
+    That is: uncompressed turns of open efforts, the last ambient turns, the last of all, turns with
+    logs. Earlier cuts stay where the settings are the same and there is no more room.
     """
     view, state, key = work.view, work.state, _settings_key(work)
     stays = before or Timeline(0)
@@ -194,10 +185,9 @@ def _count_concluded(work: RunningTurn) -> int:
 
 
 def _of_open_efforts(work: RunningTurn, most: int) -> tuple[dict[str, int], set[int]]:
-    """Return when efforts were reopened whose log matters, and uncompressed turns of open ones.
+    """Return when efforts were reopened whose log matters, and open efforts' `most` newest turns.
 
-    What was said before one was reopened stands as a log there, until it is compressed. Of each
-    there are the `most` newest turns.
+    What was said before one was reopened stands as a log there, until it is compressed.
     """
     reopened: dict[str, int] = {}
     turns: set[int] = set()
@@ -212,13 +202,11 @@ def _of_open_efforts(work: RunningTurn, most: int) -> tuple[dict[str, int], set[
 
 
 def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
-    """Return the newest of these turns, as many as could fit, the last ones in any case.
-
-    An older turn takes at least its messages with results as previews; a huge one is shortened.
-    """
+    """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-LAST_TURNS:], turns[:-LAST_TURNS]
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
+            # It takes at least its messages with results as previews; a huge one is shortened.
             sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
             least = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
             free -= min(least, work.room // 2)
@@ -265,8 +253,7 @@ def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
 def _gentle_cuts(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts that leave the last three turns.
 
-    Those are shortened only if they do not fit into `most` together, others if alone not into
-    `free`.
+    Those are shortened only if together they exceed `most`, others if alone they exceed `free`.
     """
     yield line
     sizes = Counter[int | str]()

@@ -18,8 +18,7 @@ _DIGITS = 6
 Why: TypeAlias = Literal[
     "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"
 ]
-"""Why a context was rebuilt; "new" where the state has none: at first, after erasing or restoring.
-"""
+"""Why a context was rebuilt; "new" if the state has none: at first, after erasing, restoring."""
 
 PartName: TypeAlias = Literal[
     "system", "tools", "memory", "quotes", "turns", "expanded", "anchor", "turn"
@@ -68,7 +67,7 @@ class Timeline:
         return int(made_for) if made_for.isdecimal() else now
 
     def with_anchor(self, shown: Mapping[str, str]) -> "Timeline":
-        """Return it when a new state block was written: the one shown stays until a rebuild.
+        """Return it after a new state block: the one `shown` stays until a rebuild.
 
         >>> Timeline(9).with_anchor({"Goal": "a"}).anchor
         {'Goal': 'a'}
