@@ -12,7 +12,7 @@ from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.protocol import Archive
 from ..memory.archive.records import left_by
-from ..memory.compression.due import to_do
+from ..memory.compression.passes import to_do
 from ..memory.context.budget import fixed_parts
 from ..memory.decay import decayed
 from ..memory.embeddings import EMBEDDED_TURNS, Embedder

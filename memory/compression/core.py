@@ -30,7 +30,7 @@ _RULES = {
     ),
     Kind.DECISION: (
         r"\b(?:decided|decision|we agreed|agreed to|chose|chosen|settled on|opted for|picked)\b",
-        r"\b(?:we|i)(?: will|[’']ll| are going to|[’']re going to) (?:use|go with|take|keep|switch)\b",
+        r"\b(?:we|i)(?: will|[’']ll|(?: a|[’'])re going to) (?:use|go with|take|keep|switch)\b",
         r"\b(?:let[’']s|let us) (?:use|go with|take|keep|stick|switch|stay)\b",
         r"\b(?:because|the reason is|instead of|rather than)\b",
         "决定|決定|选择|選擇|选定|選定|采用|採用|我们用|我們用|就用|改用|决策|決策",

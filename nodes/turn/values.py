@@ -15,7 +15,7 @@ from ...memory import banners
 from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.clock import stamp
-from ...memory.compression.due import adoptable
+from ...memory.compression.passes import adoptable
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn, rebuilt
 from ...memory.context.timeline import Timeline

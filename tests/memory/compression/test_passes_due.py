@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.due import (
+from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
+from ebbtide.memory.compression.passes import (
     LOW,
     RECENT_TURNS,
     Due,
     adoptable,
-    due,
     item_limit,
     leaving,
+    outgrown,
     share_of,
 )
-from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.conversations import OWNER, Conversation, call
@@ -52,7 +52,7 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
 
 def overdue(talk: Conversation) -> Due | None:
     """Return what is to be compressed now."""
-    return due(talk.work)
+    return outgrown(talk.work)
 
 
 @pytest.mark.parametrize(
@@ -96,12 +96,12 @@ def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -
     full = replace(work, used=work.room * 9 // 10, line=Timeline(work.view.tip.turn))
     empty, small = replace(full, used=work.room // 2), replace(full, room=2 * work.room)
 
-    found = due(full)
+    found = outgrown(full)
 
     assert found is not None
     assert found.through == shop.tip.turn - RECENT_TURNS
     assert found.live <= share_of(full)
-    assert [due(one) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
+    assert [outgrown(one) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
 
 
 def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
