@@ -32,11 +32,11 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compression.core import Goals, core
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import likeness, merged, over
 from ..memory.compression.passes import Chosen, choose
+from ..memory.compression.quotes import Goals, core
 from ..memory.context.excerpts import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError

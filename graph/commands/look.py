@@ -14,7 +14,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
-from ...memory.context.timeline import Part, messages_of
+from ...memory.context.timeline import Part
 from ...memory.errors import CommandError
 from ...memory.metrics import (
     PAGE,
@@ -32,6 +32,7 @@ from ...memory.settings import Settings
 from ...memory.tools.recall import effort_status
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES
+from ...memory.valid_history import with_own_ids
 from ...memory.view import ArchiveView, every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
@@ -139,7 +140,8 @@ class ShownContext:
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, as the model is given them."""
-        return from_dicts(messages_of(self.parts))
+        messages = [message for part in self.parts for message in part.messages]
+        return from_dicts(with_own_ids(messages))
 
     @property
     def total(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from ...memory.anchor import parsed, rendered
-from ...memory.compression.core import kind_of
+from ...memory.compression.quotes import kind_of
 from ...memory.salience import Kind
 from ...memory.state_blocks import END, FIELDS, START
 from ...memory.terms import is_question, terms, words

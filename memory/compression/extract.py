@@ -75,10 +75,10 @@ def speaker(message: Message) -> Speaker:
 
 
 def quotable(turn: Logged) -> tuple[Message, ...]:
-    """Return the messages of a turn that a quote may stand in, oldest first; none if erased.
+    """Return the messages of a turn that a quote may stand in, without state blocks.
 
-    They are without state blocks and without results of the memory's own tools, which retell
-    summaries or quote other turns.
+    None are results of the memory's own tools, which retell summaries or quote other turns; of an
+    erased turn there is none.
     """
     messages = [
         message
@@ -204,10 +204,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was chosen in all parts of a log, each quote once.
-
-    Quotes have numbers: from 1 on those that were `kept`, then the `new` ones.
-    """
+    """What was chosen in a log: quotes, numbered from 1 on through `kept` and `new` ones."""
 
     kept: tuple[Item, ...]
     new: tuple[Extracted, ...]
@@ -258,13 +255,11 @@ def extract(
 def _logs(
     turns: Sequence[Logged], known: Sequence[str], sizes: Sizes, count: TokenCounter
 ) -> list[str]:
-    """Return the parts of a log that are asked about, so that each call fits the budget.
-
-    Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
-    """
+    """Return the parts of a log that are asked about, so that each call fits the budget."""
     logs: list[str] = []
     taken = count(render("extract")) + _EXTRACTION
     listed = _fenced(_lines(known, sizes.quotes, count, numbered=True))
+    # Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
     for quotes in (count(listed), sizes.quotes):
         logs = parts(turns, _readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
@@ -305,9 +300,7 @@ def _lines(
 
 
 def readable_at_once(budget: int) -> int:
-    """Return how many tokens of log a pass takes on at most, so that they have few enough parts.
-
-    Parts may be half empty, so it is half of what `MOST_PARTS` of them hold.
+    """Return how many tokens of log a pass takes on: half of its parts, as each may be half empty.
 
     >>> readable_at_once(16_000)
     96000
@@ -334,9 +327,9 @@ def background(
 ) -> Asks[str]:
     """Ask for a background that goes on from the old one, and tells as past what is gone.
 
-    It is cut at a sentence end. Tools' outputs are shown as previews. A long log comes in parts,
-    each of which goes on from the answer before; of one with more than `MOST_PARTS` all messages
-    are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
+    A long log comes in parts, each of which goes on from the answer before; tools' outputs are
+    previews, of more than `MOST_PARTS` all messages, and then the newest parts are read. Raises
+    `AnswerError` if an answer is empty.
     """
     instructions = render("background", words=_WORDS)
     quoted = _fenced(_lines(old.quoted, sizes.quotes, count))

@@ -117,9 +117,8 @@ def merged(
     """Merge new items into old ones; only the new are compared, with all that is current.
 
     First leaves what a model named: `gone` are the key of an item and of what superseded it. Of two
-    that say the same and are more alike than `threshold` the shorter stays, the older of two
-    equally long ones, with the stronger of their kinds. What left is kept with `superseded_by`, to
-    hold again if the turn of the other one is erased.
+    that say the same and are more alike than `threshold` the shorter stays, or the older, with the
+    stronger of their kinds. What left holds again if the turn of the other one is erased.
 
     >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
     >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
@@ -149,8 +148,8 @@ def merged(
 def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
     """Take out what is done or superseded, as far as it may leave; nothing leads back to itself.
 
-    No output lifts what somebody decided, no bare number a constraint of the user's: in the
-    recorded answers a sentence revises each that holds no longer, and none is only called done.
+    No output lifts what somebody decided. A constraint of the user's is not just done: in recorded
+    answers a sentence revises each that holds no longer.
     """
     for key, by in gone:
         item, heir, end = pool.get(key), pool.get(by), by
@@ -169,7 +168,6 @@ def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Itera
 
 
 def _united(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
-    """Keep one of two items that say the same, the shorter one."""
     stays, goes = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
     kind = max(stays, goes, key=_strength).kind
     speaker = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker

@@ -5,7 +5,7 @@ was quoted before, summarise, rebuild.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -20,12 +20,11 @@ from ..context.layout import whole_tokens
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..questions import Asks
-from ..record import Record
+from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, Method, capped, done_in
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
-from .core import Goals, core
 from .extract import (
     BACKGROUND,
     MOST_QUOTED,
@@ -36,7 +35,7 @@ from .extract import (
     readable_at_once,
 )
 from .merge import Likeness, merged, over
-from .quotes import Verdict, cut_quote, verify
+from .quotes import Goals, Verdict, core, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
 """By the binary logarithm of the budget, the share of the room that a live effort may have.
@@ -74,10 +73,7 @@ tokens a turn: in conversations read by hand parked work was out of view for 20 
 """
 
 RECENT_TURNS = 3
-"""Newest turns of an effort that are not compressed, since they are still talked about.
-
-Of one that is not active and had to leave those are the last turns of the conversation.
-"""
+"""Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
 _QUOTED_SHARE = 0.5
 """What the salient items of an effort may have of what it is compressed to, a fraction."""
@@ -99,8 +95,8 @@ _LONGEST = 0.25
 class Due:
     """An effort to be compressed: the turns that leave, and what stands for older ones.
 
-    `live` is what it has in the context now, `kept` what its newest turns have, both in tokens.
-    Where passes have failed for long, only the oldest turns are looked at, and counted.
+    `live` are its tokens in the context now, `kept` those of its newest turns, as far as they are
+    looked at: where passes have failed for long, only the oldest turns are.
     """
 
     effort: Effort
@@ -116,10 +112,7 @@ class Due:
 
 
 def adoptable(work: RunningTurn) -> Compression | None:
-    """Return a stored compression that the state does not name yet, None if none.
-
-    The run was cut off after it was stored, or the state was rebuilt from the archive.
-    """
+    """Return a stored compression that the state does not name yet, as after a crash; else None."""
     named = work.state.compressed
     stored = filter(None, map(work.view.compression, work.state.open))
     return next((made for made in stored if made.turn > named.get(made.effort, 0)), None)
@@ -155,16 +148,13 @@ def share_of(work: RunningTurn) -> float:
 
 
 def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
-    """Return how many of the oldest turns leave, given the sizes of turns in tokens, oldest first.
+    """Return how many of the oldest turns leave until the others have `low` tokens, by their sizes.
 
-    As many as it takes until the others have `low` tokens, the newest `recent` never; none, if
-    those that may leave have less than `least` tokens, or than half of what the newest have, so
-    that a pass is worth its calls.
+    The newest `recent` never; none, if those that may leave have less than `least` tokens, or than
+    half of what the newest have: a pass must be worth its calls.
 
-    >>> leaving([300, 300, 300, 300, 300], recent=2, low=700, least=300)
-    3
-    >>> leaving([100, 100, 900], recent=1, low=700, least=300)
-    0
+    >>> leaving([300] * 5, recent=2, low=700, least=300), leaving([100, 100, 900], 1, 700, 300)
+    (3, 0)
     """
     most = max(0, len(sizes) - recent)
     if sum(sizes[:most]) < max(least, sum(sizes[most:]) / 2):
@@ -247,10 +237,9 @@ class Chosen:
 
 
 def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
-    """Make what stands for the older turns of an effort.
+    """Make what stands for the older turns of an effort; nothing if no background is written.
 
-    A failed extraction falls back to what rules find; without a background nothing is made. By
-    rules alone, no background is written: what there is stays.
+    A failed extraction falls back to what rules find. By rules alone the background stays as it is.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
     chosen = yield from _chosen(work, due, old)
@@ -332,11 +321,9 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
     """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
     effort = due.effort
 
-    def events(records: Sequence[Record], kind: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        for record in records:
-            for event in record.events:
-                if event["type"] == kind and event["effort"] == effort.id:
-                    yield record.turn, event
+    def events(records: Sequence[Record], kind: str) -> list[tuple[int, Event]]:
+        every = [(record.turn, event) for record in records for event in record.events]
+        return [(at, e) for at, e in every if e["type"] == kind and e["effort"] == effort.id]
 
     first = work.view.turns(work.view.log_turns(effort.id)[:1])
     opened = [event["goal"] for _, event in events(first, "opened")]
@@ -348,8 +335,8 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
 def _aims(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
     """Return the first goal, once there is another, and the reasons of its changes, as given.
 
-    No log is searched for them, since the model wrote them in calls of the memory's own tools. The
-    first goal is quoted where the effort changed since the last pass: later it may have left.
+    They stand in calls of the memory's own tools, which are no log. The first goal is quoted where
+    the effort changed since the last pass: later it may have left.
     """
     changed = due.old is None or due.effort.turn > due.old.turn
     begun = work.view.log_turns(due.effort.id)[:1] if changed else ()
@@ -361,12 +348,10 @@ def _aims(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
 
 
 def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[Item]) -> Asks[str]:
-    """Ask for the background: it goes on from the old one, or is made anew if that was erased.
-
-    What the cap took of the `items` stands with the old one.
-    """
+    """Ask for a background that goes on from the old one and what the cap took of the `items`."""
     turns: Sequence[Record] = due.leaving
     before = due.old.items if due.old else ()
+    # It is made anew if a turn that it was made from was erased.
     if due.old is not None and due.old.stale:
         log, before = work.view.log_turns(due.effort.id), ()
         turns = work.view.turns([turn for turn in log if turn <= due.through])
@@ -402,5 +387,4 @@ def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def _row(item: Item) -> dict[str, Any]:
-    """Return an item with the key by which merges name it."""
     return {"key": item.key, "quote": item.quote, "turn": item.turn, "kind": str(item.kind)}

@@ -1,4 +1,4 @@
-"""Verifying: a quote counts only in the words of its source, and with the turn it stands in."""
+"""What is kept word for word: a model's quotes if they are in the log, and what rules find."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
-from .extract import Extracted, quotable, speaker
+from .extract import Extracted, legible, quotable, speaker
 
 _END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
@@ -193,9 +193,9 @@ _WRAPPED = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u30
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a quote: the item that it is in the words of its source, or why there is none.
+    """What became of a model's quote: the item that it is in its source's words, or why none is.
 
-    `quote` is as the model gave it. A `mended` one had other words, `blank` ones have none.
+    A `mended` one had other words, `blank` ones have none.
     """
 
     quote: str
@@ -278,10 +278,7 @@ def _forms(quote: str) -> Iterator[str]:
 
 
 def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> _Found | None:
-    """Return the words that a quote is but for its typography, those in `turn` or else the newest.
-
-    Words that are cut out of a word or a number are not those of the quote.
-    """
+    """Return the words that a quote is but for typography, those in `turn` or else the newest."""
     for quote in forms:
         plain = _plain(quote)
         newest = [source for source in reversed(sources) if plain in source.plain]
@@ -289,6 +286,7 @@ def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) 
         as_it_is = [(source, source.folded, quote) for source in newest]
         for source, text, words in [*as_it_is, *((one, one.plain, plain) for one in newest)]:
             start = text.rfind(words)
+            # Words that are cut out of a word or a number are not those of the quote.
             while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
                 start = text.rfind(words, 0, start + len(words) - 1)
             if start >= 0:
@@ -325,3 +323,104 @@ def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
     end = likest(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
     low = max(0, start - _SLACK)
     return likest(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
+
+
+_IDLE = r"(?:worry|know|think|see|mind|understand|remember|believe|hesitate)"
+"""What one says not to do without forbidding it."""
+
+_RULES = {
+    Kind.GOAL: (
+        r"\b(?:our|the|my|new|main|overall) (?:goal|aim|objective)\b",
+        r"\b(?:goal|objective) is\b",
+        "目标|目標",
+    ),
+    Kind.CONSTRAINT: (
+        r"\b(?:must|never|always|shall|mandatory|forbidden|prohibited|not allowed|hard limit)\b",
+        r"\b(?:at most|at least|no (?:more|less|fewer|later|earlier) than|not exceed)\b",
+        rf"\b(?:do not|don[’']t)(?! {_IDLE}\b)",
+        r"\b(?:has|have|need|needs) to (?:be|stay|remain|keep|work|run|support)\b",
+        r"\b(?:may not|can(?:not|[’']t) (?:be|use|have|change)|under no circumstances)\b",
+        "必须|必須|务必|務必|一定要|不得|不能|不可|不许|不許|禁止|严禁|嚴禁|绝不|絕不|决不",
+        "永远|永遠|始终|始終|总是|總是|最多|至多|至少|不超过|不超過|不要|只能|仅限|僅限",
+    ),
+    Kind.DECISION: (
+        r"\b(?:decided|decision|we agreed|agreed to|chose|chosen|settled on|opted for|picked)\b",
+        r"\b(?:we|i)(?: will|[’']ll|(?: a|[’'])re going to) (?:use|go with|take|keep|switch)\b",
+        r"\b(?:let[’']s|let us) (?:use|go with|take|keep|stick|switch|stay)\b",
+        r"\b(?:because|the reason is|instead of|rather than)\b",
+        "决定|決定|选择|選擇|选定|選定|采用|採用|我们用|我們用|就用|改用|决策|決策",
+        "我们将使用|我們將使用|因为|因為|由于|由於|原因是",
+    ),
+}
+"""What names a goal, a hard constraint or a decision, in English and Chinese."""
+
+_NAMES = {kind: re.compile("|".join(rules), re.IGNORECASE) for kind, rules in _RULES.items()}
+
+
+def kind_of(sentence: str) -> Kind | None:
+    """Return the first of goal, constraint and decision that a sentence states, None if none.
+
+    >>> kind_of("We will use PostgreSQL because the team knows it."), kind_of("Must it be fast?")
+    (<Kind.DECISION: 'decision'>, None)
+    """
+    if sentence.endswith(("?", "？")):
+        return None
+    return next((kind for kind, rule in _NAMES.items() if rule.search(sentence)), None)
+
+
+MOST_SENTENCES = 200
+"""Sentences that are kept at most: constraints before others, of each the newest."""
+
+LONGEST_SENTENCE = 600
+"""Characters of a sentence that is looked at; what is longer is no sentence that somebody said."""
+
+_STATING = frozenset({"human", "ai"})
+"""Who states something; an output of a tool states nothing."""
+
+_FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+"""A block of code, whose comments are no sentences that somebody said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What an effort was opened for, what it is for now, and how that changed.
+
+    `changes` are the turn of each change, the goal since then, and why.
+    """
+
+    original: str
+    current: str
+    changes: tuple[tuple[int, str, str], ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
+    """Return the protected core of a log as quotes, in the order of their turns.
+
+    These are what was stated and is in the log, and what rules find in what users and the model
+    said. Of sentences with the same words the newest stays.
+    """
+    stated = [
+        Extracted(quote=goals.original, kind=Kind.GOAL),
+        *(Extracted(quote=goal, kind=Kind.GOAL, turn=turn) for turn, goal, _ in goals.changes),
+        *(Extracted(quote=why, kind=Kind.DECISION, turn=turn) for turn, _, why in goals.changes),
+        Extracted(quote=goals.current, kind=Kind.GOAL),
+        *(Extracted(quote=words, kind=Kind.CONSTRAINT) for words in goals.constraints),
+    ]
+    found = [verdict.item for verdict in verify(stated, turns) if verdict.item]
+    newest = {
+        " ".join(re.findall(r"\w+", item.quote.casefold())): item
+        for item in (*found, *_by_rules(turns))
+    }
+    lasting = sorted(newest.values(), key=lambda item: (item.kind is Kind.CONSTRAINT, item.turn))
+    return tuple(sorted(lasting[-MOST_SENTENCES:], key=lambda item: item.turn))
+
+
+def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
+    for turn in legible(turns):
+        for message in turn.messages:
+            words = _FENCE.sub("\n", text_of(message)) if message["type"] in _STATING else ""
+            for sentence in sentences(words):
+                kind = kind_of(sentence) if len(sentence) <= LONGEST_SENTENCE else None
+                if kind:
+                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))

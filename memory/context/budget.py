@@ -86,8 +86,7 @@ def ladder(limit: int) -> list[int]:
 def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then the application's own.
 
-    They say how long a state block may be. What an application adds to these makes the room
-    smaller; the block is then cut to fit.
+    They say how long a state block may be, by the room without an application's own part.
     """
     share = int(SHARES["anchor"] * room(settings.context_budget, _OURS))
     state_block = keeping(settings, share - _AROUND_ANCHOR)
@@ -105,10 +104,7 @@ def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Par
 
 
 def checked(settings: Settings, system: int, tools: int) -> None:
-    """Raise a `SettingsError` if the budget is below the floor, given what is sent in any case.
-
-    >>> checked(Settings(context_budget=2_000), 600, 300)
-    """
+    """Raise a `SettingsError` if the budget is below the floor, given what is sent in any case."""
     floor = system + tools + LEAST_ROOM
     if settings.context_budget < floor:
         raise SettingsError(
@@ -119,20 +115,14 @@ def checked(settings: Settings, system: int, tools: int) -> None:
 
 
 def room(budget: int, fixed: int) -> int:
-    """Return what a budget leaves beside what is sent in any case, never less than the least.
-
-    >>> room(16_000, 2_500), room(3_000, 2_500)
-    (13500, 1000)
-    """
+    """Return what a budget leaves beside what is sent in any case, never less than the least."""
     return max(LEAST_ROOM, budget - fixed)
 
 
 def safety_factor(now: float, counted: int, reported: object) -> float:
     """Return the factor after a call: `reported / counted` in hundredths, rounded up, at most 1.5.
 
-    `now` is the factor so far, which never falls. `counted` are the tokens that were counted for
-    the call, `reported` is what its provider says it read; what is no number of tokens says
-    nothing.
+    It never falls below what it is `now`; what is `reported` may be no number of tokens at all.
 
     >>> safety_factor(1.0, 1_000, 1_234), safety_factor(1.3, 1_000, 1_234)
     (1.24, 1.3)

@@ -107,10 +107,9 @@ def hint_lines(view: ArchiveView, given: Sequence[Hint]) -> list[str]:
 
 
 def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
-    """Return what the running message points at and the context lacks: efforts, or a turn.
+    """Return what the running message points at and the context lacks.
 
-    Efforts named by their id come first, then what the message clearly is about. A message without
-    content points at nothing.
+    Efforts named by their id come first, then the effort or turn that it clearly is about.
     """
     asking = (message for message in work.view.running.messages if message["type"] == "human")
     words, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints

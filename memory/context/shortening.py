@@ -246,7 +246,7 @@ def _first_within(
 
 
 def _active_after(messages: Sequence[Message]) -> list[str] | None:
-    """Return the effort that was active after these messages, its goal and its constraints.
+    """Return the effort that these messages left active, with constraints and goal.
 
     Empty if they left none active, None if they changed nothing.
     """
@@ -291,10 +291,7 @@ def _is_decision(message: Message) -> bool:
 
 
 def _limits(limit: int) -> Iterator[_Step]:
-    """Yield shorter and shorter limits for what stands before the newest round, and from there on.
-
-    What was called last is what the model wants to read now.
-    """
+    """Yield shorter and shorter limits, for what the model called last in the end."""
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
         yield (both := Limits(LEAST_PREVIEW, texts)), both

@@ -67,11 +67,7 @@ class Timeline:
         return int(made_for) if made_for.isdecimal() else now
 
     def with_anchor(self, shown: Mapping[str, str]) -> "Timeline":
-        """Return it after a new state block: the one `shown` stays until a rebuild.
-
-        >>> Timeline(9).with_anchor({"Goal": "a"}).anchor
-        {'Goal': 'a'}
-        """
+        """Return it after a new state block: the one `shown` stays until a rebuild."""
         return self if self.anchor is not None else replace(self, anchor=dict(shown))
 
     def packed(self) -> dict[str, Any]:
@@ -127,11 +123,6 @@ class Part:
         return cls(name, together, count_messages(together, count), turn)
 
 
-def messages_of(parts: Iterable[Part]) -> tuple[Message, ...]:
-    """Return the messages of parts as they are sent together."""
-    return with_own_ids([message for part in parts for message in part.messages])
-
-
 @dataclass(frozen=True)
 class WorkingContext:
     """What is sent, part by part in its order, and the timeline that it was made by."""
@@ -143,7 +134,7 @@ class WorkingContext:
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The messages of all parts, in order."""
-        return messages_of(self.parts)
+        return with_own_ids([message for part in self.parts for message in part.messages])
 
     @cached_property
     def sent(self) -> str:
