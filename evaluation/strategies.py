@@ -37,7 +37,7 @@ from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import likeness, merged, over
 from ..memory.compression.passes import Chosen, choose
 from ..memory.compression.quotes import Goals, core
-from ..memory.context.excerpts import line_tokens, quote
+from ..memory.context.shortening import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group

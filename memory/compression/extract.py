@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
 from ..anchor import shown
-from ..context.excerpts import in_lines
-from ..context.shortening import Limits, previewed
+from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..messages import Message, calls, fenced, text
@@ -291,7 +290,7 @@ def _lines(
     """Return what is quoted already, each on lines of its own, the newest that fit into `limit`."""
     lines: list[str] = []
     for number in range(len(quotes), 0, -1):
-        line = f"{f'{number}.' if numbered else '-'} {in_lines(quotes[number - 1])}"
+        line = f"{f'{number}.' if numbered else '-'} {marked_lines(quotes[number - 1])}"
         limit -= count(line)
         if limit < 0:
             break

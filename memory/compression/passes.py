@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..context.budget import high_water, low_water
-from ..context.excerpts import line_tokens, quote
 from ..context.layout import whole_tokens
+from ..context.shortening import line_tokens, quote
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..questions import Asks

@@ -22,9 +22,8 @@ from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import DECIDING, Logged, result_of
 from ..valid_history import note, note_within, quote_within, valid_history
 from .budget import SHARES, log_limit
-from .excerpts import log_quote, quote
 from .notes import hint_lines
-from .shortening import Limits, previewed, within
+from .shortening import Limits, log_quote, previewed, quote, within
 from .timeline import Part, PartName, Timeline
 
 _LISTED = 60

@@ -119,22 +119,15 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     named = frozenset[str]().union(elsewhere, *map(mentionable, texts))
     absent = [name for name in sorted(named) if not _in_context(work, name, line)]
     stored = work.view.efforts_named(absent, work.state.events)
-    names: list[str | int | None] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
-    if len(names) < limit:
-        names.append(_pointed_at(work, words, line))
-    unique = [name for name in dict.fromkeys(names) if name is not None]
-    return [_hint(work, name, words) for name in unique[:limit]]
-
-
-def _pointed_at(work: RunningTurn, words: str, line: Timeline) -> str | int | None:
-    """Return the effort or the turn outside the context that the message clearly is about."""
+    names: list[str | int] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
     all_in_view = len(line.turns) == line.built and not line.older
-    if all_in_view or len(long_enough(asked(words))) < _OVERLAP:
-        return None
-    best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
-    if isinstance(best, int):
-        return None if best > line.built or best in line.turns else best
-    return None if best is None or _in_context(work, best, line) else best
+    if len(names) < limit and not all_in_view and len(long_enough(asked(words))) >= _OVERLAP:
+        best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
+        if isinstance(best, int):
+            names += [] if best > line.built or best in line.turns else [best]
+        elif best is not None and best not in names and not _in_context(work, best, line):
+            names.append(best)
+    return [_hint(work, name, words) for name in names[:limit]]
 
 
 def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 from ...prompts.loader import render
 from ..clock import day_of
 from ..context.budget import log_limit
-from ..context.excerpts import log_quote
+from ..context.shortening import log_quote
 from ..efforts import Effort, aims, happened, within_limit
 from ..errors import ToolError
 from ..messages import compact
