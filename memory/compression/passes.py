@@ -87,7 +87,7 @@ _LAST = 3
 _CHUNK = 50
 """Turns that are read at once; a pass seldom looks at more."""
 
-_LONGEST = 0.25
+_LONGEST_SHARE = 0.25
 """What one quote may have of the tokens of all, a fraction; a longer one is cut."""
 
 
@@ -271,7 +271,7 @@ def choose(
     What was made up revises nothing; of what is said to be revised and done, the new quote decides.
     """
     asked = yield from extract(effort, turns, old, sizes, count)
-    longest = int(_LONGEST * sizes.quotes)
+    longest = int(_LONGEST_SHARE * sizes.quotes)
     numbers = {number for quote in asked.new for number in quote.replaces}
     sources = [item for number, item in enumerate(asked.kept, start=1) if number in numbers]
     verdicts = verify(asked.new, turns, sources, longest=longest, count=count)
@@ -314,7 +314,7 @@ def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
 
 
 def _cut(work: RunningTurn, quote: str) -> str:
-    return cut_quote(quote, int(_LONGEST * item_limit(work)), work.count)
+    return cut_quote(quote, int(_LONGEST_SHARE * item_limit(work)), work.count)
 
 
 def _goals(work: RunningTurn, due: Due) -> Goals:

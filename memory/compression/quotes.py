@@ -354,7 +354,7 @@ _RULES = {
 }
 """What names a goal, a hard constraint or a decision, in English and Chinese."""
 
-_NAMES = {kind: re.compile("|".join(rules), re.IGNORECASE) for kind, rules in _RULES.items()}
+_PATTERNS = {kind: re.compile("|".join(rules), re.IGNORECASE) for kind, rules in _RULES.items()}
 
 
 def kind_of(sentence: str) -> Kind | None:
@@ -365,7 +365,7 @@ def kind_of(sentence: str) -> Kind | None:
     """
     if sentence.endswith(("?", "？")):
         return None
-    return next((kind for kind, rule in _NAMES.items() if rule.search(sentence)), None)
+    return next((kind for kind, rule in _PATTERNS.items() if rule.search(sentence)), None)
 
 
 MOST_SENTENCES = 200

@@ -92,10 +92,7 @@ def whole_tokens(work: RunningTurn, record: Record) -> int:
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages as they are shown after a rebuild, without state blocks.
-
-    Goal and constraints leave the results of tools, since markers have them.
-    """
+    """Return messages as shown after a rebuild: without state blocks and what markers say."""
     past = []
     for message in shown(messages):
         decides = message["type"] == "tool" and message["data"].get("name") in DECIDING
@@ -275,10 +272,7 @@ def _committed(
 
 
 def _parts(work: RunningTurn, turn: Logged, line: Timeline) -> list[Part]:
-    """Return a turn in parts: the notes before it, its messages, and the logs that it put there.
-
-    A rebuild leaves hints out, a full turn most of them.
-    """
+    """Return a turn in parts: notes that are still shown and fit, its messages, and its logs."""
     before: list[Message] = []
     # A prompt begins with a user.
     if turn.messages and turn.messages[0]["type"] == "ai":
@@ -309,10 +303,7 @@ def _hints(work: RunningTurn, turn: Logged, given: Sequence[Mapping[str, Any]]) 
 def _pieces(
     work: RunningTurn, turn: Logged, line: Timeline, name: PartName, before: int
 ) -> Iterator[_Piece]:
-    """Yield the messages of a turn and its logs, a first part shortened if the timeline says so.
-
-    `before` are the tokens of what stands before it.
-    """
+    """Yield a turn's messages and logs, shortened as the timeline says, `before` tokens counted."""
     upto, limit = line.short.get(turn.turn, (0, 0))
     past = turn.turn <= line.built
     # Since the rebuild answers keep their state blocks: the one that stands there is older.

@@ -155,10 +155,9 @@ def _line(view: ArchiveView, name: str | int, events: Sequence[Event]) -> str:
 
 
 def _nudge(work: RunningTurn) -> str:
-    """Return the line that stands before the running message, or nothing.
+    """Return the line that says, once, that the active effort is unmentioned for so long, or "".
 
-    It is said once when the active effort was active and unmentioned for `decay_threshold` turns,
-    beside the first message after them that has a topic of its own.
+    It waits for the first message that has a topic of its own.
     """
     active = work.state.active
     if not work.settings.nudges or not active:

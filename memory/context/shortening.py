@@ -50,13 +50,13 @@ _DECIDED = 400
 _NAMED = 80
 """Characters of the list of tools whose rounds are left out."""
 
-_PARTS = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
+_ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """What of the room the items may have, tried in this order."""
 
-_BEFORE = 12
+_BEFORE_QUOTE = 12
 """Tokens before a quote, its kind and its turn, and of the line break."""
 
-_SMALLEST = 24
+_LEAST_BACKGROUND = 24
 """Tokens of the shortest background that says something."""
 
 
@@ -109,9 +109,9 @@ _Step: TypeAlias = tuple[Limits, Limits]
 def previewed(
     turn: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages of a turn with previews of all contents over the limits.
+    """Return a turn's messages, as they are `seen`, with previews of all contents over the limits.
 
-    `seen` are the messages of the turn as they are shown; pointers count in what was said.
+    Pointers count in what was said.
     """
     if limits == Limits():
         return tuple(seen)
@@ -351,12 +351,14 @@ def quote(
     if limit is None or count_message(whole, count) <= limit:
         return whole
     room = limit - count_message(_note(compression, first, (), ""), count)
-    for share in _PARTS:
+    for share in _ITEM_SHARES:
         items = capped(compression.current, int(room * share), partial(line_tokens, count))
         free = room - sum(line_tokens(count, item.quote) for item in items)
         background = compression.background
         if count(background) > free:
-            background = cut_at_sentence(background, free, count) if free >= _SMALLEST else ""
+            background = (
+                cut_at_sentence(background, free, count) if free >= _LEAST_BACKGROUND else ""
+            )
         for text in (background, ""):
             shown = _note(compression, first, items, text)
             if (items or text) and count_message(shown, count) <= limit:
@@ -366,7 +368,7 @@ def quote(
 
 def line_tokens(count: TokenCounter, quote: str) -> int:
     """Return what a quote takes in the context, with the words before it, at most."""
-    return count(marked_lines(quote)) + _BEFORE
+    return count(marked_lines(quote)) + _BEFORE_QUOTE
 
 
 def marked_lines(quote: str) -> str:
