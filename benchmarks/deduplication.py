@@ -21,7 +21,7 @@ from typing import Any
 from report import write
 
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.compression.merge import Likeness, _claim, by_meaning, lexical, merged
+from ebbtide.memory.compression.merge import Likeness, _claim, lexical, likeness, merged
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 
@@ -89,7 +89,7 @@ def main() -> None:
     ways: dict[str, Callable[[], Likeness]] = {"letters": lambda: lexical}
     if embedder := choose_embedder(options.embeddings):
         embedder.documents(["The first call of a model takes longer."])
-        ways[options.embeddings] = lambda: by_meaning(embedder)
+        ways[options.embeddings] = lambda: likeness(embedder)
     table = json.loads(options.data.read_text(encoding="utf-8"))
     judgements = [
         {"likeness": name, "part": part, **judged(rows, make())}

@@ -32,13 +32,12 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compression.core import core
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import by_meaning, lexical, merged
-from ..memory.compression.passes import Chosen, choose, over
-from ..memory.context.front import line_tokens, quote
-from ..memory.context.turns import purpose
+from ..memory.compression.merge import likeness, merged, over
+from ..memory.compression.passes import Chosen, choose
+from ..memory.compression.quotes import core
+from ..memory.context.shortening import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group
@@ -123,7 +122,7 @@ class ProtectedCore(Strategy):
     def _set_up(self) -> None:
         self._models: Models = {"extraction": self.inputs.model, "background": self.inputs.model}
         self._sizes = Sizes(self.inputs.settings.context_budget)
-        self._alike = by_meaning(self.inputs.embedder) if self.inputs.embedder else lexical
+        self._alike = likeness(self.inputs.embedder)
         self._shown = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
@@ -161,7 +160,7 @@ class ProtectedCore(Strategy):
 
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the others."""
-        front, through = [note(render("open_line", **purpose(self._effort())))], self._shown.through
+        front, through = [note(render("open_line", **self._effort().purpose))], self._shown.through
         if through:
             older = tuple(item for item in self._shown.items if item.turn <= through)
             quoted = quote(replace(self._shown, items=older), turns[0].turn_id, count)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
-from ..memory.compression.core import Goals
+from ..memory.compression.quotes import Goals
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from ..nodes.llm.calls import Call

@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
-from ..memory.compression.merge import by_letters, by_meaning
+from ..memory.compression.merge import likeness
 from ..memory.context.budget import checked
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
@@ -129,7 +129,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         embedder=embedder,
-        alike=by_letters() if embedder is None else by_meaning(embedder),
+        alike=likeness(embedder),
         **known_tools(tools, counter),
         settings=_defaults(settings),
         count=counter,

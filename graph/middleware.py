@@ -35,8 +35,7 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.context.assemble import instructions
-from ..memory.context.budget import checked
+from ..memory.context.budget import checked, instructions
 from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import unanswered

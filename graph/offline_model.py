@@ -30,7 +30,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ..memory.anchor import parsed, rendered
-from ..memory.compression.core import kind_of
+from ..memory.compression.quotes import kind_of
 from ..memory.efforts import one_line
 from ..memory.messages import fingerprint
 from ..memory.names import is_qualified

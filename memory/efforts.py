@@ -51,6 +51,12 @@ class Effort:
         """What holds while the effort is open, as results of tools say it."""
         return {"goal": self.goal, "constraints": [*self.constraints]}
 
+    @property
+    def purpose(self) -> dict[str, str]:
+        """The goal and the constraints, each in one line as the context shows them."""
+        goal = as_shown(self.goal) or "not stated"
+        return {"goal": goal, "constraints": "; ".join(map(as_shown, self.constraints)) or "none"}
+
     def snapshot(self) -> dict[str, Any]:
         """Return what an event says of the effort, beside the event's type."""
         left_out = {"id", "status", "turn"} if self.stale else {"id", "status", "turn", "stale"}

@@ -28,6 +28,10 @@ class ArchiveView:
     tip: Tip
     running: Group
 
+    def as_of(self, turn: int) -> "ArchiveView":
+        """Return what was seen after an earlier turn: later changes change nothing in it."""
+        return past(self.archive, self.owner, replace(self.tip, turn=turn))
+
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these numbers, as the archive stores them."""
         return self.archive.turns(self.owner, self.tip, numbers) if numbers else ()

@@ -9,9 +9,8 @@ from langgraph.types import Overwrite
 from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import checked
-from ..memory.context.notes import hints, nudge
+from ..memory.context.notes import notes
 from ..memory.context.rebuild import begun
-from ..memory.context.timeline import packed as packed_line
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
@@ -99,8 +98,4 @@ def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> di
     """Return the update of the timeline, and of the notes beside the question."""
     work = running_turn(state, runtime, parts)
     line = begun(work, stamp())
-    pointers, reminder = hints(work, line), nudge(work)
-    events = [*state["events"]]
-    events += [{"type": "hinted", "hints": pointers}] if pointers else []
-    events += [{"type": "nudged", "said": reminder}] if reminder else []
-    return {"view": packed_line(line), "events": events}
+    return {"view": line.packed(), "events": [*state["events"], *notes(work, line)]}

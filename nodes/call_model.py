@@ -19,10 +19,9 @@ from langgraph.runtime import Runtime
 
 from ..memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
 from ..memory.banners import banner_of
-from ..memory.context.assemble import assemble, prefix_tokens, sent, shared
-from ..memory.context.budget import below_floor, safety_factor
-from ..memory.context.timeline import WorkingContext, unpacked, with_anchor
-from ..memory.context.timeline import packed as packed_line
+from ..memory.context.budget import LEAST_ROOM, effective_budget, safety_factor
+from ..memory.context.rebuild import assemble
+from ..memory.context.timeline import Timeline, WorkingContext
 from ..memory.efforts import happened
 from ..memory.messages import speaks
 from ..memory.settings import Settings, resolve
@@ -71,20 +70,19 @@ class Call:
     def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
         """Return the next call with its working context; the same state gives the same bytes."""
         context = working_context(state, runtime, parts)
-        digests = sent(context.messages)
         settings = resolve(runtime.context, parts.settings)
         messages = from_dicts(context.messages)
         report = {
             **context.report,
-            "prefix": prefix_tokens(context, shared(state.get("sent", ""), digests), parts.count),
+            "prefix": context.prefix(state.get("sent", ""), parts.count),
             "safety_factor": state.get("safety_factor", 1.0),
             **_floored(state, context.report, settings.context_budget),
         }
         update = {
             "context": {"messages": messages},
             "context_report": report,
-            "view": packed_line(context.timeline),
-            "sent": digests,
+            "view": context.timeline.packed(),
+            "sent": context.sent,
         }
         limit = settings.max_tool_rounds
         reached = sum(map(_is_calling, running(state))) >= limit
@@ -152,9 +150,9 @@ class Call:
             self.runtime.stream_writer({"banner": banner})
         answers = {**state.get("raw_answers", {}), str(answer.id): raw}
         update = {"raw_answers": answers, **packed(efforts)}
-        line = unpacked(state.get("view"))
+        line = Timeline.unpacked(state.get("view"))
         if line is not None and efforts.anchor != before.anchor:
-            update["view"] = packed_line(with_anchor(line, before.anchor))
+            update["view"] = line.with_anchor(before.anchor).packed()
         return answer.model_copy(update={"content": shown}), update
 
 
@@ -228,8 +226,11 @@ def _floored(
 ) -> dict[str, dict[str, int]]:
     """Warn, once for the same numbers, if the safety factor takes the budget below the floor."""
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
-    warning = below_floor(context_budget, factor, tokens["system"] + tokens["tools"])
-    if not warning:
+    warning = {
+        "effective": effective_budget(context_budget, factor),
+        "floor": tokens["system"] + tokens["tools"] + LEAST_ROOM,
+    }
+    if warning["effective"] >= warning["floor"]:
         return {}
     if warning != state.get("context_report", {}).get("below_floor"):
         _log.warning(

@@ -7,8 +7,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.clock import stamp
-from ..memory.compression.due import Due, standing, to_do
-from ..memory.compression.passes import Compressed
+from ..memory.compression.passes import Compressed, Due, standing, to_do
 from ..memory.compression.passes import compress as compress_effort
 from ..memory.errors import ArchiveError
 from ..memory.questions import Asks

@@ -11,8 +11,8 @@ from langgraph.runtime import Runtime
 from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.records import left_by
-from ..memory.compression.due import to_do
-from ..memory.context.assemble import fixed_parts
+from ..memory.compression.passes import to_do
+from ..memory.context.budget import fixed_parts
 from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.metrics import cost, without_calls

@@ -16,7 +16,7 @@ RULES = {
     "LOG_TOKENS": ("memory.questions", "memory.compression.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
     "MOST_OPEN": ("memory.tools.toolbox",),
-    "MOST_QUOTED": ("memory.compression.extract", "memory.compression.due"),
+    "MOST_QUOTED": ("memory.compression.extract", "memory.compression.passes"),
     "MOST_SUMMARIES": ("memory.efforts",),
     "STATUS_LISTED": ("memory.tools.toolbox",),
 }

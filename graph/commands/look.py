@@ -11,7 +11,7 @@ from langgraph.graph import START
 from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
-from ...memory.context.timeline import Part, messages_of
+from ...memory.context.timeline import Part
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError
 from ...memory.messages import Message, text
@@ -21,7 +21,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES, effort_status
-from ...memory.valid_history import NAME
+from ...memory.valid_history import NAME, with_own_ids
 from ...memory.view import every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.call_model import working_context
@@ -157,7 +157,8 @@ class ShownContext:
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, as the model is given them."""
-        return from_dicts(messages_of(self.parts))
+        messages = [message for part in self.parts for message in part.messages]
+        return from_dicts(with_own_ids(messages))
 
     @property
     def total(self) -> int:

@@ -5,7 +5,7 @@ Read, and quoted, is what was said in it, not what the memory said or read again
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -13,8 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
 from ..anchor import shown
-from ..context.front import in_lines
-from ..context.shortening import Limits, previewed
+from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..messages import Message, calls, fenced, text
@@ -70,19 +69,15 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 
 
 def speaker(message: Message) -> Speaker:
-    """Return who said a message.
-
-    >>> speaker({"type": "ai", "data": {}})
-    'assistant'
-    """
+    """Return who said a message."""
     return _SPEAKERS.get(message["type"], "")
 
 
 def quotable(turn: Logged) -> tuple[Message, ...]:
-    """Return the messages of a turn that a quote may stand in, oldest first; none if erased.
+    """Return the messages of a turn that a quote may stand in, without state blocks.
 
-    They are without state blocks and without results of the memory's own tools, which retell
-    summaries or quote other turns.
+    None are results of the memory's own tools, which retell summaries or quote other turns; of an
+    erased turn there is none.
     """
     messages = [
         message
@@ -96,19 +91,17 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     """Return turns as they are read for quotes: without calls of the memory's own tools too."""
     groups = []
     for turn in turns:
+        messages = []
+        for message in quotable(turn):
+            data = dict(message["data"])
+            for key in ("tool_calls", "invalid_tool_calls"):
+                if data.get(key):
+                    data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
+            if text(read := {**message, "data": data}).strip() or calls(read):
+                messages.append(read)
         if turn.status != "erased":
-            messages = map(_without_own_calls, quotable(turn))
-            telling = tuple(m for m in messages if text(m).strip() or calls(m))
-            groups.append(Group(turn.turn, telling, ""))
+            groups.append(Group(turn.turn, tuple(messages), ""))
     return tuple(groups)
-
-
-def _without_own_calls(message: Message) -> Message:
-    data = dict(message["data"])
-    for key in ("tool_calls", "invalid_tool_calls"):
-        if data.get(key):
-            data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
-    return {**message, "data": data}
 
 
 def parts(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]:
@@ -120,36 +113,30 @@ def parts(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]
     >>> parts(log, 5, lambda text: len(text.split()))
     ['[turn 1]\nuser: one two', '[turn 2]\nuser: one two']
     """
+    pieces: list[str] = []
+    for turn in legible(turns):
+        whole = transcript([turn]) if turn.messages else ""
+        if count(whole) <= limit:
+            pieces += [whole] if whole else []
+        else:
+            head, _, body = whole.partition("\n")
+            room = max(1, limit - count(f"{head}\n"))
+            pieces += [f"{head}\n{piece}" for piece in slices(body, room, count)]
     texts: list[list[str]] = []
     room = 0
-    for piece in _pieces(legible(turns), limit, count):
+    for piece in pieces:
         size = count(piece) + _JOINT
         if not texts or size > room:
             texts.append([])
             room = limit + _JOINT
         texts[-1].append(piece)
         room -= size
-    return ["\n\n".join(pieces) for pieces in texts]
-
-
-def _pieces(turns: Sequence[Group], limit: int, count: TokenCounter) -> Iterator[str]:
-    for turn in turns:
-        whole = transcript([turn]) if turn.messages else ""
-        if whole and count(whole) <= limit:
-            yield whole
-        elif whole:
-            head, _, body = whole.partition("\n")
-            room = max(1, limit - count(f"{head}\n"))
-            yield from (f"{head}\n{piece}" for piece in slices(body, room, count))
+    return ["\n\n".join(together) for together in texts]
 
 
 def _kind(value: Any) -> Any:
     kind = str(getattr(value, "value", value)).strip().lower()
     return kind if kind in set(Kind) else Kind.FACT
-
-
-def _first_number(value: Any) -> str | None:
-    return next(iter(re.findall(r"\d{1,9}", str(value))), None)
 
 
 def _numbers(value: Any) -> list[int]:
@@ -168,7 +155,10 @@ class Extracted(BaseModel):
 
     quote: Annotated[str, BeforeValidator(lambda given: "" if given is None else str(given))] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
-    turn: Annotated[int | None, BeforeValidator(_first_number)] = None
+    turn: Annotated[
+        int | None,
+        BeforeValidator(lambda given: next(iter(re.findall(r"\d{1,9}", str(given))), None)),
+    ] = None
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
@@ -183,15 +173,14 @@ def _quotes(value: Any) -> list[Any]:
     return [quote for quote in quotes if isinstance(quote, Mapping | Extracted)]
 
 
-def _said(quotes: list[Extracted]) -> list[Extracted]:
-    """Leave out what is how some models say that there is none."""
+def _telling(quotes: list[Extracted]) -> list[Extracted]:
     return [quote for quote in quotes if quote.quote.strip(" .").lower() not in _NOTHING]
 
 
 class Extraction(BaseModel):
     """What a model chooses: new quotes, and the numbers of kept ones that no longer matter."""
 
-    new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_said)]
+    new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_telling)]
     done: Annotated[list[int], BeforeValidator(_numbers)] = []
 
     @model_validator(mode="before")
@@ -214,10 +203,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was chosen in all parts of a log, each quote once.
-
-    Quotes have numbers: from 1 on those that were `kept`, then the `new` ones.
-    """
+    """What was chosen in a log: quotes, numbered from 1 on through `kept` and `new` ones."""
 
     kept: tuple[Item, ...]
     new: tuple[Extracted, ...]
@@ -246,11 +232,12 @@ def extract(
     for number, log in enumerate(logs, start=1):
         listed = [*known, *(quote.quote for quote in new.values())]
         lines = _lines(listed, sizes.quotes, count, numbered=True)
+        free = sizes.quotes - sum(map(count, listed))
         named = render(
             "extract_log",
             **_asked_about(effort, log, number, len(logs)),
             quoted=_fenced(lines),
-            most=_most(sizes.quotes - sum(map(count, listed))),
+            most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
         answer: Extraction = yield Question(
             "extraction", instructions, named, Extraction, form, _EXTRACTION
@@ -267,29 +254,18 @@ def extract(
 def _logs(
     turns: Sequence[Logged], known: Sequence[str], sizes: Sizes, count: TokenCounter
 ) -> list[str]:
-    """Return the parts of a log that are asked about, so that each call fits the budget.
-
-    Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
-    """
+    """Return the parts of a log that are asked about, so that each call fits the budget."""
     logs: list[str] = []
-    limit = sizes.quotes
     taken = count(render("extract")) + _EXTRACTION
-    for quotes in (count(_fenced(_lines(known, limit, count, numbered=True))), limit):
+    listed = _fenced(_lines(known, sizes.quotes, count, numbered=True))
+    # Later parts are shown what was picked from earlier ones, too, up to the limit of all quotes.
+    for quotes in (count(listed), sizes.quotes):
         logs = parts(turns, _readable(sizes.budget, taken + quotes), count)
         if len(logs) <= 1:
             return logs
     if len(logs) > MOST_PARTS:
         raise AnswerError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
     return logs
-
-
-def _most(left: int) -> int:
-    """Return how many quotes are asked for, with so many tokens left for them.
-
-    >>> _most(1_500), _most(240), _most(0)
-    (12, 6, 3)
-    """
-    return min(_MOST, max(_FEWEST, left // _QUOTE_TOKENS))
 
 
 def _asked_about(effort: Effort, log: str, number: int, parts: int) -> dict[str, str]:
@@ -314,7 +290,7 @@ def _lines(
     """Return what is quoted already, each on lines of its own, the newest that fit into `limit`."""
     lines: list[str] = []
     for number in range(len(quotes), 0, -1):
-        line = f"{f'{number}.' if numbered else '-'} {in_lines(quotes[number - 1])}"
+        line = f"{f'{number}.' if numbered else '-'} {marked_lines(quotes[number - 1])}"
         limit -= count(line)
         if limit < 0:
             break
@@ -323,9 +299,7 @@ def _lines(
 
 
 def readable_at_once(budget: int) -> int:
-    """Return how many tokens of log a pass takes on at most, so that they have few enough parts.
-
-    Parts may be half empty, so it is half of what `MOST_PARTS` of them hold.
+    """Return how many tokens of log a pass takes on: half of its parts, as each may be half empty.
 
     >>> readable_at_once(16_000)
     96000
@@ -334,11 +308,7 @@ def readable_at_once(budget: int) -> int:
 
 
 def _readable(budget: int, taken: int) -> int:
-    """Return how many tokens of log one call reads: what a call sends and gets fits the budget.
-
-    >>> _readable(16_000, taken=4_000), _readable(8_000, taken=4_000)
-    (12000, 4000)
-    """
+    """Return how many tokens of log one call reads: what a call sends and gets fits the budget."""
     return min(LOG_TOKENS, max(_LEAST_READ, budget - taken))
 
 
@@ -352,23 +322,19 @@ class Known:
 
 
 def background(
-    effort: Effort,
-    turns: Sequence[Logged],
-    old: Known,
-    sizes: Sizes,
-    count: TokenCounter,
+    effort: Effort, turns: Sequence[Logged], old: Known, sizes: Sizes, count: TokenCounter
 ) -> Asks[str]:
     """Ask for a background that goes on from the old one, and tells as past what is gone.
 
-    It is cut at a sentence end. Tools' outputs are shown as previews. A long log comes in parts,
-    each of which goes on from the answer before; of one with more than `MOST_PARTS` all messages
-    are previews, and the newest parts are read. Raises `AnswerError` if an answer is empty.
+    A long log comes in parts, each of which goes on from the answer before; tools' outputs are
+    previews, of more than `MOST_PARTS` all messages, and then the newest parts are read. Raises
+    `AnswerError` if an answer is empty.
     """
     instructions = render("background", words=_WORDS)
     quoted = _fenced(_lines(old.quoted, sizes.quotes, count))
     gone = _fenced(_lines(old.gone, sizes.quotes, count)) if old.gone else "nothing"
     taken = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
-    logs = _in_parts(turns, _readable(sizes.budget, taken), count)
+    logs = _in_previews(turns, _readable(sizes.budget, taken), count)
     written = old.background
     for number, log in enumerate(logs, start=1):
         named = render(
@@ -385,16 +351,15 @@ def background(
     return written
 
 
-def _in_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
-    def with_previews(limits: Limits) -> list[str]:
+def _in_previews(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    logs: list[str] = []
+    for texts in (None, _PREVIEW):
+        limits = Limits(results=_PREVIEW, texts=texts, arguments=_PREVIEW)
         seen = [
-            Group(turn.turn, previewed(turn, turn.messages, limits, count), "")
+            replace(turn, messages=previewed(turn, turn.messages, limits, count))
             for turn in legible(turns)
         ]
-        return parts(seen, limit, count)
-
-    limits = Limits(results=_PREVIEW, arguments=_PREVIEW)
-    logs = with_previews(limits)
-    if len(logs) > MOST_PARTS:
-        return with_previews(replace(limits, texts=_PREVIEW))[-MOST_PARTS:]
-    return logs
+        logs = parts(seen, limit, count)
+        if len(logs) <= MOST_PARTS:
+            break
+    return logs[-MOST_PARTS:]

@@ -2,9 +2,9 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -117,9 +117,8 @@ def merged(
     """Merge new items into old ones; only the new are compared, with all that is current.
 
     First leaves what a model named: `gone` are the key of an item and of what superseded it. Of two
-    that say the same and are more alike than `threshold` the shorter stays, the older of two
-    equally long ones, with the stronger of their kinds. What left is kept with `superseded_by`, to
-    hold again if the turn of the other one is erased.
+    that say the same and are more alike than `threshold` the shorter stays, or the older, with the
+    stronger of their kinds. What left holds again if the turn of the other one is erased.
 
     >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
     >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
@@ -136,11 +135,11 @@ def merged(
     merges = [*_superseded(pool, gone)]
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
-    likeness = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
-    for at, row in enumerate(likeness, start=first):
+    table = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
+    for at, row in enumerate(table, start=first):
         for place in np.flatnonzero(row[:at] > threshold).tolist():
             older, newer = pool[keys[place]], pool[keys[at]]
-            if older.superseded_by or newer.superseded_by or not same(older.quote, newer.quote):
+            if older.superseded_by or newer.superseded_by or not _same(older.quote, newer.quote):
                 continue
             merges.append(_united(pool, older, newer, round(float(row[place]), 4)))
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
@@ -149,8 +148,8 @@ def merged(
 def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
     """Take out what is done or superseded, as far as it may leave; nothing leads back to itself.
 
-    No output lifts what somebody decided, no bare number a constraint of the user's: in the
-    recorded answers a sentence revises each that holds no longer, and none is only called done.
+    No output lifts what somebody decided. A constraint of the user's is not just done: in recorded
+    answers a sentence revises each that holds no longer.
     """
     for key, by in gone:
         item, heir, end = pool.get(key), pool.get(by), by
@@ -169,7 +168,6 @@ def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Itera
 
 
 def _united(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
-    """Keep one of two items that say the same, the shorter one."""
     stays, goes = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
     kind = max(stays, goes, key=_strength).kind
     speaker = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
@@ -182,15 +180,30 @@ def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
 
 
-def same(text: str, other: str) -> bool:
+def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+    """Return the quotes that were revised or done since, not those that others say as well.
+
+    >>> old = Item(Kind.FACT, "It is 10 MB.", 1)
+    >>> over([old], [replace(old, superseded_by="done 4-6")])
+    ('It is 10 MB.',)
+    """
+    earlier = {item.key for item in before if item.superseded_by}
+    heirs = {item.key: item.quote for item in after}
+    gone = [item for item in after if item.superseded_by and item.key not in earlier]
+    return tuple(
+        item.quote for item in gone if not _same(item.quote, heirs.get(item.superseded_by, ""))
+    )
+
+
+def _same(text: str, other: str) -> bool:
     """Tell whether two texts may say the same: nothing that they name or deny differs.
 
-    Their words are the same in an order that may be, or most differ and no number, unit, negation
-    or identifier does.
+    Their words are the same in an order that may be, or differ while no number, unit, negation or
+    identifier does.
 
-    >>> same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
+    >>> _same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
     True
-    >>> same("The timeout is 30 s.", "The timeout is 30 min.")
+    >>> _same("The timeout is 30 s.", "The timeout is 30 min.")
     False
     """
     first, second = _claim(text), _claim(other)
@@ -266,53 +279,39 @@ def _moved(row: Sequence[str], other: Sequence[str]) -> bool:
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-def by_meaning(embedder: Embedder, most: int = _VECTORS) -> Likeness:
+def likeness(embedder: Embedder | None, most: int = _VECTORS) -> Likeness:
     """Return likeness by the cosines of an embedding model; use one for all passes.
 
-    The vectors of up to `most` texts are kept. Where the model fails, letters serve, which is
-    logged once. What is opposite is as little alike as what is foreign.
+    The vectors of up to `most` texts are kept. Where there is no model, or it fails, letters serve,
+    which is logged once. What is opposite is as little alike as what is foreign.
     """
-    vectors: Lately[Vector] = Lately(most)
-    failed = False
+    cached: Lately[Vector] = Lately(most)
+    logged = False
+
+    def by_letters(texts: Sequence[str], others: Sequence[str], why: object) -> Matrix:
+        nonlocal logged
+        if not logged:
+            _log.warning("salient items are compared by their letters: %s", why)
+        logged = True
+        return lexical(texts, others)
 
     def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
-        nonlocal failed
+        if embedder is None:
+            return by_letters(texts, others, "no embeddings given")
+        both = [*dict.fromkeys([*texts, *others])]
+        every = {text: vector for text in both if (vector := cached.get(text)) is not None}
+        missing = [text for text in both if text not in every]
         try:
-            every = _vectors(embedder, vectors, [*dict.fromkeys([*texts, *others])])
+            every |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
         except EmbeddingError as error:
-            if not failed:
-                _log.warning("salient items are compared by their letters: %s", error)
-            failed = True
-            return lexical(texts, others)
+            return by_letters(texts, others, error)
+        for text in both:
+            cached.put(text, every[text])
         if not texts or not others:
             return np.zeros((len(texts), len(others)), np.float32)
         rows, columns = (np.stack([every[text] for text in some]) for some in (texts, others))
         cosines: Matrix = np.einsum("id,jd->ij", rows, columns)
         return cosines.clip(0, 1)
-
-    return alike
-
-
-def _vectors(
-    embedder: Embedder, cached: Lately[Vector], texts: Sequence[str]
-) -> Mapping[str, Vector]:
-    """Return the vectors of texts; only those that are not cached are embedded."""
-    vectors = {text: vector for text in texts if (vector := cached.get(text)) is not None}
-    missing = [text for text in texts if text not in vectors]
-    if missing:
-        vectors |= zip(missing, embedder.documents(missing), strict=True)
-    for text in texts:
-        cached.put(text, vectors[text])
-    return vectors
-
-
-def by_letters() -> Likeness:
-    """Return `lexical` likeness that logs, at its first use, that there are no embeddings."""
-    warned = cache(_log.warning)
-
-    def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
-        warned("salient items are compared by their letters: no embeddings given")
-        return lexical(texts, others)
 
     return alike
 
@@ -323,11 +322,11 @@ def lexical(texts: Sequence[str], others: Sequence[str]) -> Matrix:
     >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
     [[1.0]]
     """
-    likeness = np.zeros((len(texts), len(others)), np.float32)
+    table = np.zeros((len(texts), len(others)), np.float32)
     for form in (words, lambda text: _claim(text).words):
         rows, columns = (
             [" ".join(sorted(form(text))) or text for text in some] for some in (texts, others)
         )
         scores = process.cdist(rows, columns, scorer=fuzz.ratio, dtype=np.float32)
-        likeness = np.maximum(likeness, scores.reshape(likeness.shape) / 100)
-    return likeness
+        table = np.maximum(table, scores.reshape(table.shape) / 100)
+    return table

@@ -1,11 +1,11 @@
-"""Verifying: a quote counts only in the words of its source, and with the turn it stands in."""
+"""What is kept word for word: a model's quotes if they are in the log, and what rules find."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
 
@@ -15,7 +15,7 @@ from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
-from .extract import Extracted, quotable, speaker
+from .extract import Extracted, legible, quotable, speaker
 
 _END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
@@ -71,11 +71,7 @@ def sentences(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A text that a quote may stand in: words of a turn, and who said them.
-
-    In `folded` their white space is folded; `plain` is the same, character by character, in lower
-    case and without typography.
-    """
+    """A text that a quote may stand in: words of a turn, and who said them."""
 
     turn: int
     words: str
@@ -88,7 +84,7 @@ class Source:
 
     @cached_property
     def plain(self) -> str:
-        """The folded text as it is compared."""
+        """The folded text, character by character in lower case and without typography."""
         return _plain(self.folded)
 
     @cached_property
@@ -96,82 +92,50 @@ class Source:
         """Where the characters of the words stand that are no white space."""
         return [at for at, letter in enumerate(self.words) if not letter.isspace()]
 
-    def place(self, start: int, end: int) -> "Place":
-        """Return the words between two positions of the folded text, as they were said."""
+    def found(self, start: int, end: int) -> "_Found":
+        """Return it with what it says between two positions of the folded text."""
         first = self._inked[start - self.folded.count(" ", 0, start)]
         last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
         before, after = self.words[:first][-_AROUND:], self.words[last : last + _AROUND]
-        return Place(self.turn, self.words[first:last], before, after, self.speaker)
+        return self, _whole(self.words[first:last], before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Words as they stand in a log, unchanged: their turn, what is around them, who said them."""
+_Found: TypeAlias = tuple[Source, str]
+"""A source, and the words of it that a quote is found in."""
 
-    turn: int
-    words: str
-    before: str = ""
-    after: str = ""
-    speaker: Speaker = ""
 
-    def whole(self) -> str:
-        """Return the words, with the neighbouring sentence if they say nothing without it.
+def _whole(said: str, before: str, after: str) -> str:
+    """Return words with what is around them if they say nothing, or the opposite, alone.
 
-        After a colon it is the sentence or the list that follows; where they point at something
-        and tell little else, the sentence before.
+    If the rest of their sentence may turn them into their opposite it is the sentence, as far as it
+    is known. After a colon it is the sentence or the list that follows; where they point at
+    something and tell little else, the sentence before.
 
-        >>> Place(1, "That is too long.", before="It rains. It took a week. ").whole()
-        'It took a week. That is too long.'
-        >>> Place(1, "Two rules:", after=" Be brief. Be kind.").whole()
-        'Two rules: Be brief.'
-        """
-        words = self._with_negation()
-        if words.endswith((":", "：")):
-            if listed := _LIST.match(self.after):
-                return words + listed[0].rstrip()
-            sentence = _END.search(self.after, len(self.after) - len(self.after.lstrip()))
-            return words + self.after[: sentence.end() if sentence else None].rstrip()
-        telling = len(terms(words))
-        points = telling == 0 or (telling == 1 and _POINTS.search(words))
-        if points and words == self.words:
-            before = self.before[_last_end(self.before.rstrip()) :]
-            return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
-        return words
-
-    def _with_negation(self) -> str:
-        """Return the words, or their sentence if its rest may turn them into their opposite.
-
-        A sentence is not looked for beyond what is known around the words.
-
-        >>> Place(1, "restart it", "It is slow. Do not ", " today. Wait.")._with_negation()
-        'Do not restart it today.'
-        """
-        before = self.before[_last_end(self.before) :]
-        end = _END.search(self.words + self.after, len(self.words))
-        after = self.after[: end.end() - len(self.words) if end else None].rstrip()
-        if max(len(before), len(after)) >= _AROUND or not _NEGATION.search(f"{before} {after}"):
-            return self.words
-        return f"{before.lstrip()}{self.words}{after}"
+    >>> _whole("That is too long.", "It rains. It took a week. ", "")
+    'It took a week. That is too long.'
+    >>> _whole("restart it", "It is slow. Do not ", " today. Wait.")
+    'Do not restart it today.'
+    """
+    begin = before[_last_end(before) :]
+    end = _END.search(said + after, len(said))
+    rest = after[: end.end() - len(said) if end else None].rstrip()
+    denied = max(len(begin), len(rest)) < _AROUND and _NEGATION.search(f"{begin} {rest}")
+    words = f"{begin.lstrip()}{said}{rest}" if denied else said
+    if words.endswith((":", "：")):
+        if listed := _LIST.match(after):
+            return words + listed[0].rstrip()
+        sentence = _END.search(after, len(after) - len(after.lstrip()))
+        return words + after[: sentence.end() if sentence else None].rstrip()
+    telling = len(terms(words))
+    if words == said and (telling == 0 or (telling == 1 and _POINTS.search(words))):
+        begin = before[_last_end(before.rstrip()) :]
+        return f"{begin}{words}" if len(begin) <= _NEIGHBOUR else words
+    return words
 
 
 def _last_end(text: str) -> int:
     """Return where the last sentence of a text ends that has one behind it, 0 if none does."""
     return max((end.end() for end in _END.finditer(text)), default=0)
-
-
-def sources(turns: Iterable[Logged]) -> tuple[Source, ...]:
-    """Return the texts of turns that a quote may stand in, oldest first.
-
-    >>> from ..record import Group
-    >>> sources([Group(3, ({"type": "human", "data": {"content": "Which port?"}},), "")])
-    (Source(turn=3, words='Which port?', speaker='user'),)
-    """
-    texts = (
-        Source(turn.turn, text_of(message), speaker(message))
-        for turn in turns
-        for message in quotable(turn)
-    )
-    return tuple(source for source in texts if source.words.strip())
 
 
 def _plain(text: str) -> str:
@@ -229,9 +193,9 @@ _WRAPPED = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u30
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a quote: the item that it is in the words of its source, or why there is none.
+    """What became of a model's quote: the item that it is in its source's words, or why none is.
 
-    `quote` is as the model gave it. A `mended` one had other words, `blank` ones have none.
+    A `mended` one had other words, `blank` ones have none.
     """
 
     quote: str
@@ -249,12 +213,10 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Hold quotes against the turns that they are said to come from, and against those `kept`.
 
-    An item is a part of one message, unchanged but for white space; a near miss (rapidfuzz's ratio
-    >= 90) becomes the source's words, a part of a sentence whose rest has a negation the sentence,
-    and what says nothing alone has its neighbour with it. Of several places it is the newest, or
-    the one in the turn that was named. What the user said as well is the user's, whoever repeats
-    it; what only a tool's output says is no goal, constraint or decision. What is longer than
-    `longest` tokens is cut at a sentence end.
+    An item is a part of one message, unchanged but for white space; a near miss becomes the words
+    of its source. Of several places it is the newest, or the one in the turn that was named. What
+    the user said as well is the user's, whoever repeats it; what only a tool's output says is no
+    goal, constraint or decision. What is longer than `longest` tokens is cut at a sentence end.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -263,32 +225,37 @@ def verify(
     ('verbatim', 'Port 8443 is ours', 3)
     """
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
-    every = (*older, *sources(turns))
+    log = (
+        Source(turn.turn, text_of(message), speaker(message))
+        for turn in turns
+        for message in quotable(turn)
+    )
+    sources = (*older, *(source for source in log if source.words.strip()))
     cut = partial(cut_quote, limit=longest, count=count)
-    return tuple(_verdict(quote, every, cut) for quote in quotes)
+    return tuple(_verdict(quote, sources, cut) for quote in quotes)
 
 
 def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
     """Return what becomes of a quote; what people stated is looked for in their words first."""
     if not any(map(str.isalnum, given.quote)):
         return Verdict(given.quote, "blank")
-    stated = given.kind in _STATED
+    stated, forms = given.kind in _STATED, [*_forms(given.quote)]
     by_people = [source for source in sources if source.speaker != "tool"] if stated else []
-    forms = [*_forms(given.quote)]
     near = (
-        _exactly(form, given.turn, sources) or _nearly(form, given.turn, sources) for form in forms
+        _exactly([form], given.turn, sources) or _nearly(form, given.turn, sources)
+        for form in forms
     )
-    place = _exact(forms, given.turn, by_people) or next(filter(None, near), None)
-    if place is None:
+    found = _exactly(forms, given.turn, by_people) or next(filter(None, near), None)
+    if found is None:
         return Verdict(given.quote, "fabricated")
-    words = place.whole()
+    source, words = found
     line = one_line(words)
     of_user = [source for source in sources if source.speaker == "user"]
-    by_user = _exact(forms, given.turn, of_user)
-    repeated = by_user is not None and one_line(by_user.whole()) == line
-    speaker = "user" if repeated else place.speaker
+    by_user = _exactly(forms, given.turn, of_user)
+    repeated = by_user is not None and one_line(by_user[1]) == line
+    speaker = "user" if repeated else source.speaker
     kind = Kind.OUTPUT if speaker == "tool" and stated else given.kind
-    item = Item(kind, cut(words), place.turn, speaker=speaker)
+    item = Item(kind, cut(words), source.turn, speaker=speaker)
     return Verdict(given.quote, "verbatim" if line == one_line(given.quote) else "mended", item)
 
 
@@ -298,11 +265,6 @@ def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
         return words
     cut = cut_at_sentence(words, limit, count)
     return cut if words.startswith(cut) else cut.removesuffix("…")
-
-
-def _exact(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> Place | None:
-    """Return the words that a quote is but for its typography, None if it stands nowhere."""
-    return next(filter(None, (_exactly(form, turn, sources) for form in forms)), None)
 
 
 def _forms(quote: str) -> Iterator[str]:
@@ -315,23 +277,24 @@ def _forms(quote: str) -> Iterator[str]:
             yield form
 
 
-def _exactly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | None:
-    """Look in the sources of `turn`, then in all; the newest comes first."""
-    plain = _plain(quote)
-    newest = [source for source in reversed(sources) if plain in source.plain]
-    newest.sort(key=lambda source: source.turn != turn)
-    as_it_is = [(source, source.folded, quote) for source in newest]
-    for source, text, words in [*as_it_is, *((source, source.plain, plain) for source in newest)]:
-        start = text.rfind(words)
-        # Words that are cut out of a word or a number are not those of the quote.
-        while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
-            start = text.rfind(words, 0, start + len(words) - 1)
-        if start >= 0:
-            return source.place(start, start + len(words))
+def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> _Found | None:
+    """Return the words that a quote is but for typography, those in `turn` or else the newest."""
+    for quote in forms:
+        plain = _plain(quote)
+        newest = [source for source in reversed(sources) if plain in source.plain]
+        newest.sort(key=lambda source: source.turn != turn)
+        as_it_is = [(source, source.folded, quote) for source in newest]
+        for source, text, words in [*as_it_is, *((one, one.plain, plain) for one in newest)]:
+            start = text.rfind(words)
+            # Words that are cut out of a word or a number are not those of the quote.
+            while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
+                start = text.rfind(words, 0, start + len(words) - 1)
+            if start >= 0:
+                return source.found(start, start + len(words))
     return None
 
 
-def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | None:
+def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> _Found | None:
     """Return the words most like a quote, those in `turn` or else the newest if several are."""
     sought = cut_at_sentence(_plain(quote), _LONGEST_SOUGHT, len)
     hits: list[tuple[float, int, int, int]] = []
@@ -346,7 +309,7 @@ def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> Place | 
     if not hits:
         return None
     _, at, start, end = max(hits)
-    return sources[at].place(start, end)
+    return sources[at].found(start, end)
 
 
 def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
@@ -360,3 +323,104 @@ def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
     end = likest(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
     low = max(0, start - _SLACK)
     return likest(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
+
+
+_IDLE = r"(?:worry|know|think|see|mind|understand|remember|believe|hesitate)"
+"""What one says not to do without forbidding it."""
+
+_RULES = {
+    Kind.GOAL: (
+        r"\b(?:our|the|my|new|main|overall) (?:goal|aim|objective)\b",
+        r"\b(?:goal|objective) is\b",
+        "目标|目標",
+    ),
+    Kind.CONSTRAINT: (
+        r"\b(?:must|never|always|shall|mandatory|forbidden|prohibited|not allowed|hard limit)\b",
+        r"\b(?:at most|at least|no (?:more|less|fewer|later|earlier) than|not exceed)\b",
+        rf"\b(?:do not|don[’']t)(?! {_IDLE}\b)",
+        r"\b(?:has|have|need|needs) to (?:be|stay|remain|keep|work|run|support)\b",
+        r"\b(?:may not|can(?:not|[’']t) (?:be|use|have|change)|under no circumstances)\b",
+        "必须|必須|务必|務必|一定要|不得|不能|不可|不许|不許|禁止|严禁|嚴禁|绝不|絕不|决不",
+        "永远|永遠|始终|始終|总是|總是|最多|至多|至少|不超过|不超過|不要|只能|仅限|僅限",
+    ),
+    Kind.DECISION: (
+        r"\b(?:decided|decision|we agreed|agreed to|chose|chosen|settled on|opted for|picked)\b",
+        r"\b(?:we|i)(?: will|[’']ll|(?: a|[’'])re going to) (?:use|go with|take|keep|switch)\b",
+        r"\b(?:let[’']s|let us) (?:use|go with|take|keep|stick|switch|stay)\b",
+        r"\b(?:because|the reason is|instead of|rather than)\b",
+        "决定|決定|选择|選擇|选定|選定|采用|採用|我们用|我們用|就用|改用|决策|決策",
+        "我们将使用|我們將使用|因为|因為|由于|由於|原因是",
+    ),
+}
+"""What names a goal, a hard constraint or a decision, in English and Chinese."""
+
+_PATTERNS = {kind: re.compile("|".join(rules), re.IGNORECASE) for kind, rules in _RULES.items()}
+
+
+def kind_of(sentence: str) -> Kind | None:
+    """Return the first of goal, constraint and decision that a sentence states, None if none.
+
+    >>> kind_of("We will use PostgreSQL because the team knows it."), kind_of("Must it be fast?")
+    (<Kind.DECISION: 'decision'>, None)
+    """
+    if sentence.endswith(("?", "？")):
+        return None
+    return next((kind for kind, rule in _PATTERNS.items() if rule.search(sentence)), None)
+
+
+MOST_SENTENCES = 200
+"""Sentences that are kept at most: constraints before others, of each the newest."""
+
+LONGEST_SENTENCE = 600
+"""Characters of a sentence that is looked at; what is longer is no sentence that somebody said."""
+
+_STATING = frozenset({"human", "ai"})
+"""Who states something; an output of a tool states nothing."""
+
+_FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
+"""A block of code, whose comments are no sentences that somebody said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What an effort was opened for, what it is for now, and how that changed.
+
+    `changes` are the turn of each change, the goal since then, and why.
+    """
+
+    original: str
+    current: str
+    changes: tuple[tuple[int, str, str], ...] = ()
+    constraints: tuple[str, ...] = ()
+
+
+def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
+    """Return the protected core of a log as quotes, in the order of their turns.
+
+    These are what was stated and is in the log, and what rules find in what users and the model
+    said. Of sentences with the same words the newest stays.
+    """
+    stated = [
+        Extracted(quote=goals.original, kind=Kind.GOAL),
+        *(Extracted(quote=goal, kind=Kind.GOAL, turn=turn) for turn, goal, _ in goals.changes),
+        *(Extracted(quote=why, kind=Kind.DECISION, turn=turn) for turn, _, why in goals.changes),
+        Extracted(quote=goals.current, kind=Kind.GOAL),
+        *(Extracted(quote=words, kind=Kind.CONSTRAINT) for words in goals.constraints),
+    ]
+    found = [verdict.item for verdict in verify(stated, turns) if verdict.item]
+    newest = {
+        " ".join(re.findall(r"\w+", item.quote.casefold())): item
+        for item in (*found, *_by_rules(turns))
+    }
+    lasting = sorted(newest.values(), key=lambda item: (item.kind is Kind.CONSTRAINT, item.turn))
+    return tuple(sorted(lasting[-MOST_SENTENCES:], key=lambda item: item.turn))
+
+
+def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
+    for turn in legible(turns):
+        for message in turn.messages:
+            words = _FENCE.sub("\n", text_of(message)) if message["type"] in _STATING else ""
+            for sentence in sentences(words):
+                kind = kind_of(sentence) if len(sentence) <= LONGEST_SENTENCE else None
+                if kind:
+                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))

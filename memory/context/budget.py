@@ -4,11 +4,14 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
-from math import log2
 
+from ...prompts.loader import render
+from ..anchor import keeping
 from ..errors import SettingsError
+from ..messages import Message
 from ..settings import Settings
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
+from .timeline import Part
 
 LEAST_ROOM = 1_000
 """Tokens that instructions and tool schemas must leave."""
@@ -40,11 +43,8 @@ _LOW_WATER, _LOW_WATER_SMALL, _SMALL = 0.65, 0.5, 6_000
 A small context is soon full again, and each cut costs its cached prefix.
 """
 
-_EFFORT_SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
-"""By the binary logarithm of the budget, the share of the room that a live effort may have.
-
-By simulation small passes at small budgets cost more than they save.
-"""
+LEAST_PREVIEW = 32
+"""The shortest preview, in tokens of its head and tail."""
 
 MOST_FACTOR = 1.5
 """The largest safety factor. What a provider reports beyond it is logged and not made room for."""
@@ -68,36 +68,43 @@ def low_water(room: int, budget: int) -> int:
     return int((_LOW_WATER if budget >= _SMALL else _LOW_WATER_SMALL) * room)
 
 
-def anchor_tokens(budget: int) -> int:
-    """Return how long a state block may be, as the model is told in the instructions.
+def log_limit(room: int) -> int:
+    """Return how many tokens of a log are brought back at most."""
+    return int(room * LOG_SHARE)
 
-    What an application adds to these makes the room smaller; the block is then cut to fit.
 
-    >>> anchor_tokens(3_400), anchor_tokens(4_096)
-    (220, 310)
+def ladder(limit: int) -> list[int]:
+    """Return the lengths that previews have: halved again and again, so that few are used.
+
+    >>> ladder(300)
+    [256, 128, 64, 32]
     """
-    return int(SHARES["anchor"] * room(budget, _OURS)) - _AROUND_ANCHOR
+    lengths = (limit // LEAST_PREVIEW).bit_length() if limit > LEAST_PREVIEW else 1
+    return [LEAST_PREVIEW << doublings for doublings in reversed(range(lengths))]
 
 
-def effort_share(budget: int) -> float:
-    """Return the share of the room beyond which a live effort is compressed.
+def instructions(application: str, settings: Settings) -> str:
+    """Return the system message: Ebbtide's instructions, then the application's own.
 
-    >>> [round(effort_share(budget), 2) for budget in (2_000, 4_096, 8_192, 16_384, 1_000_000)]
-    [0.6, 0.6, 0.55, 0.5, 0.3]
+    They say how long a state block may be, by the room without an application's own part.
     """
-    size = log2(budget)
-    for (low, share), (high, less) in pairwise(_EFFORT_SHARES):
-        if size <= high:
-            part = max(0.0, (size - low) / (high - low))
-            return share + part * (less - share)
-    return _EFFORT_SHARES[-1][1]
+    share = int(SHARES["anchor"] * room(settings.context_budget, _OURS))
+    state_block = keeping(settings, share - _AROUND_ANCHOR)
+    return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
+
+
+def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:
+    """Return what is sent in any case: the system message, with the reply's overhead, and tools.
+
+    `tools` are the tokens of the tool schemas.
+    """
+    message: Message = {"type": "system", "data": {"content": system}}
+    tokens = REPLY_OVERHEAD + count_message(message, count)
+    return Part("system", (message,), tokens), Part("tools", (), tools)
 
 
 def checked(settings: Settings, system: int, tools: int) -> None:
-    """Raise a `SettingsError` if the budget is below the floor, given what is sent in any case.
-
-    >>> checked(Settings(context_budget=2_000), 600, 300)
-    """
+    """Raise a `SettingsError` if the budget is below the floor, given what is sent in any case."""
     floor = system + tools + LEAST_ROOM
     if settings.context_budget < floor:
         raise SettingsError(
@@ -108,20 +115,14 @@ def checked(settings: Settings, system: int, tools: int) -> None:
 
 
 def room(budget: int, fixed: int) -> int:
-    """Return what a budget leaves beside what is sent in any case, never less than the least.
-
-    >>> room(16_000, 2_500), room(3_000, 2_500)
-    (13500, 1000)
-    """
+    """Return what a budget leaves beside what is sent in any case, never less than the least."""
     return max(LEAST_ROOM, budget - fixed)
 
 
 def safety_factor(now: float, counted: int, reported: object) -> float:
     """Return the factor after a call: `reported / counted` in hundredths, rounded up, at most 1.5.
 
-    `now` is the factor so far, which never falls. `counted` are the tokens that were counted for
-    the call, `reported` is what its provider says it read; what is no number of tokens says
-    nothing.
+    It never falls below what it is `now`; what is `reported` may be no number of tokens at all.
 
     >>> safety_factor(1.0, 1_000, 1_234), safety_factor(1.3, 1_000, 1_234)
     (1.24, 1.3)
@@ -141,16 +142,3 @@ def effective_budget(context_budget: int, factor: float) -> int:
     (12307, 16000)
     """
     return context_budget * 100 // round(factor * 100)
-
-
-def below_floor(context_budget: int, factor: float, fixed: int) -> dict[str, int]:
-    """Return the budget that the factor leaves, and the floor, if it is below it; else nothing.
-
-    `fixed` are the tokens of instructions and tool schemas. Contexts are built for the floor then,
-    which a provider may read as more than `context_budget`.
-
-    >>> below_floor(4_000, 1.5, 2_000), below_floor(16_000, 1.5, 2_000)
-    ({'effective': 2666, 'floor': 3000}, {})
-    """
-    effective, floor = effective_budget(context_budget, factor), fixed + LEAST_ROOM
-    return {"effective": effective, "floor": floor} if effective < floor else {}

@@ -1,6 +1,6 @@
 """The notes before a message: hints at what is stored, and one line that an effort is open."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from itertools import takewhile
 from math import fsum, log
@@ -11,7 +11,7 @@ from ..archive.protocol import Pointing
 from ..efforts import one_line
 from ..messages import text
 from ..passages import best_piece, word_begin
-from ..record import Event, Record
+from ..record import Event
 from ..references import mentions, own_words, speaks_of
 from ..running_turn import RunningTurn
 from ..terms import asked, long_enough, telling
@@ -36,6 +36,27 @@ _LEAD = 0.1
 
 _USUAL = log(2)
 """How rare a term is that half of the turns say; one that more of them say tells nothing."""
+
+Hint: TypeAlias = Mapping[str, Any]
+"""Where a hint points: an `effort` or a `turn`, and the `offset` at which its line begins.
+
+It is kept as an event of its turn, so that the same line is sent again; its text is not.
+"""
+
+_READ = 2_000
+"""Characters of a message in which hints are looked for: a longer one is pasted text."""
+
+_SHOWN = 160
+"""Characters of a hint: one line."""
+
+_READ_FOR_TOPIC = 1_000
+"""Characters of a message's own words that are asked for a topic."""
+
+_LONGEST = 8_000
+"""Characters of a message in which those words are looked for."""
+
+_PATIENCE = 10
+"""Turns for which the nudge waits for a message with a topic."""
 
 
 def pointed_at(message: Pointing) -> str | int | None:
@@ -64,32 +85,11 @@ def pointed_at(message: Pointing) -> str | int | None:
     return best if len(telling) >= _OVERLAP and enough and leads else None
 
 
-Hint: TypeAlias = Mapping[str, Any]
-"""Where a hint points: an `effort` or a `turn`, and the `offset` at which its line begins.
-
-It is kept as an event of its turn, so that the same line is sent again; its text is not.
-"""
-
-_READ = 2_000
-"""Characters of a message in which hints are looked for: a longer one is pasted text."""
-
-_SHOWN = 160
-"""Characters of a hint: one line."""
-
-
-def hints(work: RunningTurn, line: Timeline) -> list[Hint]:
-    """Return what the running message points at and the context lacks: efforts, or a turn.
-
-    Efforts named by their id come first, then what the message clearly is about. A message without
-    content points at nothing.
-    """
-    words, limit = _question(work)[:_READ], work.settings.recall_hints
-    if not limit or not asked(words):
-        return []
-    names: dict[str | int, None] = dict.fromkeys(_named(work, words, line))
-    if len(names) < limit and (best := _pointed_at(work, words, line)) is not None:
-        names[best] = None
-    return [_hint(work, name, words) for name in names][:limit]
+def notes(work: RunningTurn, line: Timeline) -> list[Event]:
+    """Return the events that put hints, and a nudge, before the running message."""
+    hints, line_of_nudge = _hints(work, line), _nudge(work)
+    events: list[Event] = [{"type": "hinted", "hints": hints}] if hints else []
+    return [*events, {"type": "nudged", "said": line_of_nudge}] if line_of_nudge else events
 
 
 def _question(work: RunningTurn) -> str:
@@ -101,40 +101,36 @@ def hint_lines(view: ArchiveView, given: Sequence[Hint]) -> list[str]:
     """Return the lines of hints, from what the archive has; of what is gone there is none."""
     lines = []
     for hint in given:
-        name, line, begin = "", "", hint["offset"]
-        if "turn" in hint:
-            name, line = f"turn {hint['turn']}", one_line(view.render(hint["turn"]))
-        else:
-            name, line = hint["effort"], one_line(_about(view, hint["effort"], ()))
+        name, begin = hint.get("turn", hint.get("effort")), hint["offset"]
+        line = _line(view, name, ())
         if shown := line[begin : begin + _SHOWN]:
             more = "…" if begin + _SHOWN < len(line) else ""
-            lines.append(f"- {name}: {'…' if begin else ''}{shown}{more}")
+            named = f"turn {name}" if "turn" in hint else name
+            lines.append(f"- {named}: {'…' if begin else ''}{shown}{more}")
     return lines
 
 
-def _about(view: ArchiveView, name: str, events: Sequence[Event]) -> str:
-    """Return the summary of an effort, or its goal; empty if there is no such effort."""
-    return "".join(effort.summary or effort.goal for effort in view.efforts_named([name], events))
+def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
+    """Return what the running message points at and the context lacks.
 
-
-def _named(work: RunningTurn, words: str, line: Timeline) -> Iterator[str]:
-    """Yield the efforts outside the context whose id the message says."""
+    Efforts named by their id come first, then the effort or turn that it clearly is about.
+    """
+    asking = (message for message in work.view.running.messages if message["type"] == "human")
+    words, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints
+    if not limit or not asked(words):
+        return []
     ids, elsewhere, _ = mentions(work, [words])
-    stored = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
-    for effort in work.view.efforts_named(stored, work.state.events):
-        if effort.id in elsewhere or asked(effort.id):
-            yield effort.id
-
-
-def _pointed_at(work: RunningTurn, words: str, line: Timeline) -> str | int | None:
-    """Return the effort or the turn outside the context that the message clearly is about."""
+    absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
+    stored = work.view.efforts_named(absent, work.state.events)
+    names: list[str | int] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
     all_in_view = len(line.turns) == line.built and not line.older
-    if all_in_view or len(long_enough(asked(words))) < _OVERLAP:
-        return None
-    best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
-    if isinstance(best, int):
-        return None if best > line.built or best in line.turns else best
-    return None if best is None or _in_context(work, best, line) else best
+    if len(names) < limit and not all_in_view and len(long_enough(asked(words))) >= _OVERLAP:
+        best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
+        if isinstance(best, int):
+            names += [] if best > line.built or best in line.turns else [best]
+        elif best is not None and best not in names and not _in_context(work, best, line):
+            names.append(best)
+    return [_hint(work, name, words) for name in names[:limit]]
 
 
 def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
@@ -145,33 +141,26 @@ def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
 
 def _hint(work: RunningTurn, name: str | int, words: str) -> Hint:
     """Return a hint whose line begins with the piece of the text that the message is about."""
+    line = _line(work.view, name, work.state.events)
+    last, begin = len(line) - _SHOWN, 0
+    if last > 0:
+        begin, _ = best_piece(line, frozenset(asked(words)))
+        begin = begin if begin <= last else word_begin(line, last)
+    return {"turn" if isinstance(name, int) else "effort": name, "offset": begin}
+
+
+def _line(view: ArchiveView, name: str | int, events: Sequence[Event]) -> str:
+    """Return a turn, or the summary of an effort, else its goal, in one line; empty if gone."""
     if isinstance(name, int):
-        line = one_line(work.view.render(name))
-    else:
-        line = one_line(_about(work.view, name, work.state.events))
-    hint: Hint = {"turn" if isinstance(name, int) else "effort": name}
-    last = len(line) - _SHOWN
-    if last <= 0:
-        return {**hint, "offset": 0}
-    begin, _ = best_piece(line, frozenset(asked(words)))
-    return {**hint, "offset": begin if begin <= last else word_begin(line, last)}
+        return one_line(view.render(name))
+    efforts = view.efforts_named([name], events)
+    return one_line("".join(effort.summary or effort.goal for effort in efforts))
 
 
-_READ_FOR_TOPIC = 1_000
-"""Characters of a message's own words that are asked for a topic."""
+def _nudge(work: RunningTurn) -> str:
+    """Return the line that says, once, that the active effort is unmentioned for so long, or "".
 
-_LONGEST = 8_000
-"""Characters of a message in which those words are looked for."""
-
-_PATIENCE = 10
-"""Turns for which the nudge waits for a message with a topic."""
-
-
-def nudge(work: RunningTurn) -> str:
-    """Return the line that stands before the running message, or nothing.
-
-    It is said once when the active effort was active and unmentioned for `decay_threshold` turns,
-    beside the first message after them that has a topic of its own.
+    It waits for the first message that has a topic of its own.
     """
     active = work.state.active
     if not work.settings.nudges or not active:
@@ -193,10 +182,7 @@ def _left_alone(work: RunningTurn, name: str) -> bool:
     if not 0 < last < turn - quiet:
         return False
     records = work.view.turns(range(max(last, turn - quiet - _PATIENCE - 1), turn))
-
-    def is_alone(record: Record) -> bool:
-        return record.turn > last and record.efforts[:1] == (name,)
-
-    alone = [*takewhile(is_alone, reversed(records))]
+    newest = reversed(records)
+    alone = [*takewhile(lambda r: r.turn > last and r.efforts[:1] == (name,), newest)]
     nudged = any(event["type"] == "nudged" for record in alone for event in record.events)
     return quiet <= len(alone) < len(records) and not nudged

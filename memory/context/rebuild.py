@@ -1,28 +1,24 @@
-"""When the context is rebuilt, what it then shows, and how it is cut to fit."""
+"""The working context: when it is rebuilt, what it then shows, and how it is cut to fit."""
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any
 
 from ..efforts import changes
 from ..messages import fingerprint
-from ..names import is_qualified
+from ..names import is_qualified, ranges, ranges_between, span
+from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import count_message
-from .budget import MOST, TURN_SHARE, high_water, low_water
-from .front import anchor_part, front, summaries_within
-from .shortening import ladder
-from .timeline import Part, Timeline, Why
-from .turns import PREVIEW, as_of, newer_turns, out_of_view, past_turns, running_turn
+from .budget import MOST, TURN_SHARE, high_water, ladder, low_water
+from .layout import PREVIEW, Parts, has_long_results, parts, summaries_within
+from .timeline import Part, Timeline, Why, WorkingContext
 
 LAST_TURNS = 3
-"""The newest turns, which are shown whatever they belong to; older ones have previews of results.
-
-So closing an effort hides nothing that was just said.
-"""
+"""The newest turns, always shown, so that closing an effort hides nothing that was just said."""
 
 CACHED, _SAVED = 0.1, 0.9
 """The price of a cached token as a fraction of a fresh one, and what the cache saves of it.
@@ -34,9 +30,6 @@ less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
 _KEPT = 300
 """Seconds for which a provider keeps a prefix: Anthropic five minutes, OpenAI five to ten."""
 
-Parts: TypeAlias = tuple[Part, ...]
-"""All of the context but instructions and tool schemas, in its order."""
-
 _SMALLEST_TURN = 8
 """Tokens of the smallest turn: no more turns are read than could fit."""
 
@@ -47,61 +40,38 @@ _CHUNK = 50
 """Turns that are read at once; with few tokens no more are needed."""
 
 
-def parts(work: RunningTurn, line: Timeline) -> Parts:
-    """Return all of the context but instructions and tool schemas."""
-    return (
-        *front(work, line),
-        *past_turns(work, line),
-        *out_of_view(work, line),
-        *anchor_part(work, line),
-        *newer_turns(work, line),
-    )
+def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
+    """Build the running turn's context within the budget, of which the `fixed` parts leave a room.
 
-
-def size(shown: Sequence[Part]) -> int:
-    """Return the tokens of parts together."""
-    return sum(part.tokens for part in shown)
+    The same inputs give the same bytes; between two rebuilds it only grows at its end.
+    """
+    line = work.line or rebuilt(work, "new", None)
+    shown = parts(work, line)
+    if size(shown) > high_water(work.room, line.size):
+        line, shown = _rebuilt(work, "high-water", line)
+        line = replace(line, within=len(work.view.running.messages))
+    return WorkingContext((*fixed, *shown), line, _left_out(work, line))
 
 
 def begun(work: RunningTurn, now: str) -> Timeline:
-    """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC.
-
-    A rebuild is free where the provider has forgotten the prefix.
-    """
+    """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC."""
     line = work.line
     if line is None:
         return rebuilt(work, "new", None)
     if line.key != _settings_key(work):
         return rebuilt(work, "settings", line)
     newest = work.view.turns([work.view.tip.turn])
-    waits = (datetime.fromisoformat(now) - datetime.fromisoformat(one.at) for one in newest)
+    # A rebuild is free where the provider has forgotten the prefix.
+    waits = (datetime.fromisoformat(now) - datetime.fromisoformat(record.at) for record in newest)
     cold = any(wait.total_seconds() > _KEPT for wait in waits)
     return rebuilt(work, "cold-cache", line) if cold else line
 
 
-def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
-    """Return what the context shows from now on; turns that had to leave before stay away.
-
-    That is: the uncompressed turns of open efforts, the last ambient turns, the last three turns,
-    the turns in which a log was put that is still to be seen; cut if it is too large.
-    """
-    return _rebuilt(work, why, before)[0]
-
-
-def fitted(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
-    """Return the timeline, cut if what it shows is above high water, and what it shows."""
-    shown = parts(work, line)
-    if size(shown) <= high_water(work.room, line.size):
-        return line, shown
-    line, shown = _rebuilt(work, "high-water", line)
-    return replace(line, within=len(work.view.running.messages)), shown
-
-
 def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
-    """Return the timeline after a turn of so many calls of the model: the same or a rebuilt one.
+    """Return the timeline after a turn of so many model calls, rebuilt if keeping it costs more.
 
     What a rebuild would take away costs a tenth of its tokens with each call; the rebuild costs the
-    cached prefix of what it moves. When the one has reached the other it is time.
+    cached prefix of what it moves.
     """
     if work.settings.rebuild == "every-turn":
         return rebuilt(work, "every-turn", line)
@@ -115,39 +85,52 @@ def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
     return replace(line, hold=hold)
 
 
-def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
-    """Cut what a timeline shows to low water, the running turn counted, which is shortened last.
+def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
+    """Return what the context shows from now on; turns that had to leave before stay away."""
+    return _rebuilt(work, why, before)[0]
 
-    Turns that are too large alone are shortened, then turns leave, oldest first, then long results
-    of the last three become previews, but not of the newest one. Logs leave, and the last three are
-    shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
-    """
-    turn = size(running_turn(work, line))
-    reserved = min(turn, int(TURN_SHARE * work.room))
-    past = replace(work, view=replace(work.view, running=as_of(work.view, 0).running))
 
-    def tokens(step: Timeline) -> int:
-        return reserved + size(parts(past, step))
+def size(shown: Sequence[Part]) -> int:
+    """Return the tokens of parts together."""
+    return sum(part.tokens for part in shown)
 
-    def first_below(limit: int, steps: Iterator[Timeline]) -> Timeline:
-        cuts = [*steps]
-        at = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
-        return cuts[min(at, len(cuts) - 1)]
 
-    most = int(MOST * work.room)
-    low = min(most, max(low_water(work.room, work.settings.context_budget), reserved + most // 4))
-    line = first_below(low, _gentle_cuts(past, line, low - reserved, most - reserved))
-    total = tokens(line)
-    if total > most:
-        line = first_below(most, _last_cuts(work, line, most - reserved))
-        total = tokens(line)
-    shown = total - reserved
-    if shown + turn > most:
-        limit = max(high_water(work.room, 0) - shown, int(TURN_SHARE * work.room))
-        form = (len(work.view.running.messages), min(limit, work.room - shown))
-        line = replace(line, short={**line.short, work.view.running.turn: form})
-    fitting = parts(work, line)
-    return replace(line, size=size(fitting)), fitting
+def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
+    """Return the timeline rebuilt, and cut if it is too large or was before, and what it shows."""
+    line = _wanted(work, why, before)
+    shown = parts(work, line)
+    line = replace(line, size=size(shown))
+    full = why == "high-water" or line.size > high_water(work.room, 0)
+    return _cut(work, line) if full else (line, shown)
+
+
+def _left_out(work: RunningTurn, line: Timeline) -> dict[str, Any]:
+    """Say what is missing: efforts without a line, turns, and turns that are shown in part."""
+    older = work.view.turns([turn for turn in line.turns if turn <= line.previews])
+    compressed = {}
+    for name, made_after in line.quotes.items():
+        made, turns = work.view.compression(name, made_after), work.view.log_turns(name)
+        compressed[name] = span(turns[0], made.through) if made and turns else ""
+    left_out = {
+        "efforts": line.older,
+        "turns": ranges_between(line.turns, line.built),
+        "previews": ranges([record.turn for record in older if has_long_results(work, record)]),
+        "shortened": ranges(sorted(line.short)),
+        "compressed": compressed,
+    }
+    return {name: value for name, value in left_out.items() if value}
+
+
+def _tokens_after_shared_prefix(present: Parts, new: Parts) -> int:
+    """Return the tokens of a new context after the prefix that it shares with the present one."""
+    before = [message for part in present for message in part.messages]
+    at = 0
+    for number, part in enumerate(new):
+        end = at + len(part.messages)
+        if before[at:end] != [*part.messages]:
+            return size(new[number:])
+        at = end
+    return 0
 
 
 def _settings_key(work: RunningTurn) -> str:
@@ -157,19 +140,11 @@ def _settings_key(work: RunningTurn) -> str:
     return f"{named}:{work.room}"
 
 
-def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
-    """Return a rebuilt timeline and what it shows, cut if it is too large or was before."""
-    line = _wanted(work, why, before)
-    shown = parts(work, line)
-    line = replace(line, size=size(shown))
-    full = why == "high-water" or line.size > high_water(work.room, 0)
-    return _cut(work, line) if full else (line, shown)
-
-
 def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     """Return the timeline with all that is to be shown, as far as it could fit.
 
-    Earlier cuts stay where the settings are the same and there is no more room.
+    That is: uncompressed turns of open efforts, the last ambient turns, the last of all, turns with
+    logs. Earlier cuts stay where the settings are the same and there is no more room.
     """
     view, state, key = work.view, work.state, _settings_key(work)
     stays = before or Timeline(0)
@@ -184,8 +159,7 @@ def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
     window = work.settings.ambient_window or view.ambient_count()
     ambient = view.ambient_turns(min(window, most)) if window else ()
     named = {*last, *ambient, *own, *logs.values()}
-    wanted = sorted(turn for turn in named if stays.first <= turn <= built)[-most:]
-    turns = _that_could_fit(work, wanted)
+    turns = _that_could_fit(work, sorted(t for t in named if stays.first <= t <= built)[-most:])
     older = _count_concluded(work) if built else 0
     summaries = summaries_within(work, built, older)
     return Timeline(
@@ -212,10 +186,9 @@ def _count_concluded(work: RunningTurn) -> int:
 
 
 def _of_open_efforts(work: RunningTurn, most: int) -> tuple[dict[str, int], set[int]]:
-    """Return when efforts were reopened whose log matters, and uncompressed turns of open ones.
+    """Return when efforts were reopened whose log matters, and open efforts' `most` newest turns.
 
-    What was said before one was reopened stands as a log there, until it is compressed. Of each
-    there are the `most` newest turns.
+    What was said before one was reopened stands as a log there, until it is compressed.
     """
     reopened: dict[str, int] = {}
     turns: set[int] = set()
@@ -230,13 +203,11 @@ def _of_open_efforts(work: RunningTurn, most: int) -> tuple[dict[str, int], set[
 
 
 def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
-    """Return the newest of these turns, as many as could fit, the last ones in any case.
-
-    An older turn takes at least its messages with results as previews; a huge one is shortened.
-    """
+    """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-LAST_TURNS:], turns[:-LAST_TURNS]
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
+            # It takes at least its messages with results as previews; a huge one is shortened.
             sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
             least = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
             free -= min(least, work.room // 2)
@@ -247,30 +218,51 @@ def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
     return fitting
 
 
-def _tokens_after_shared_prefix(present: Parts, new: Parts) -> int:
-    """Return the tokens of a new context after the prefix that it shares with the present one."""
-    before = [message for part in present for message in part.messages]
-    at = 0
-    for number, part in enumerate(new):
-        end = at + len(part.messages)
-        if before[at:end] != [*part.messages]:
-            return size(new[number:])
-        at = end
-    return 0
+def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
+    """Cut what a timeline shows to low water, the running turn counted, which is shortened last.
+
+    Turns that are too large alone are shortened, then turns leave, oldest first, then long results
+    of the last three become previews, but not of the newest one. Logs leave, and the last three are
+    shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
+    """
+    past = replace(work, view=replace(work.view, running=Group(0, (), "")))
+    turn = size(parts(work, line)) - size(parts(past, line))
+    reserved = min(turn, int(TURN_SHARE * work.room))
+
+    def tokens(step: Timeline) -> int:
+        return reserved + size(parts(past, step))
+
+    def first_below(limit: int, steps: Iterator[Timeline]) -> Timeline:
+        cuts = [*steps]
+        at = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
+        return cuts[min(at, len(cuts) - 1)]
+
+    most = int(MOST * work.room)
+    low = min(most, max(low_water(work.room, work.settings.context_budget), reserved + most // 4))
+    line = first_below(low, _gentle_cuts(past, line, low - reserved, most - reserved))
+    if tokens(line) > most:
+        line = first_below(most, _last_cuts(work, line, most - reserved))
+    shown = tokens(line) - reserved
+    if shown + turn > most:
+        limit = max(high_water(work.room, 0) - shown, int(TURN_SHARE * work.room))
+        form = (len(work.view.running.messages), min(limit, work.room - shown))
+        line = replace(line, short={**line.short, work.view.running.turn: form})
+    fitting = parts(work, line)
+    return replace(line, size=size(fitting)), fitting
 
 
 def _gentle_cuts(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
     """Yield deeper and deeper cuts that leave the last three turns.
 
-    Those are shortened only if they do not fit into `most` together, others if alone not into
-    `free`.
+    Those are shortened only if together they exceed `most`, others if alone they exceed `free`.
     """
     yield line
-    sizes = Counter[int | None]()
-    for part in past_turns(work, line):
-        sizes[part.turn] += part.tokens if part.name == "turns" else 0
+    sizes = Counter[int | str]()
+    for part in parts(work, line):
+        sizes[part.turn if part.turn and part.name == "turns" else part.name] += part.tokens
     last = [turn for turn in line.turns if turn > line.built - LAST_TURNS]
-    fit = sum(sizes[turn] for turn in last) + size([*front(work, line)]) <= most
+    front = sizes["memory"] + sizes["quotes"]
+    fit = front + sum(sizes[turn] for turn in last) <= most
     large = [turn for turn in line.turns if sizes[turn] > free and not (fit and turn in last)]
     yield (line := _shorten(work, line, dict.fromkeys(large, max(1, free // 2))))
     for turn in [turn for turn in line.turns if turn not in last]:

@@ -1,4 +1,4 @@
-"""A turn within its limit: previews first, then finished rounds as one note."""
+"""What is shown within a limit: a turn, quotes in place of compressed turns, a log brought back."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,8 +11,10 @@ from ..efforts import one_line
 from ..messages import Message, arguments, calls, fenced, reworded
 from ..messages import answered as has_answer
 from ..messages import text as text_of
+from ..names import parted, ranges, span, turns_named
 from ..passages import word_begin, word_end
-from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
+from ..salience import Compression, Item, Kind, capped
+from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence, fit, fit_end
 from ..transcript import (
     DECIDING,
     Logged,
@@ -24,8 +26,10 @@ from ..transcript import (
     result_of,
     shortened,
     spoken,
+    transcript,
 )
 from ..valid_history import note, quote_within, valid_history
+from .budget import LEAST_PREVIEW, ladder
 
 _HEAD_SHARE = 0.7
 """What the head of a preview has: most texts say first what they are about."""
@@ -42,11 +46,17 @@ _SAVED = 30
 _DECIDED = 400
 """Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
 
-_LEAST = 32
-"""The shortest preview, in tokens of its head and tail."""
-
 _NAMED = 80
 """Characters of the list of tools whose rounds are left out."""
+
+_ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
+"""What of the room the items may have, tried in this order."""
+
+_BEFORE_QUOTE = 12
+"""Tokens before a quote, its kind and its turn, and of the line break."""
+
+_LEAST_BACKGROUND = 24
+"""Tokens of the shortest background that says something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,8 @@ class Limits:
 def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
     """Return head, pointer and tail of a text over `limit` tokens, else the text.
 
-    `offset` is where the text begins in its rendered turn. Head and tail have `limit` tokens
-    together.
+    Head and tail have `limit` tokens together; `offset` is where the text begins in its rendered
+    turn.
 
     >>> print(preview("a b c d e f", 4, 7, 100, lambda text: len(text.split())))
     a b
@@ -98,9 +108,9 @@ _Step: TypeAlias = tuple[Limits, Limits]
 def previewed(
     turn: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages of a turn with previews of all contents over the limits.
+    """Return a turn's messages, as they are `seen`, with previews of all contents over the limits.
 
-    `seen` are the messages of the turn as they are shown; pointers count in what was said.
+    Pointers count in what was said.
     """
     if limits == Limits():
         return tuple(seen)
@@ -127,7 +137,9 @@ def _with_previews(
     if limit is not None:
         content, least = spoken(message), _DECIDED if data.get("name") in DECIDING else 0
         cut = short(content, max(limit, least), place.text)
-        if cut != content or _has_images(message):
+        blocks = data["content"] if isinstance(data.get("content"), list) else []
+        images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)
+        if cut != content or (images and message["type"] != "ai"):
             data["content"] = reworded(data["content"], cut) if message["type"] == "ai" else cut
     if arguments is not None:
         shorter = _short_calls(data, arguments, place.calls, short)
@@ -153,22 +165,39 @@ def _short_calls(
     return calls
 
 
-def _has_images(message: Message) -> bool:
-    """Tell whether there is more than text in a message that is not the assistant's."""
-    content = message["data"].get("content")
-    if message["type"] == "ai" or not isinstance(content, list):
-        return False
-    return any(not isinstance(block, str) and block.get("type") != "text" for block in content)
-
-
 def within(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter, *, naming: bool
 ) -> tuple[Message, ...]:
     """Return a turn, as its `messages` show it, within `limit` tokens, no shorter than needed.
 
-    In this order: recalled texts to one line each, but for the best; previews of other results, of
-    all results, of texts and images, of arguments; the oldest rounds of tools as one note; head and
-    tail of the log as a quote, beside what the user said last.
+    With `naming` a note says which effort it left active if that is left out: nothing else in view
+    would say which goal and which constraints hold.
+    """
+    short = _within(turn, messages, limit, count)
+    active = _active_after(turn.messages) if naming else None
+    if active is None or [*_decisions(short)] == [*_decisions(messages)]:
+        return short
+    name, *aims = active or [""]
+
+    def quoted(lines: str) -> Message:
+        return note(render("active_then", quote=fenced("effort", lines, id=name)))
+
+    active_then = note(render("none_active_then"))
+    if name:
+        active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
+    less = _within(turn, messages, max(1, limit - count_message(active_then, count)), count)
+    both = (*less, active_then)
+    return both if count_messages(both, count) <= limit else short
+
+
+def _within(
+    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the messages within `limit` tokens, shortened in this order.
+
+    Recalled texts to one line each, but for the best; previews of other results, of all results, of
+    texts and images, of arguments; the oldest rounds of tools as one note; head and tail of the log
+    as a quote, beside what the user said last.
     """
     whole = valid_history(messages)
     if count_messages(whole, count) <= limit:
@@ -189,9 +218,9 @@ def within(
 
     def folded(gone: int) -> tuple[Message, ...]:
         end = next((at for at in answers if at > rounds[gone - 1]), len(seen))
-        shortest = short(Limits(_LEAST, _LEAST, _LEAST))
-        told = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
-        return (*valid_history(shortest[: rounds[0]]), told, *valid_history(shortest[end:]))
+        shortest = short(Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW))
+        left_out = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
+        return (*valid_history(shortest[: rounds[0]]), left_out, *valid_history(shortest[end:]))
 
     first = partial(_first_within, limit, count)
     return (
@@ -227,32 +256,8 @@ def _first_within(
     return show(steps[bisect_left(steps[:-1], 1, key=fits)])
 
 
-def within_naming(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
-) -> tuple[Message, ...]:
-    """Return the turn `within` the limit, and which effort it left active, if that is left out.
-
-    Nothing else in view would say which goal and which constraints hold.
-    """
-    short = within(turn, messages, limit, count)
-    active = _active_after(turn.messages)
-    if active is None or [*_decisions(short)] == [*_decisions(messages)]:
-        return short
-    name, *aims = active or [""]
-
-    def quoted(lines: str) -> Message:
-        return note(render("active_then", quote=fenced("effort", lines, id=name)))
-
-    active_then = note(render("none_active_then"))
-    if name:
-        active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
-    less = within(turn, messages, max(1, limit - count_message(active_then, count)), count)
-    both = (*less, active_then)
-    return both if count_messages(both, count) <= limit else short
-
-
 def _active_after(messages: Sequence[Message]) -> list[str] | None:
-    """Return the effort that was active after these messages, its goal and its constraints.
+    """Return the effort that these messages left active, with constraints and goal.
 
     Empty if they left none active, None if they changed nothing.
     """
@@ -296,32 +301,19 @@ def _is_decision(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 
-def ladder(limit: int) -> list[int]:
-    """Return the lengths that previews have: halved again and again, so that few are used.
-
-    >>> ladder(300)
-    [256, 128, 64, 32]
-    """
-    lengths = (limit // _LEAST).bit_length() if limit > _LEAST else 1
-    return [_LEAST << doublings for doublings in reversed(range(lengths))]
-
-
 def _limits(limit: int) -> Iterator[_Step]:
-    """Yield shorter and shorter limits for what stands before the newest round, and from there on.
-
-    What was called last is what the model wants to read now.
-    """
+    """Yield shorter and shorter limits, for what the model called last in the end."""
     yield from _of_results(limit, recalled=True)
     for texts in ladder(limit):
-        yield (both := Limits(_LEAST, texts)), both
+        yield (both := Limits(LEAST_PREVIEW, texts)), both
     for args in ladder(limit):
-        yield (both := Limits(_LEAST, _LEAST, args)), both
+        yield (both := Limits(LEAST_PREVIEW, LEAST_PREVIEW, args)), both
 
 
 def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
     for results in ladder(limit):
         yield Limits(results, recalled=recalled), Limits()
-    older = Limits(_LEAST, recalled=recalled)
+    older = Limits(LEAST_PREVIEW, recalled=recalled)
     for results in ladder(limit):
         yield older, Limits(results, recalled=recalled)
 
@@ -335,7 +327,7 @@ def _quoted_log(
     the question if it was answered, before one that is still to be.
     """
     log = rendered(turn.messages)
-    short = previewed(turn, messages, Limits(_LEAST, _LEAST, _LEAST), count)
+    short = previewed(turn, messages, Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW), count)
     asked = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
         quote = fenced("log", preview(log, tokens, turn.turn, 0, count))
@@ -345,3 +337,79 @@ def _quoted_log(
     gone = note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
     shown = valid_history([*asked, gone] if has_answer(messages) else [gone, *asked])
     return shown if count_messages(shown, count) <= limit else (gone,)
+
+
+def quote(
+    compression: Compression, first: int, count: TokenCounter, limit: int | None = None
+) -> Message | None:
+    """Return what stands for the turns from `first` on, in `limit` tokens; None if nothing fits.
+
+    The oldest items leave first, constraints last, then the background is cut.
+    """
+    whole = _note(compression, first, compression.current, compression.background)
+    if limit is None or count_message(whole, count) <= limit:
+        return whole
+    room = limit - count_message(_note(compression, first, (), ""), count)
+    for share in _ITEM_SHARES:
+        items = capped(compression.current, int(room * share), partial(line_tokens, count))
+        free = room - sum(line_tokens(count, item.quote) for item in items)
+        background = compression.background
+        if count(background) > free:
+            background = (
+                cut_at_sentence(background, free, count) if free >= _LEAST_BACKGROUND else ""
+            )
+        for text in (background, ""):
+            shown = _note(compression, first, items, text)
+            if (items or text) and count_message(shown, count) <= limit:
+                return shown
+    return None
+
+
+def line_tokens(count: TokenCounter, quote: str) -> int:
+    """Return what a quote takes in the context, with the words before it, at most."""
+    return count(marked_lines(quote)) + _BEFORE_QUOTE
+
+
+def marked_lines(quote: str) -> str:
+    r"""Return a quote with its white space; its further lines are marked, so none can be another.
+
+    >>> marked_lines("a  b\nc")
+    'a  b\n| c'
+    """
+    return "\n| ".join(quote.splitlines())
+
+
+def _note(compression: Compression, first: int, items: Sequence[Item], background: str) -> Message:
+    """Return items by what they are, each kind in the order of its turns, then the background.
+
+    That is in one line too, for a model that wrote it may have been misled.
+    """
+    kinds, lines = [*Kind], []
+    for item in sorted(items, key=lambda item: (kinds.index(item.kind), item.turn)):
+        kind = "goal at the time" if item.kind is Kind.GOAL else str(item.kind)
+        speaker = "" if item.speaker in {"user", ""} else f", {item.speaker}"
+        if item.speaker == "record":
+            kind = "why the goal changed" if item.kind is Kind.DECISION else kind
+            speaker = ", in the assistant's words"
+        lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
+    lines += [f"background: {one_line(background)}"] if background else []
+    turns, left_out = span(first, compression.through), len(compression.current) - len(items)
+    fence = fenced("compressed", "\n".join(lines), effort=compression.effort, turns=turns)
+    shown = [render("compressed", effort=compression.effort, turns=turns_named(turns), quote=fence)]
+    shown += [render("quotes_left_out", quotes=left_out)] if left_out else []
+    return note("\n".join(shown))
+
+
+def log_quote(
+    effort_id: str, status: str, turns: Sequence[Logged], limit: int, count: TokenCounter
+) -> str:
+    """Quote turns of an effort word for word; a single turn over `limit` tokens as its head."""
+    log = transcript(turns)
+    if len(turns) == 1 and count(log) > limit:
+        whole, (session, _) = rendered(turns[0].messages), parted(effort_id)
+        end = fit(whole, limit, count)
+        head = {"turn": turns[0].turn, "head": whole[:end], "offset": end}
+        head |= {"tokens": count(whole[end:])}
+        earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
+        log = earlier or render("head_of_turn", **head)
+    return fenced("effort", log, id=effort_id, status=status, turns=ranges([t.turn for t in turns]))

@@ -1,18 +1,24 @@
 """What the context shows between two rebuilds, as the state keeps it."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
-from ..messages import Message
+from ..messages import Message, digest
 from ..names import numbers, ranges
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..valid_history import with_own_ids
+
+_DIGITS = 6
+"""Of the digest of a message: 24 bits tell neighbours of a context apart."""
 
 Why: TypeAlias = Literal[
     "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"
 ]
-"""Why a context was rebuilt; "new" where the state has none: at first, after erasing or restoring.
-"""
+"""Why a context was rebuilt; "new" if the state has none: at first, after erasing, restoring."""
 
 PartName: TypeAlias = Literal[
     "system", "tools", "memory", "quotes", "turns", "expanded", "anchor", "turn"
@@ -60,6 +66,40 @@ class Timeline:
         made_for = self.key.rpartition(":")[2]
         return int(made_for) if made_for.isdecimal() else now
 
+    def with_anchor(self, shown: Mapping[str, str]) -> "Timeline":
+        """Return it after a new state block: the one `shown` stays until a rebuild."""
+        return self if self.anchor is not None else replace(self, anchor=dict(shown))
+
+    def packed(self) -> dict[str, Any]:
+        """Return it as the state keeps it, without what is empty; the inverse of `unpacked`.
+
+        >>> Timeline(9, (3, 4, 5, 8), short={8: (2, 300)}).packed()
+        {'built': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
+        """
+        state = asdict(self) | {
+            "turns": ranges(self.turns),
+            "short": {str(turn): [*form] for turn, form in self.short.items()},
+            "summaries": [*self.summaries],
+            "open": [*self.open],
+            "hold": round(self.hold, 1),
+        }
+        anchor = {} if self.anchor is None else {"anchor": state.pop("anchor")}
+        return {name: value for name, value in state.items() if value or name == "built"} | anchor
+
+    @classmethod
+    def unpacked(cls, state: Mapping[str, Any] | None) -> "Timeline | None":
+        """Return the timeline that the state keeps, None if it keeps none.
+
+        >>> Timeline.unpacked({"built": 9, "turns": "3-5"}) == Timeline(9, (3, 4, 5))
+        True
+        """
+        if not state:
+            return None
+        short = {int(turn): tuple(form) for turn, form in state.get("short", {}).items()}
+        names = {name: tuple(state.get(name, ())) for name in ("summaries", "open")}
+        turns = tuple(sorted(numbers(state.get("turns", ""))))
+        return cls(**{**state, **names, "turns": turns, "short": short})
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -70,13 +110,20 @@ class Part:
     tokens: int
     turn: int | None = None
 
+    @classmethod
+    def of(
+        cls,
+        name: PartName,
+        messages: Iterable[Message],
+        count: TokenCounter,
+        turn: int | None = None,
+    ) -> "Part":
+        """Return messages as a part of the context."""
+        together = (*messages,)
+        return cls(name, together, count_messages(together, count), turn)
 
-def messages_of(parts: Iterable[Part]) -> tuple[Message, ...]:
-    """Return the messages of parts as they are sent together."""
-    return with_own_ids([message for part in parts for message in part.messages])
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WorkingContext:
     """What is sent, part by part in its order, and the timeline that it was made by."""
 
@@ -84,61 +131,41 @@ class WorkingContext:
     timeline: Timeline
     left_out: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The messages of all parts, in order."""
-        return messages_of(self.parts)
+        return with_own_ids([message for part in self.parts for message in part.messages])
+
+    @cached_property
+    def sent(self) -> str:
+        """What is remembered of the prompt: six hex digits for each message."""
+        return "".join(digest([message], _DIGITS) for message in self.messages)
+
+    def prefix(self, before: str, count: TokenCounter) -> int:
+        """Return the tokens with which it begins as the prompt did that was `sent` before it.
+
+        Those of the tool schemas count with them; 0 if not even the first message is the same.
+        """
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, self.sent, strict=False))
+        alike = len([*same]) // _DIGITS
+        tokens, left = -REPLY_OVERHEAD, alike
+        for part in self.parts if alike else ():
+            whole = len(part.messages) <= left
+            tokens += part.tokens if whole else count_messages(part.messages[:left], count)
+            left = max(0, left - len(part.messages))
+        return max(0, tokens)
 
     @property
     def report(self) -> dict[str, Any]:
         """Tokens by part and in all, what was left out, and the last rebuild, as state shows it."""
-        tokens: dict[str, int] = {}
+        tokens = Counter[str]()
         for part in self.parts:
-            tokens[part.name] = tokens.get(part.name, 0) + part.tokens
+            tokens[part.name] += part.tokens
         line = self.timeline
         within = {"within": line.within} if line.within else {}
-        rebuilt = {"after_turn": line.built, "why": line.why, **within}
-        left_out = dict(self.left_out)
-        total = sum(tokens.values())
-        return {"tokens": tokens, "total": total, "left_out": left_out, "rebuilt": rebuilt}
-
-
-def with_anchor(line: Timeline, shown: Mapping[str, str]) -> Timeline:
-    """Return the timeline when a new state block was written: the one shown stays until a rebuild.
-
-    >>> with_anchor(Timeline(9), {"Goal": "a"}).anchor
-    {'Goal': 'a'}
-    """
-    return line if line.anchor is not None else replace(line, anchor=dict(shown))
-
-
-def packed(line: Timeline) -> dict[str, Any]:
-    """Return a timeline as the state keeps it, without what is empty; the inverse of `unpacked`.
-
-    >>> packed(Timeline(9, (3, 4, 5, 8), short={8: (2, 300)}))
-    {'built': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
-    """
-    state = asdict(line) | {
-        "turns": ranges(line.turns),
-        "short": {str(turn): [*form] for turn, form in line.short.items()},
-        "summaries": [*line.summaries],
-        "open": [*line.open],
-        "hold": round(line.hold, 1),
-    }
-    anchor = {} if line.anchor is None else {"anchor": state.pop("anchor")}
-    return {name: value for name, value in state.items() if value or name == "built"} | anchor
-
-
-def unpacked(state: Mapping[str, Any] | None) -> Timeline | None:
-    """Return the timeline that the state keeps, None if it keeps none.
-
-    >>> unpacked({"built": 9, "turns": "3-5", "why": "new"})
-    Timeline(built=9, turns=(3, 4, 5), previews=0, short={}, first=0, summaries=(), older=0, \
-open=(), quotes={}, logs={}, size=0, hold=0.0, key='', why='new', within=0, anchor=None)
-    """
-    if not state:
-        return None
-    short = {int(turn): tuple(form) for turn, form in state.get("short", {}).items()}
-    names = {name: tuple(state.get(name, ())) for name in ("summaries", "open")}
-    turns = tuple(sorted(numbers(state.get("turns", ""))))
-    return Timeline(**{**state, **names, "turns": turns, "short": short})
+        return {
+            "tokens": dict(tokens),
+            "total": tokens.total(),
+            "left_out": dict(self.left_out),
+            "rebuilt": {"after_turn": line.built, "why": line.why, **within},
+        }

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
 from ..clock import day_of
-from ..context.turns import log_limit, log_quote
+from ..context.budget import log_limit
+from ..context.shortening import log_quote
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import Message, compact, unanswered

@@ -14,7 +14,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.compression.merge import Likeness
-from ...memory.context.assemble import fixed_parts, instructions
+from ...memory.context.budget import fixed_parts, instructions
 from ...memory.context.timeline import Part
 from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder

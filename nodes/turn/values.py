@@ -15,11 +15,10 @@ from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.banners import banner_of
 from ...memory.clock import stamp
-from ...memory.compression.due import adoptable
+from ...memory.compression.passes import adoptable
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn, rebuilt
-from ...memory.context.timeline import packed as packed_line
-from ...memory.context.timeline import unpacked as unpacked_line
+from ...memory.context.timeline import Timeline
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import answered, clean
@@ -274,7 +273,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
         room=space_left,
         free=max(_LEAST_FREE, budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
-        line=unpacked_line(state.get("view")),
+        line=Timeline.unpacked(state.get("view")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
     )
@@ -283,7 +282,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
     """Return the update of what the context shows after a turn of these messages."""
     calls = sum(isinstance(message, AIMessage) for message in messages)
-    return {} if work.line is None else {"view": packed_line(after_turn(work, work.line, calls))}
+    return {} if work.line is None else {"view": after_turn(work, work.line, calls).packed()}
 
 
 def compression_shown(
@@ -297,7 +296,7 @@ def compression_shown(
     line = banner_of("shortened", effort=compression.effort, turns=turns)
     work = work.put(happened(work.state, event, line))
     update = packed(work.state)
-    view = packed_line(rebuilt(work, "compressed", work.line))
+    view = rebuilt(work, "compressed", work.line).packed()
     return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}
 
 

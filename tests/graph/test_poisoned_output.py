@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from ebbtide import Settings
-from ebbtide.memory.context.assemble import instructions
+from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.messages import fenced, unquoted
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.memory.valid_history import NAME

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
+from ebbtide.memory.context.layout import whole_tokens
 from ebbtide.memory.context.rebuild import LAST_TURNS
-from ebbtide.memory.context.timeline import Timeline, WorkingContext, with_anchor
-from ebbtide.memory.context.turns import whole_tokens
+from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool
@@ -117,7 +117,7 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
         talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
     elif kind == "anchor":
-        talk.line = with_anchor(talk.line, talk.state.anchor) if talk.line else None
+        talk.line = talk.line.with_anchor(talk.state.anchor) if talk.line else None
         talk.state = replace(talk.state, anchor={"Goal": what})
     elif kind.startswith("fill"):
         fill(talk, what, result=kind == "fill result")

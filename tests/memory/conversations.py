@@ -11,9 +11,9 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.context.assemble import assemble, fixed_parts
-from ebbtide.memory.context.notes import hints, nudge
-from ebbtide.memory.context.rebuild import after_turn, begun
+from ebbtide.memory.context.budget import fixed_parts
+from ebbtide.memory.context.notes import notes
+from ebbtide.memory.context.rebuild import after_turn, assemble, begun
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
@@ -157,10 +157,8 @@ class Conversation:
             self.state = self.state.activated(self.state.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
         self.line = begun(self.work, self.at)
-        given, said = hints(self.work, self.line), nudge(self.work)
-        told = [{"type": "hinted", "hints": given}] if given else []
-        told += [{"type": "nudged", "said": said}] if said else []
-        self.state = replace(self.state, events=(*self.state.events, *told))
+        events = (*self.state.events, *notes(self.work, self.line))
+        self.state = replace(self.state, events=events)
 
     def run(self, *calls: Message) -> list[dict[str, Any]]:
         """Let the assistant call memory tools in one message, and return what they answer."""

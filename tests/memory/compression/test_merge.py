@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.merge import Matrix, Merge, Merged, by_meaning, lexical, merged
+from ebbtide.memory.compression.merge import Matrix, Merge, Merged, lexical, likeness, merged
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.salience import Item, Kind, Speaker, done_in
 from tests.doubles import Concepts
@@ -59,9 +59,9 @@ def test_most_paraphrases_merge(part: Part, floor: float) -> None:
     assert sum(found) / len(found) >= floor
 
 
-def test_other_words_merge_by_meaning() -> None:
+def test_other_words_merge_likeness() -> None:
     """Items that share few words merge if a model takes them for equal, with the same numbers."""
-    alike = by_meaning(Embedder(Concepts("guests customers", "sign log", "in on")))
+    alike = likeness(Embedder(Concepts("guests customers", "sign log", "in on")))
     said = facts("Guests sign in with 6 digits.", "Customers log on with 6 digits.")
     other = facts("Guests sign in with 6 digits.", "Customers log on with 8 digits.")
 

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from ebbtide.memory.compression.merge import by_letters, by_meaning, lexical
+from ebbtide.memory.compression.merge import lexical, likeness
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 
@@ -21,7 +21,7 @@ def test_letters_in_any_order() -> None:
 
 def test_nothing_is_like_nothing() -> None:
     """Without a text there are no rows, and without one to compare with no columns."""
-    alike = by_meaning(Embedder(Concepts()))
+    alike = likeness(Embedder(Concepts()))
 
     assert lexical([], ["a"]).shape == alike([], ["a"]).shape == (0, 1)
     assert lexical(["a"], []).shape == alike(["a"], []).shape == (1, 0)
@@ -29,7 +29,7 @@ def test_nothing_is_like_nothing() -> None:
 
 def test_meaning_is_a_cosine() -> None:
     """Texts that mean the same to the model are as alike as can be, in whatever words."""
-    alike = by_meaning(Embedder(Concepts("cat feline")))
+    alike = likeness(Embedder(Concepts("cat feline")))
 
     assert alike(["a cat"], ["a feline", "two dogs"])[0] == pytest.approx([1, 0], abs=1e-6)
 
@@ -40,13 +40,13 @@ def test_what_is_opposite_is_not_alike() -> None:
     embedder = Embedder(model)
     model.bend = lambda rows: [[1.0], [-1.0], *rows[2:]][: len(rows)]
 
-    assert by_meaning(embedder)(["yes"], ["no"]).tolist() == [[0.0]]
+    assert likeness(embedder)(["yes"], ["no"]).tolist() == [[0.0]]
 
 
 def test_only_new_texts_are_embedded() -> None:
     """A text is sent to the model once, however often it is compared."""
     model = Concepts()
-    alike = by_meaning(Embedder(model))
+    alike = likeness(Embedder(model))
     alike(["cat"], ["cat", "dog"])
     alike(["bird"], ["cat", "dog", "bird"])
 
@@ -56,7 +56,7 @@ def test_only_new_texts_are_embedded() -> None:
 def test_the_vectors_kept_are_bounded() -> None:
     """Of many texts the vectors of those used last are kept."""
     model = Concepts()
-    alike = by_meaning(Embedder(model), most=2)
+    alike = likeness(Embedder(model), most=2)
     made = alike(["one", "two", "three"], ["one"])
     alike(["three"], ["one"])
 
@@ -67,7 +67,7 @@ def test_the_vectors_kept_are_bounded() -> None:
 def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
     """While the model fails letters serve, which is logged once; afterwards the model serves."""
     model = Concepts("cat feline")
-    alike = by_meaning(Embedder(model))
+    alike = likeness(Embedder(model))
     model.error = ConnectionError("no route to host")
     with caplog.at_level(logging.WARNING, "ebbtide.salience"):
         failed = [alike(["the cat"], ["the feline"]) for _ in range(2)]
@@ -82,7 +82,7 @@ def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> No
 
 def test_letters_are_announced_once(caplog: pytest.LogCaptureFixture) -> None:
     """Without embeddings letters serve, which is logged at the first use only."""
-    alike = by_letters()
+    alike = likeness(None)
     with caplog.at_level(logging.WARNING, "ebbtide.salience"):
         made = [alike(["cat"], ["cat"]).tolist() for _ in range(2)]
 

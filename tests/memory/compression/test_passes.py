@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.due import Due, item_limit
 from ebbtide.memory.compression.extract import Extracted, Extraction
 from ebbtide.memory.compression.merge import lexical
-from ebbtide.memory.compression.passes import Compressed, compress
+from ebbtide.memory.compression.passes import Compressed, Due, compress, item_limit
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.salience import Compression, Item, Kind

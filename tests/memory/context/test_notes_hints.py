@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.context.notes import hint_lines, hints
+from ebbtide.memory.context.notes import hint_lines, notes
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.messages import text
 from ebbtide.memory.tools.summary import EffortSummary
@@ -79,9 +79,9 @@ def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
 
     assert hinted(talk, QUESTION) == hinted(talk, "What about the auth bug?") == []
     talk.ask("How is the grey cat called that hunts?")
-    assert hints(talk.work, Timeline(2, (1, 2))) == []
-    assert hints(talk.work, Timeline(1, (1,))) == []
-    assert len(hints(talk.work, Timeline(2))) == 1
+    assert notes(talk.work, Timeline(2, (1, 2))) == []
+    assert notes(talk.work, Timeline(1, (1,))) == []
+    assert len(notes(talk.work, Timeline(2))) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_effort_without_room_for_its_line_is_hinted_at(
     talk.turn("Right.")
     talk.ask("What about the auth bug?")
 
-    assert bool(hints(talk.work, line)) == there
+    assert bool(notes(talk.work, line)) == there
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (3, 2)])

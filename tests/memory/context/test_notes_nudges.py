@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.memory.context.notes import nudge
+from ebbtide.memory.context.notes import notes
+from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.messages import text
 from ebbtide.memory.terms import telling
 from tests.memory.contexts import begins
@@ -30,7 +31,13 @@ def held(talk: Conversation, turns: Sequence[tuple[str, str]]) -> None:
 def nudged(talk: Conversation, question: str) -> str:
     """Return the nudge beside this question."""
     talk.ask(question)
-    return nudge(talk.work)
+    return nudge(talk)
+
+
+def nudge(talk: Conversation) -> str:
+    """Return the nudge that the running message has now."""
+    events = notes(talk.work, Timeline(0))
+    return "".join(event["said"] for event in events if event["type"] == "nudged")
 
 
 def shown(talk: Conversation, questions: Sequence[str]) -> list[bool]:
@@ -137,7 +144,7 @@ def test_a_decision_ends_the_nudge(talk: Conversation, decision: dict[str, objec
     talk.run(decision)
 
     assert before == STILL_OPEN
-    assert nudge(talk.work) == ""
+    assert nudge(talk) == ""
 
 
 def test_an_effort_that_became_active_again_has_its_time(talk: Conversation) -> None:

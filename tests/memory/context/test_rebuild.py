@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.compression.due import due
+from ebbtide.memory.compression.passes import outgrown
 from ebbtide.memory.context.budget import high_water, low_water
-from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, parts, rebuilt, size
+from ebbtide.memory.context.layout import parts
+from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, rebuilt, size
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.lately import Lately
 from ebbtide.memory.messages import text
@@ -488,7 +489,7 @@ def test_turns_of_a_parked_effort_that_were_cut_are_compressed(talk: Conversatio
     talk.look_up("word " * 900)
     context = talk.context
     talk.answer()
-    found = due(talk.work)
+    found = outgrown(talk.work)
 
     assert context.timeline.first > 3
     assert found is not None

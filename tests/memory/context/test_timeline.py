@@ -11,9 +11,6 @@ from ebbtide.memory.context.timeline import (
     Timeline,
     Why,
     WorkingContext,
-    packed,
-    unpacked,
-    with_anchor,
 )
 
 TURN, NAMES = st.integers(1, 2_000), st.lists(st.text(), unique=True, max_size=4).map(tuple)
@@ -41,7 +38,7 @@ TIMELINES = st.builds(
 @given(TIMELINES)
 def test_what_is_packed_is_unpacked(line: Timeline) -> None:
     """Written as JSON and read again, a timeline is the same, its order included."""
-    read = unpacked(json.loads(json.dumps(packed(line))))
+    read = Timeline.unpacked(json.loads(json.dumps(line.packed())))
 
     assert read == line
     assert read is not None
@@ -51,21 +48,21 @@ def test_what_is_packed_is_unpacked(line: Timeline) -> None:
 
 def test_a_state_without_a_timeline_has_none() -> None:
     """A thread before its first turn, or after erasing."""
-    assert unpacked(None) is None
-    assert unpacked({}) is None
+    assert Timeline.unpacked(None) is None
+    assert Timeline.unpacked({}) is None
 
 
 def test_what_is_empty_takes_no_room() -> None:
     """A block that was shown as empty is no missing one."""
-    assert packed(Timeline(0)) == {"built": 0, "why": "new"}
-    assert packed(Timeline(0, anchor={})) == {"built": 0, "why": "new", "anchor": {}}
+    assert Timeline(0).packed() == {"built": 0, "why": "new"}
+    assert Timeline(0, anchor={}).packed() == {"built": 0, "why": "new", "anchor": {}}
 
 
 def test_the_first_block_that_was_shown_stays() -> None:
     """However often a new one is written, the place keeps what it showed when it was rebuilt."""
-    line = with_anchor(Timeline(3), {})
+    line = Timeline(3).with_anchor({})
 
-    assert with_anchor(line, {"Goal": "new"}).anchor == {}
+    assert line.with_anchor({"Goal": "new"}).anchor == {}
 
 
 def test_the_report_adds_up_parts_of_one_name() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ebbtide.memory.compression.extract import parts
-from ebbtide.memory.compression.quotes import sources
+from ebbtide.memory.compression.extract import Extracted, parts
+from ebbtide.memory.compression.quotes import verify
 from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.valid_history import NAME
@@ -237,7 +237,7 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
 
     assert LONG_ENOUGH in read
     assert (FIX in read, LOG[0] in read) == (False, False)
-    assert [source for source in sources(log) if FIX in source.words] == []
+    assert [found.verdict for found in verify([Extracted(quote=FIX)], log)] == ["fabricated"]
 
 
 def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> None:

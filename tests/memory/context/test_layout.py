@@ -1,4 +1,4 @@
-"""The working context: one timeline, the same bytes each time, quotes that stay quotes."""
+"""The parts of the context: one timeline, the same bytes each time, quotes that stay quotes."""
 
 import json
 import re
@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import keeping
-from ebbtide.memory.context.assemble import instructions
+from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.context.rebuild import rebuilt
-from ebbtide.memory.context.timeline import with_anchor
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
@@ -298,7 +297,7 @@ def test_a_new_state_block_does_not_move_the_old_one(talk: Conversation) -> None
     talk.line = rebuilt(talk.work, "break-even", None)
     talk.ask("two")
     before = talk.context
-    talk.line = with_anchor(before.timeline, {"Goal": "first"})
+    talk.line = before.timeline.with_anchor({"Goal": "first"})
     talk.state = replace(talk.state, anchor={"Goal": "second"})
 
     assert talk.context.messages == before.messages

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.context.front import quote
+from ebbtide.memory.context.shortening import quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.tokens import count_message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.compression.core import MOST, Goals, core, kind_of
+from ebbtide.memory.compression.quotes import MOST_SENTENCES, Goals, core, kind_of
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
@@ -102,7 +102,7 @@ def test_the_core_is_bounded() -> None:
 
     items = core(Goals("", ""), turns)
 
-    assert [item.turn for item in items] == [*range(500 - MOST, 500)]
+    assert [item.turn for item in items] == [*range(500 - MOST_SENTENCES, 500)]
 
 
 def test_constraints_stay_longer_than_decisions() -> None:
@@ -112,7 +112,7 @@ def test_constraints_stay_longer_than_decisions() -> None:
     items = core(Goals("", ""), [Group(1, (human("Orders must stay."),), ""), *decided])
 
     assert items[0] == Item(Kind.CONSTRAINT, "Orders must stay.", 1)
-    assert [item.turn for item in items[1:]] == [*range(501 - MOST, 500)]
+    assert [item.turn for item in items[1:]] == [*range(501 - MOST_SENTENCES, 500)]
 
 
 def test_every_item_stands_in_its_turn() -> None:

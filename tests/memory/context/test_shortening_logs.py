@@ -3,7 +3,9 @@
 import json
 import re
 
-from ebbtide.memory.context.turns import as_past, log_limit, log_quote
+from ebbtide.memory.context.budget import log_limit
+from ebbtide.memory.context.layout import as_past
+from ebbtide.memory.context.shortening import log_quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import transcript

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.due import (
+from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
+from ebbtide.memory.compression.passes import (
     LOW,
     RECENT_TURNS,
     Due,
     adoptable,
-    due,
     item_limit,
     leaving,
+    outgrown,
     share_of,
 )
-from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.conversations import OWNER, Conversation, call
@@ -52,7 +52,20 @@ def compressed(talk: Conversation, through: int, **chosen: Any) -> Compression:
 
 def overdue(talk: Conversation) -> Due | None:
     """Return what is to be compressed now."""
-    return due(talk.work)
+    return outgrown(talk.work)
+
+
+@pytest.mark.parametrize(
+    ("budget", "share"),
+    [(2_000, 0.6), (4_096, 0.6), (8_192, 0.55), (16_384, 0.5), (1_000_000, 0.3)],
+)
+def test_a_larger_budget_leaves_an_effort_less_of_it(
+    talk: Conversation, budget: int, share: float
+) -> None:
+    """In a small context a pass costs more than it saves."""
+    talk.set(context_budget=budget)
+
+    assert share_of(talk.work) == pytest.approx(share * talk.work.room)
 
 
 def test_an_effort_in_its_share_is_not_due(shop: Conversation) -> None:
@@ -83,12 +96,12 @@ def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -
     full = replace(work, used=work.room * 9 // 10, line=Timeline(work.view.tip.turn))
     empty, small = replace(full, used=work.room // 2), replace(full, room=2 * work.room)
 
-    found = due(full)
+    found = outgrown(full)
 
     assert found is not None
     assert found.through == shop.tip.turn - RECENT_TURNS
     assert found.live <= share_of(full)
-    assert [due(one) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
+    assert [outgrown(one) for one in (work, empty, replace(small, used=small.room))] == [None] * 3
 
 
 def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.context.front import summaries_within
+from ebbtide.memory.context.layout import summaries_within
 from ebbtide.memory.efforts import EffortState
 from ebbtide.memory.messages import text, unquoted
 from ebbtide.memory.metrics import report
