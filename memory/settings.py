@@ -104,7 +104,9 @@ def resolve(context: object, defaults: Settings) -> Settings:
     """
     if context is None:
         return defaults
-    names = context.model_fields_set if isinstance(context, Settings) else Settings.model_fields
+    names = list(Settings.model_fields)
+    if isinstance(context, Settings):  # a class made of it may have fields of its own
+        names = [name for name in names if name in context.model_fields_set]
     if isinstance(context, Mapping):
         chosen = {name: context[name] for name in names if name in context}
     else:

@@ -73,6 +73,17 @@ def test_a_run_changes_what_it_sets(context: object) -> None:
     assert (chosen.context_budget, chosen.decay_threshold) == (5_000, 3)
 
 
+def test_a_class_made_of_the_settings_may_have_fields_of_its_own() -> None:
+    """Only the settings of such a context count, as of any other object."""
+
+    class Own(Settings):
+        locale: str = "en"
+
+    chosen = resolve(Own(locale="de", decay_threshold=3), Settings(context_budget=5_000))
+
+    assert chosen == Settings(context_budget=5_000, decay_threshold=3)
+
+
 def test_a_bad_value_in_a_context_is_an_error() -> None:
     """A run with a value out of range raises, quoting it."""
     with pytest.raises(SettingsError, match=r"decay_threshold: .*\(got 0\)"):
