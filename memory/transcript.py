@@ -80,12 +80,16 @@ class Recalled:
         return {key: value for key, value in fields if key != "blocks" and value not in {"", None}}
 
 
+_Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
+"""A part of a tool result, and what it quotes."""
+
+
 def recalled(message: Message) -> tuple[Recalled, ...]:
     """Return the ranges that a tool result quotes; other messages quote none."""
     return tuple(quoted for _, quoted in quotations(message))
 
 
-def quotations(message: Message) -> list[tuple[Mapping[str, Any], Recalled]]:
+def quotations(message: Message) -> list[_Quotation]:
     """Return the parts of a tool result that quote a text each, with what they quote."""
     artifact = message["data"].get("artifact")
     if not isinstance(artifact, Mapping) or message["type"] != "tool":
@@ -111,23 +115,21 @@ def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     return _with(message, [{**part, name: read(quoted)} for part, quoted in quotations(message)])
 
 
-def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> Sequence[Message]:
+def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> list[Message]:
     """Return messages with the worst `number` of the parts that quote shrunk to one line each.
 
     What a search found is worse than what was read, a lower score, of equals the older one.
     """
     quoting = [quotations(message) for message in messages]
-    ranked = sorted(
-        ("text" in part, quoted.score or 0.0, at, place)
-        for at, parts in enumerate(quoting)
-        for place, (part, quoted) in enumerate(parts)
-    )
-    lines = list(messages)
-    for *_, at, place in ranked[:number]:
+    places = _worst_first(quoting)[:number]
+    for at, place in places:
         part, quoted = quoting[at][place]
         quoting[at][place] = _line(part, quoted, count), quoted
-        lines[at] = _with(messages[at], [part for part, _ in quoting[at]])
-    return lines
+    touched = {at for at, _ in places}
+    return [
+        _with(message, [part for part, _ in quoting[at]]) if at in touched else message
+        for at, message in enumerate(messages)
+    ]
 
 
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
@@ -135,22 +137,34 @@ def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
 
     Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
     """
-    quoted, short, name = quotations(message), message, _names(message)[1]
-    for number in range(len(quoted)):
-        (short,) = in_lines([message], number, count)
-        parts = [part for part, _ in quotations(short)]
-        sizes = [count(str(part[name])) for part in parts]
+    quoting, (_, name) = quotations(message), _names(message)
+    parts = [part for part, _ in quoting]
+    sizes = [count(str(part[name])) for part in parts]
+    *others, best = [place for _, place in _worst_first([quoting])]
+    for place in others:
         if sum(sizes) <= limit:
-            return short
-    best = max(range(len(quoted)), key=lambda at: (quoted[at][1].score or 0.0, at))
-    text = str(parts[best][name])
-    end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
-    cut = {**parts[best], name: f"{text[:end]}…"}
-    if name == "text":
-        cut |= {name: text[:end], **_reads_on(quoted[best][1], end)}
-    if count(compact(cut)) < count(compact(parts[best])):
-        parts[best] = cut
-    return _with(short, parts)
+            break
+        parts[place] = _line(*quoting[place], count)
+        sizes[place] = count(str(parts[place][name]))
+    if sum(sizes) > limit:
+        text = str(parts[best][name])
+        end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
+        cut = {**parts[best], name: f"{text[:end]}…"}
+        if name == "text":
+            cut |= {name: text[:end], **_reads_on(quoting[best][1], end)}
+        if count(compact(cut)) < count(compact(parts[best])):
+            parts[best] = cut
+    return _with(message, parts)
+
+
+def _worst_first(quoting: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
+    """Return the places of quotations, as (message, part), in the order in which they shrink."""
+    ranked = sorted(
+        ("text" in part, quoted.score or 0.0, at, place)
+        for at, quotations in enumerate(quoting)
+        for place, (part, quoted) in enumerate(quotations)
+    )
+    return [(at, place) for *_, at, place in ranked]
 
 
 def _line(part: Mapping[str, Any], quoted: Recalled, count: TokenCounter) -> Mapping[str, Any]:

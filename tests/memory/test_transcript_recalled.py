@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message, compact
 from ebbtide.memory.tools.toolbox import result_message
-from ebbtide.memory.transcript import Recalled, recalled, rendered, restored, stored
+from ebbtide.memory.transcript import Recalled, recalled, rendered, restored, shortened, stored
 from ebbtide.memory.view import past
 from tests.memory.conversations import OWNER, Conversation, ai, call, human, tool
 
@@ -170,3 +170,18 @@ def test_a_turn_that_read_itself_comes_back(talk: Conversation) -> None:
 
     assert view.messages(record)[:-1] == seen
     assert rendered(seen) == rendered(record.messages[:-1])
+
+
+def test_each_part_is_shortened_once() -> None:
+    """Hundreds of turns that were read cost no more for each of them than a few do."""
+    texts = [f"{number} {'word ' * 100}" for number in range(200)]
+    counted = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text.split())
+
+    shown = shortened(quoting(*texts), 64, count)
+
+    assert len(counted) < 20 * len(texts)
+    assert len(shown["data"]["content"].split()) < 20 * len(texts)
