@@ -12,7 +12,7 @@ from ...prompts.loader import render
 from ..anchor import limited, shown
 from ..anchor import rendered as rendered_fields
 from ..clock import day_of
-from ..efforts import one_line
+from ..efforts import Effort, one_line
 from ..errors import ToolError
 from ..messages import Message, compact, fenced, saying, text
 from ..names import is_qualified, numbers, ranges_between, turns_named
@@ -76,7 +76,8 @@ def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ..
     newest = sorted(lines, key=lambda name: -work.state.summaries[name])
 
     def first(number: int) -> dict[str, str]:
-        return {name: lines[name] for name in lines if name in newest[:number]}
+        fitting = {*newest[:number]}
+        return {name: line for name, line in lines.items() if name in fitting}
 
     number = bisect_right(
         range(1, len(newest) + 1),
@@ -181,15 +182,21 @@ def _past_turns(work: RunningTurn, line: Timeline, records: Sequence[Record]) ->
     for record in records:
         name, day, marker = _effort_of(record), day_of(record.at), None
         if (name, day) != before:
-            # Before the first turn of an open effort it says what holds.
-            effort, at = efforts.pop(name, None), {"turn": record.turn, "day": day}
-            about = {"effort": name, "status": status.get(name, "concluded")}
-            text = render("marker_ambient", **at) if not name else render("marker", **at, **about)
-            if effort is not None and effort.status == "open":
-                text = render("marker_open", **at, **about, since=effort.turn, **effort.purpose)
+            text = _marker(record, status.get(name, "concluded"), efforts.pop(name, None))
             marker = note_within(note(text), _limit(work, line, "open"), work.count)
         before = name, day
         yield from _committed(work, record, line, marker)
+
+
+def _marker(record: Record, status: str, effort: Effort | None) -> str:
+    """Return the line before a turn; before the first one of an open effort it says what holds."""
+    name, at = _effort_of(record), {"turn": record.turn, "day": day_of(record.at)}
+    if not name:
+        return render("marker_ambient", **at)
+    if effort is None or effort.status != "open":
+        return render("marker", **at, effort=name, status=status)
+    since = {"effort": name, "status": status, "since": effort.turn}
+    return render("marker_open", **at, **since, **effort.purpose)
 
 
 def _effort_of(record: Record) -> str:

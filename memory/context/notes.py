@@ -93,6 +93,7 @@ def notes(work: RunningTurn, line: Timeline) -> list[Event]:
 
 
 def _question(work: RunningTurn) -> str:
+    """Return what the user said in the running turn, as one text."""
     messages = (message for message in work.view.running.messages if message["type"] == "human")
     return "\n".join(map(text, messages))
 
@@ -115,8 +116,7 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
 
     Efforts named by their id come first, then the effort or turn that it clearly is about.
     """
-    asking = (message for message in work.view.running.messages if message["type"] == "human")
-    words, limit = "\n".join(map(text, asking))[:_READ], work.settings.recall_hints
+    words, limit = _question(work)[:_READ], work.settings.recall_hints
     if not limit or not asked(words):
         return []
     ids, elsewhere, _ = mentions(work, [words])
@@ -127,7 +127,8 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     if len(names) < limit and not all_in_view and len(long_enough(asked(words))) >= _OVERLAP:
         best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
         if isinstance(best, int):
-            names += [] if best > line.built or best in line.turns else [best]
+            absent_turn = best <= line.built and best not in line.turns
+            names += [best] if absent_turn else []
         elif best is not None and best not in names and not _in_context(work, best, line):
             names.append(best)
     return [_hint(work, name, words) for name in names[:limit]]

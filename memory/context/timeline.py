@@ -123,7 +123,7 @@ class Part:
         return cls(name, together, count_messages(together, count), turn)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # without slots, in which nothing could be cached
 class WorkingContext:
     """What is sent, part by part in its order, and the timeline that it was made by."""
 
