@@ -70,7 +70,9 @@ def qualified_words(text: str) -> tuple[str, ...]:
 
 
 def own_words(text: str) -> str:
-    r"""Return what a text says itself, at both its ends: no banners and quotes of the memory.
+    r"""Return what a text says itself: no banners and quotes of the memory.
+
+    Of a text of more than 8,000 characters that is its beginning and its end.
 
     >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
     'Look:\n\nWhat now?'
@@ -88,10 +90,11 @@ def statements(messages: Sequence[Message]) -> list[str]:
 def mentions(
     work: RunningTurn, texts: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str], list[str]]:
-    """Return the ids that texts would mention, the efforts of other sessions named, other words.
+    """Return ids that texts would mention, efforts of other sessions that they name, and the rest.
 
-    A qualified id mentions no effort of this session that has the same name. Besides efforts in the
-    context a bounded number is looked up, which may have left it.
+    The rest are the texts without qualified ids, each of which mentions no effort of this session
+    that has the same name. Besides efforts in the context a bounded number is looked up, which may
+    have left it.
     """
     names = dict[str, str]()
     for word in chain.from_iterable(map(qualified_words, texts)):
@@ -139,7 +142,7 @@ def about(
 ) -> frozenset[str]:
     """Return which of these efforts a text with these terms is about; see `evidence`.
 
-    Their share of it is `_REFERENCE_SHARE`, and `KEYWORD_OVERLAP` of them are distinctive.
+    Its keywords have the share `_REFERENCE_SHARE` at least, and `KEYWORD_OVERLAP` are distinctive.
 
     >>> known = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
     >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"]))
@@ -186,9 +189,8 @@ def evidence(
     rare = {term for term, count in among.items() if count <= max(1, _FEW * len(vocabulary))}
     found = {}
     for name, both in shared.items():
-        weight = sum(
-            weight * (plain[name] / (best[term] or 1.0)) ** 2 for term, weight in both.items()
-        )
+        shares = {term: plain[name] / (best[term] or 1.0) for term in both}
+        weight = sum(both[term] * shares[term] ** 2 for term in both)
         # One term more: the fewer a text has, the more of them are keywords by chance.
         found[name] = weight / (len(spoken) + 1), len(rare & both.keys())
     return found

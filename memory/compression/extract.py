@@ -139,6 +139,10 @@ def _kind(value: Any) -> Any:
     return kind if kind in set(Kind) else Kind.FACT
 
 
+def _first_number(value: Any) -> str | None:
+    return next(iter(re.findall(r"\d{1,9}", str(value))), None)
+
+
 def _numbers(value: Any) -> list[int]:
     """Return the numbers of quotes, in whatever form they were sent; what is none is left out.
 
@@ -155,10 +159,7 @@ class Extracted(BaseModel):
 
     quote: Annotated[str, BeforeValidator(lambda given: "" if given is None else str(given))] = ""
     kind: Annotated[Kind, BeforeValidator(_kind)] = Kind.FACT
-    turn: Annotated[
-        int | None,
-        BeforeValidator(lambda given: next(iter(re.findall(r"\d{1,9}", str(given))), None)),
-    ] = None
+    turn: Annotated[int | None, BeforeValidator(_first_number)] = None
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 

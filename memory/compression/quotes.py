@@ -213,10 +213,11 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Hold quotes against the turns that they are said to come from, and against those `kept`.
 
-    An item is a part of one message, unchanged but for white space; a near miss becomes the words
-    of its source. Of several places it is the newest, or the one in the turn that was named. What
-    the user said as well is the user's, whoever repeats it; what only a tool's output says is no
-    goal, constraint or decision. What is longer than `longest` tokens is cut at a sentence end.
+    An item is a part of one message, unchanged but for white space; a near miss (`_LEAST_ALIKE`)
+    becomes the words of its source, and what alone says little or the opposite has what stands
+    around it (`_whole`). Of several places it is the newest, or the one in the turn that was named.
+    What the user said as well is the user's, whoever repeats it; what only a tool's output says is
+    no goal, constraint or decision. What is longer than `longest` tokens is cut at a sentence end.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
