@@ -5,6 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from .messages import Message
@@ -90,14 +91,19 @@ def passages(messages: Sequence[Message], most: int = _MOST) -> list[Passage]:
 def _calls(message: Message) -> list[Mapping[str, Any]]:
     """Return the calls of a message, of whatever form it was committed in."""
     listed = message["data"].get("tool_calls")
-    return [c for c in listed if isinstance(c, Mapping)] if isinstance(listed, list) else []
+    calls = listed if isinstance(listed, list) else []
+    return [call for call in calls if isinstance(call, Mapping)]
 
 
 def _searched_for(messages: Sequence[Message]) -> frozenset[str]:
     """Return the terms that a turn searched for."""
-    searches = (c for m in messages for c in _calls(m) if c.get("name") == "search_efforts")
-    asked = (args.get("query") for c in searches if isinstance(args := c.get("args"), Mapping))
-    return frozenset(term for query in asked if isinstance(query, str) for term in terms(query))
+    wanted = set[str]()
+    for call in chain.from_iterable(map(_calls, messages)):
+        args = call.get("args")
+        query = args.get("query") if isinstance(args, Mapping) else None
+        if call.get("name") == "search_efforts" and isinstance(query, str):
+            wanted.update(terms(query))
+    return frozenset(wanted)
 
 
 def _said(message: Message) -> str:

@@ -154,7 +154,8 @@ def placement(tip: Tip, group: Group, slots: _Slots) -> tuple[Record, bool]:
         if slot is None and slots.head(tip.branch) <= tip.turn:
             return record, False
     # A branch never sees a turn twice, so it leaves its parent before its own first turn.
-    origin, branch = (tip.branch, max(0, min(tip.turn, turn - 1))), tip.branch
+    origin = (tip.branch, max(0, min(tip.turn, turn - 1)))
+    branch = tip.branch
     wanted = Slot(record.digest, record.parent, origin)
     while True:
         branch = branch_id(branch, turn, record.digest)

@@ -102,15 +102,15 @@ class RunningTurn:
             name = self.view.known_as(slug(effort_id))
         effort = self.view.effort(name, self.state.events) or self._lost(name)
         if effort is None:
-            name = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
-            known = [*self.state.open, *self.state.summaries]
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
-            listed = ", ".join(known[-10:]) or "none"
-            raise ToolError(
-                f"no effort {name!r}. {hint}In the context: {listed}. effort_status lists them"
-            )
+            raise ToolError(self._unknown(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
         return effort
+
+    def _unknown(self, name: str) -> str:
+        known = [*self.state.open, *self.state.summaries]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        listed = ", ".join(known[-10:]) or "none"
+        return f"no effort {name!r}. {hint}In the context: {listed}. effort_status lists them"
 
     def find_own(self, effort_id: str) -> Effort:
         """Return an effort of this session; those of others raise a `ToolError`."""

@@ -75,7 +75,8 @@ class Cutter:
         if isinstance(content, str):
             return self.feed(content) + (self.end() if last else "")
         items = [_with_text(item, self.feed) for item in content]
-        if late := self.end() if last else "":
+        late = self.end() if last else ""
+        if late:
             texts = [at for at, item in enumerate(items) if _text_of(item) is not None]
             if not texts:
                 return [*items, {"type": "text", "text": late}]

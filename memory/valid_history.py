@@ -103,13 +103,15 @@ def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
         for key in data.keys() & {"tool_calls", "content"}:
             data[key] = _with_id(data[key], ids)
         extra = data.get("additional_kwargs") or {}
-        data["additional_kwargs"] = {
-            key: {ids.get(call_id, call_id): of_call for call_id, of_call in value.items()}
-            if isinstance(value, Mapping)
-            else _with_id(value, ids)
-            for key, value in extra.items()
-        }
+        data["additional_kwargs"] = {key: _keyed(value, ids) for key, value in extra.items()}
     return {**message, "data": data}
+
+
+def _keyed(value: Any, ids: Mapping[str, str]) -> Any:
+    """Return what an adapter keeps of calls: a list of them, or something by their ids."""
+    if isinstance(value, Mapping):
+        return {ids.get(key, key): item for key, item in value.items()}
+    return _with_id(value, ids)
 
 
 def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
