@@ -81,7 +81,8 @@ def limited(anchor: _Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     wanted = sorted(anchor, key=lambda name: name not in FIELDS)[:limit]
 
     def first(number: int, tokens: int) -> dict[str, str]:
-        fields = (name for name in anchor if name in wanted[:number])
+        names = {*wanted[:number]}
+        fields = (name for name in anchor if name in names)
         return {name: cut_marked(anchor[name], tokens, count) for name in fields}
 
     def size(number: int, tokens: int) -> int:
