@@ -7,15 +7,13 @@ from itertools import islice
 
 from ..efforts import Effort, EffortState, happened, within_limit
 from ..names import parted, session_name
+from ..references import KEYWORD_OVERLAP
 from ..settings import Settings
 from ..view import ArchiveView
 from .law import CAPACITY, Attention
 
 _RELATED = 0.5
-"""The share of a memory's keywords that what is related to it says, if not `_OVERLAP` of them."""
-
-_OVERLAP = 2
-"""Keywords of a memory that say that a text is about it: as many as make a reference."""
+"""The share of a memory's keywords that what is related to it says, or `KEYWORD_OVERLAP`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Attended:
         found = (
             effort.id
             for effort, share in self._visible(said, unrelated=False)
-            if share >= _RELATED or round(share * len(effort.keywords)) >= _OVERLAP
+            if share >= _RELATED or round(share * len(effort.keywords)) >= KEYWORD_OVERLAP
         )
         return tuple(islice(found, self.settings.recall_hints))
 
