@@ -218,6 +218,15 @@ def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
     return replace(state, compressed={**others, name: turn} if turn else others)
 
 
+def _reopened(state: EffortState, name: str, event: Event) -> EffortState:
+    state = _hidden(state, name).activated(name)
+    return _compressed(state, name, event.get("compressed", 0))
+
+
+def _concluded(state: EffortState, name: str, _: Event) -> EffortState:
+    return _listed(_compressed(state.closed(name), name, 0), [name])
+
+
 def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
     before = state.expanded.get(name, {})
     entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
@@ -248,10 +257,8 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
     "opened": lambda state, name, _: state.activated(name),
     "switched": lambda state, name, _: state.activated(name),
     "paused": lambda state, *_: replace(state, active=None),
-    "reopened": lambda state, name, event: _compressed(
-        _hidden(state, name).activated(name), name, event.get("compressed", 0)
-    ),
-    "concluded": lambda state, name, _: _listed(_compressed(state.closed(name), name, 0), [name]),
+    "reopened": _reopened,
+    "concluded": _concluded,
     "expanded": _expanded,
     "collapsed": lambda state, name, _: replace(state, expanded=_without(state.expanded, name)),
     "evicted": lambda state, name, _: _hidden(state, name),
