@@ -109,8 +109,10 @@ class Sentence:
 
     @property
     def states(self) -> bool:
-        """Whether it says something itself: no question, no request, no repetition."""
-        return not (self.repeats or is_question(self.text) or _request(self.text))
+        """Whether it says something: no question, no repetition, no request without a goal."""
+        call = _request(self.text)
+        only_asks = call is not None and not call.args.get("goal")
+        return not (self.repeats or only_asks or is_question(self.text))
 
 
 class Prompt:
@@ -139,8 +141,9 @@ class Prompt:
 
     @property
     def quotable(self) -> list[Sentence]:
-        """What states something, other than what the user says now."""
-        return [sentence for sentence in _sentences(self._around) if sentence.states]
+        """What states something, other than what the user says now, and asks for no tool."""
+        stating = (sentence for sentence in _sentences(self._around) if sentence.states)
+        return [sentence for sentence in stating if not _request(sentence.text)]
 
     @property
     def efforts(self) -> dict[str, bool]:

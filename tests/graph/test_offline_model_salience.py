@@ -51,6 +51,14 @@ def test_telling_sentences_are_picked() -> None:
     ]
 
 
+def test_a_goal_is_picked_with_the_request_that_states_it() -> None:
+    """A request for a tool says nothing itself, unless a goal stands in it."""
+    words = ("Let's work on rates: never exceed 5 % in any month", "Please close the rates 2026")
+    turns = [Group(at, (human(said), ai("Fine.")), "") for at, said in enumerate(words, start=1)]
+
+    assert extracted(turns) == [Item(Kind.CONSTRAINT, words[0], 1)]
+
+
 def test_what_is_quoted_already_is_not_picked_again() -> None:
     """Sentences that the request lists as quoted are left out."""
     items = extracted(TURNS)
