@@ -94,14 +94,16 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
     """Set how many ambient turns this thread keeps in its context; 0 is all, None the settings'.
 
-    It wins over settings of the agent and of runs, and is kept in the state alone: it goes back
-    with time travel, and is lost where a thread is rebuilt from the archive. Raises `SettingsError`
-    if it is out of range, `TurnRunningError` if a turn is not finished.
+    It counts where a run sets none itself. It goes back with time travel, and a thread that is
+    rebuilt from the archive has that of its last turn. Raises `SettingsError` if it is out of
+    range, `TurnRunningError` if a turn is not finished.
     """
-    window = (
-        None if turns is None else resolve({"ambient_window": turns}, Settings()).ambient_window
-    )
-    _changeable(agent, config).change(window=window)
+    window = None
+    if turns is not None:
+        window = resolve({"ambient_window": turns}, Settings()).ambient_window
+    thread = _changeable(agent, config)
+    # Written even if it is the same: a state that `config` names becomes the newest.
+    thread.place.write(config, thread.changed(window=window))
 
 
 def undo(agent: Agent, config: RunnableConfig) -> int:
@@ -123,9 +125,9 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
             precedes = before.turn < thread.turn
         if precedes:
             break
-        newer = older.parent_config
+        parent = older.parent_config
         # A checkpoint that was deleted is named by the one after it, but empty.
-        if not newer or (older := agent.get_state(newer)).created_at is None:
+        if not parent or (older := agent.get_state(parent)).created_at is None:
             raise CommandError(
                 f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before "
                 "it, since it was rebuilt from the archive, something was erased, or none was kept"
@@ -179,16 +181,21 @@ def rebuild_anchor(
         except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
     written = newest(answer)
-    answers = (
-        m for turn in reversed(records) for m in reversed(turn.messages) if m["type"] == "ai"
-    )
-    blocks = (newest(message["data"].get("content", "")) for message in answers)
-    fields = written or next(filter(None, blocks), None)
+    fields = written or _newest_block(records)
     if fields is None:
         return Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
-    thread.change(anchor=anchor, view=None)
+    if update := thread.changed(anchor=anchor, view=None):
+        thread.place.write(config, update)
     return Rebuilt(anchor, "model" if written else "block")
+
+
+def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
+    """Return the newest complete state block that the model said in these turns, else None."""
+    messages = (message for turn in reversed(records) for message in reversed(turn.messages))
+    answers = (message["data"] for message in messages if message["type"] == "ai")
+    blocks = (newest(answer.get("content", "")) for answer in answers)
+    return next(filter(None, blocks), None)
 
 
 def _anchor_of(thread: Thread, records: Sequence[Record]) -> Asks[str]:
@@ -262,14 +269,14 @@ def _end(thread: Thread, whole: Mapping[str, Any]) -> dict[str, Any]:
 
 def _end_inside(thread: Thread, whole: Mapping[str, Any]) -> dict[str, Any]:
     """End a turn of an agent in a larger graph, of which no other node may run."""
-    place, config, has_memory = thread.place, thread.config, "memory" in thread.place.given.channels
+    place, config = thread.place, thread.config
     messages = place.given.get_state(config).values.get("messages", ())
     ids = {message.id for message in messages}
     new = [message for message in running(unpacked(whole)) if message.id not in ids]
     if place.has_memory:  # killed in between, the next message ends the turn
         config = place.write(config, {"memory": whole["memory"], "messages": new})
     ended = thread.rehearse(whole, persist=Node(thread.parts, persist))
-    memory = {"memory": Overwrite(ended["memory"])} if has_memory else {}
+    memory = {"memory": Overwrite(ended["memory"])} if "memory" in place.given.channels else {}
     place.write(config, {**memory, "messages": new})
     return ended
 

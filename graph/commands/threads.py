@@ -117,7 +117,10 @@ class Place:
         )
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
-        """Write an update in the name of a turn's last node, which no other node follows."""
+        """Write an update in the name of a turn's last node, and return the config.
+
+        In a larger graph that is the node in which the agent stands, and nothing follows then.
+        """
         written = self.given.update_state(config, update, as_node=self.last_node)
         return self.given.update_state(written, None, as_node=END) if self.node else written
 
@@ -161,9 +164,10 @@ def _memory_of(agent: Agent) -> MemoryGraph | EbbtideMiddleware | None:
 class Thread:
     """A thread as a command works on it: its agent, its session and its state.
 
-    `following` are the nodes of an unfinished turn. `kept` tells whether there are checkpoints,
-    `checkpoint` is the id of the one that was read. `inside` tells that other nodes of a larger
-    graph may have said something since the last turn.
+    `context` is that of the run that the command stands for. `following` are the nodes of an
+    unfinished turn. `kept` tells whether there are checkpoints, `checkpoint` is the id of the one
+    that was read. `inside` tells that other nodes of a larger graph may have said something since
+    the last turn.
     """
 
     place: Place
@@ -198,7 +202,10 @@ class Thread:
 
     @property
     def tip(self) -> Tip:
-        """What the state has committed; without checkpoints the newest branch of the archive."""
+        """What the state has committed; without checkpoints the newest branch of the archive.
+
+        Raises `SessionNotFoundError` if nothing was said yet.
+        """
         if "persisted" in self.state:
             return tip_of(self.state)
         archive = self.parts.archive
@@ -225,15 +232,17 @@ class Thread:
             raise TurnRunningError(self.owner.thread, self.turn)
         return self
 
-    def change(self, **update: Any) -> None:
-        """Write a change of the memory, if it is one."""
-        if changes := sealed(update, self.state, self.parts.archive):
-            self.place.write(self.config, changes)
+    def changed(self, **update: Any) -> dict[str, Any]:
+        """Return the update of the thread's state that changes its memory, empty if none does."""
+        return sealed(update, self.state, self.parts.archive)
 
     def rehearse(
         self, values: Mapping[str, Any], schema: type = AgentState, **nodes: Any
     ) -> dict[str, Any]:
-        """Run nodes one after the other on a copy of the state, where the agent stands."""
+        """Run nodes one after the other on a copy of the state, where the agent stands.
+
+        Nothing is saved. `schema` is that of the state on which the nodes work.
+        """
         graph: Any = StateGraph(schema, context_schema=Settings)
         graph.add_sequence([*nodes.items()]).add_edge(START, next(iter(nodes)))
         for name in reversed(self.place.path.split("|") if self.place.path else ()):

@@ -189,7 +189,9 @@ def packed(efforts: EffortState) -> dict[str, Any]:
 
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is saved of the state after a turn, without what is empty."""
-    known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "", 1.0)}
+    known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
+    if known.get("safety_factor") == 1.0:  # its default; a window of 1 is none
+        del known["safety_factor"]
     if "anchor" in known.get("view", ()):  # a text, which erasing looks for in one place alone
         del known["view"]
     memory: dict[str, Any] = repacked(known).get("memory", {})

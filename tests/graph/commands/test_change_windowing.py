@@ -111,6 +111,30 @@ def test_a_thread_that_is_rebuilt_begins_without_it(tmp_path: Path) -> None:
     assert "window" not in again.agent.get_state(THREAD).values["memory"]["position"]
 
 
+@pytest.mark.parametrize("window", [0, 1, 3])
+def test_a_turn_is_archived_with_it(tmp_path: Path, window: int) -> None:
+    """A thread that is rebuilt has the window of its last turn."""
+    here = lived(tmp_path)
+    commands.set_window(here.agent, THREAD, window)
+    here.say("next")
+
+    restore(here.agent, THREAD)
+
+    assert here.agent.get_state(THREAD).values["memory"]["position"]["window"] == window
+
+
+def test_an_older_state_goes_on_even_if_it_has_that_window(tmp_path: Path) -> None:
+    """The state that is named becomes the newest of the thread, whatever its window was."""
+    here = lived(tmp_path)
+    commands.set_window(here.agent, THREAD, 3)
+    older = here.agent.get_state(THREAD).config
+    here.say("number 8")
+
+    commands.set_window(here.agent, older, 3)
+
+    assert here.agent.get_state(THREAD).values["memory"]["turn"] == 7
+
+
 def test_it_can_be_set_before_the_first_turn(tmp_path: Path) -> None:
     """A new thread takes it, and its first turn is its first."""
     here = talk(tmp_path, ["yes"])
