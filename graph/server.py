@@ -34,7 +34,6 @@ from ..memory.errors import (
     TurnRunningError,
 )
 from ..memory.settings import Settings
-from ..nodes.turn.state import unpacked
 from ..nodes.turn.values import user_of
 from .commands import change, look, on_attention
 from .commands.threads import Agent, thread_at
@@ -89,12 +88,14 @@ class _Asked:
             raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
         return verbs[verb]
 
-    def number(self, name: str) -> int | None:
+    def number(self, name: str, default: int | None = None) -> int | None:
         """Return a number of the query or the path; raises `SettingsError` if it is none."""
         given = self.request.path_params.get(name, self.query(name))
-        if given and not given.isdecimal():
+        if not given:
+            return default
+        if not given.isdecimal():
             raise SettingsError(f"{name}: pass a whole number (got {given!r})")
-        return int(given) if given else None
+        return int(given)
 
 
 class _Served:
@@ -173,7 +174,7 @@ def routes(make: Make) -> list[Route]:
     thread = "/ebbtide/threads/{thread_id}"
     answers: dict[tuple[str, str], Callable[[_Asked], Any]] = {
         ("GET", f"{thread}/context"): _context,
-        ("GET", f"{thread}/messages"): lambda it: it.run(look.messages, it.number("page") or 1),
+        ("GET", f"{thread}/messages"): lambda it: it.run(look.messages, it.number("page", 1)),
         ("GET", f"{thread}/transcript"): lambda it: messages_to_dict(
             it.run(look.transcript, before=it.number("before"))
         ),
@@ -210,12 +211,16 @@ def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any])
                 asked = await _asked(request, make, LangGraphClient(http))
                 answer = await asyncio.to_thread(command, asked)
                 return JSONResponse(to_jsonable_python(answer))
-        except (APIStatusError, EbbtideError) as error:
-            kinds = ((APIStatusError, getattr(error, "status_code", 500)), *_STATUS)
-            status = next((status for kind, status in kinds if isinstance(error, kind)), 500)
-            return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
+        except APIStatusError as error:
+            return _refused(error, error.status_code)
+        except EbbtideError as error:
+            return _refused(error, next((n for kind, n in _STATUS if isinstance(error, kind)), 500))
 
     return Route(path, respond, methods=[method])
+
+
+def _refused(error: Exception, status: int) -> Response:
+    return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 
 
 async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Asked:
@@ -237,8 +242,7 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
         thread = await client.threads.get(chosen["thread_id"])
         metadata = thread["metadata"] or {}
         if request.method != "GET" and thread["status"] == "busy":
-            values = cast("Mapping[str, Any]", thread["values"] or {})
-            raise TurnRunningError(chosen["thread_id"], unpacked(values).get("turn", 0))
+            raise TurnRunningError(chosen["thread_id"], _turn_in(thread["values"]))
         if "assistant_id" in metadata:
             assistant = await client.assistants.get(metadata["assistant_id"])
             context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
@@ -247,7 +251,15 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
     return _Asked(request, cast("Agent", served), config, context)
 
 
+def _turn_in(values: Any) -> int:
+    """Return the last turn that values of a thread have, whatever else a client wrote into them."""
+    memory = values.get("memory") if isinstance(values, Mapping) else None
+    turn = memory.get("turn") if isinstance(memory, Mapping) else None
+    return turn if isinstance(turn, int) else 0
+
+
 def _context(asked: _Asked) -> dict[str, Any]:
+    """Answer with the next context, if the user said `message` if there is one."""
     message = asked.request.query_params.get("message")
     shown = asked.run(look.show_context, message, context=asked.context)
     return {
@@ -261,6 +273,7 @@ def _context(asked: _Asked) -> dict[str, Any]:
 
 
 def _delete_user(asked: _Asked) -> Any:
+    """Delete all of the user who asks; who is named by nobody is not known."""
     chosen = asked.config["configurable"]
     if not chosen:
         raise SettingsError("no user is named: pass user_id")
@@ -274,17 +287,20 @@ def _undo(asked: _Asked) -> dict[str, Any]:
 
 
 def _restore(asked: _Asked) -> dict[str, Any]:
+    """Rebuild the thread from the archive, from a branch if one is named."""
     asked.run(change.restore, branch=asked.query("branch") or None)
     return {"turn": asked.run(thread_at).turn}
 
 
 def _window(asked: _Asked) -> dict[str, Any]:
+    """Set the ambient window of the thread; without a number it is that of the settings."""
     turns = asked.number("turns")
     asked.run(change.set_window, turns)
     return {"turns": turns}
 
 
 def _by_hand(asked: _Asked) -> Any:
+    """Run the tool that the path names, with what the query says of its arguments."""
     command, *names = asked.chosen(
         open=(change.open_effort, "effort", "goal"),
         close=(change.close_effort, "effort"),
@@ -299,6 +315,7 @@ def _by_hand(asked: _Asked) -> Any:
 
 
 def _memory(asked: _Asked) -> Any:
+    """Explain a memory in attention, or change what is kept of it."""
     changes = (on_attention.suppress, on_attention.unsuppress, on_attention.forget)
     verbs = (on_attention.explain,) if asked.request.method == "GET" else changes
     command = asked.chosen(**{verb.__name__: verb for verb in verbs})

@@ -309,12 +309,13 @@ def test_commands_are_answered_to_the_threads_user_alone(
     erased = asked(client, "DELETE", f"threads/{thread}/turns/2", user_id="bob")
     deleted = asked(client, "DELETE", f"threads/{thread}", user_id="bob")
     nowhere = asked(client, "GET", f"threads/{thread}/messages", page=9, user_id=user)
+    before = asked(client, "GET", f"threads/{thread}/messages", page=0, user_id=user)
     nothing = asked(client, "GET", f"threads/{thread}/messages", page="x", user_id=user)
     unknown = asked(client, "GET", f"threads/{uuid4()}/messages", user_id=user)
     nobody = asked(client, "DELETE", "user")
 
-    answers = (refused, erased, deleted, nowhere, nothing, unknown, nobody)
-    assert [one.status_code for one in answers] == [404, 404, 404, 400, 422, 404, 422]
+    answers = (refused, erased, deleted, nowhere, before, nothing, unknown, nobody)
+    assert [one.status_code for one in answers] == [404, 404, 404, 400, 400, 422, 404, 422]
     assert refused.json()["error"] == "SessionNotFoundError"
     assert nowhere.json()["detail"] == "there is no page 9: the pages are 1-1"
 
