@@ -88,12 +88,12 @@ def erase(
 
     The thread must be the user's of `config`; without a user id it must be nobody's. It goes on
     from its newest state; its older checkpoints are removed. `branch` names another branch of the
-    session than the thread's own. Interrupted at any point, it is completed by erasing again. No
-    turn of the thread may run meanwhile: if one wrote a checkpoint, they stay as they are, and
-    `TurnArrivedError` asks to erase again; one with `durability="exit"` cannot be seen, and what it
-    repeats is erased with it. Other keys of a graph around the agent stay as they are. Raises
-    `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and `SettingsError` if there is
-    no agent of Ebbtide's; nothing is then changed.
+    session, by default it is the thread's own. Interrupted at any point, it is completed by erasing
+    again. No turn of the thread may run meanwhile: if one wrote a checkpoint, they stay as they
+    are, and `TurnArrivedError` asks to erase again; one with `durability="exit"` cannot be seen,
+    and what it repeats is erased with it. Other keys of a graph around the agent stay as they are.
+    Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and `SettingsError` if
+    there is no agent of Ebbtide's; nothing is then changed.
     """
     thread = _opened(place_of(agent), newest_config(config))
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
@@ -119,7 +119,8 @@ def erase(
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     """Delete a thread's turns, memories in attention, saved states and checkpoints.
 
-    The thread must be the user's of `config`. Raises `SessionNotFoundError` if there is none.
+    Nothing of it is ever surfaced again. The thread must be the user's of `config`. Raises
+    `SessionNotFoundError` if there is none.
     """
     place = place_of(agent)
     parts, owner = place.parts, place.owner(config)
@@ -131,10 +132,11 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     gone = tuple(session for deletion in deleted for session in deletion.sessions)
     # Last its own: from its state it is known whose session a thread is that was copied.
     threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
-    deleted_threads, kept = _delete_checkpoints(place, owner.user, threads, gone)
-    if not gone and not deleted_threads:
-        raise SessionNotFoundError(owner.thread)
+    # Caches are told first: if the checkpointer fails, nothing of it is surfaced any more.
     left = [notice for deletion in deleted for notice in deletion.left] + _forgotten(parts, owner)
+    owned, kept = _delete_checkpoints(place, owner.user, threads, gone)
+    if not gone and not owned:
+        raise SessionNotFoundError(owner.thread)
     left += [*kept, *_reclaimed(place.saver)]
     return DeletionReport(gone, tuple(dict.fromkeys(left)))
 

@@ -25,6 +25,7 @@ from ebbtide import (
     delete_session,
     delete_user,
 )
+from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk
 from tests.databases import Database
@@ -274,6 +275,38 @@ async def test_a_reader_of_the_archive_is_named(tmp_path: Path, deleting: Any) -
 
     reader.close()
     assert ["another connection is reading it" in one for one in report.not_erased] == [True]
+
+
+class Stuck(InMemorySaver):
+    """Checkpoints in memory that cannot be deleted for now."""
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Fail."""
+        raise ConnectionError(thread_id)
+
+
+class Told(SqlAttention):
+    """Attention that notes whose memories have changed."""
+
+    users: tuple[str, ...] = ()
+
+    def changed(self, user_id: str) -> bool:
+        """Note the user."""
+        self.users = (*self.users, user_id)
+        return True
+
+
+def test_caches_are_told_before_checkpoints_are_deleted(tmp_path: Path) -> None:
+    """Where the checkpointer fails, nothing of the session is surfaced from a cache any more."""
+    archive = DiskArchive(tmp_path, durable=False)
+    told = Told(archive.database)
+    here = talk(tmp_path, ["Well."], checkpointer=Stuck(), archive=archive, attention=told)
+    here.say(SAID, of("ann", "one"))
+
+    with pytest.raises(ConnectionError):
+        delete_session(here.agent, of("ann", "one"))
+
+    assert told.users == ("ann",)
 
 
 def test_if_the_archive_fails_the_checkpoints_stay(tmp_path: Path) -> None:
