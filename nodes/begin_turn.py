@@ -29,6 +29,8 @@ def begin_turn(
 ) -> dict[str, Any]:
     """Commit what an earlier run left behind, then count the turn and accept its messages.
 
+    In the first turn of a session what is in its user's attention is surfaced. A thread without a
+    state goes on where the archive knows its messages, or with its history adopted.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if nothing is new,
     what `owner_of` raises, and what the archive raises when it cannot commit.
     """

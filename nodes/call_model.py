@@ -22,10 +22,11 @@ from ..memory.banners import banner_of
 from ..memory.context.budget import LEAST_ROOM, effective_budget, safety_factor
 from ..memory.context.rebuild import assemble
 from ..memory.context.timeline import Timeline, WorkingContext
-from ..memory.efforts import happened
+from ..memory.efforts import EffortState, happened
 from ..memory.messages import speaks
 from ..memory.settings import Settings, resolve
 from ..memory.state_blocks import Cutter, cut_content
+from ..memory.tokens import TokenCounter
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned, closed, from_dicts, to_dicts, with_ids
 from .turn.parts import STEADY, AgentParts, taking_tools
@@ -56,7 +57,10 @@ async def acall_model(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the model: the prompt, and what it changes; with `limit` it may call no tools."""
+    """A call of the model: the prompt, how it is called, and what it changes in the state.
+
+    `limit` is the limit of rounds of tools if it is reached: then no tool may be called.
+    """
 
     state: TurnState
     runtime: Runtime[Settings]
@@ -137,13 +141,8 @@ class Call:
         shown = cut_content(raw)
         if resolve(self.runtime.context, self.parts.settings).anchor == "off" or shown is raw:
             return answer, {}
-        before = efforts = effort_state(state)
-        fields, count = newest(raw), self.parts.count
-        anchor = before.anchor if fields is None else limited(fields, ANCHOR_TOKENS, count)
-        if fields is not None and [*anchor.items()] != [*before.anchor.items()]:
-            cut = banner_of("anchor_cut", tokens=count(rendered(fields)), limit=ANCHOR_TOKENS)
-            event = {"type": "anchored", "anchor": anchor}
-            efforts = happened(efforts, event, None if anchor == fields else cut)
+        before = effort_state(state)
+        efforts = _with_anchor(before, raw, self.parts.count)
         if not (speaks(shown) or _is_calling(answer)):
             efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
         for banner in efforts.banners_since(before):
@@ -154,6 +153,20 @@ class Call:
         if line is not None and efforts.anchor != before.anchor:
             update["view"] = line.with_anchor(before.anchor).packed()
         return answer.model_copy(update={"content": shown}), update
+
+
+def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:
+    """Return the state after the block that a model wrote, the same one if it says nothing new."""
+    fields = newest(raw)
+    if fields is None:
+        return efforts
+    anchor = limited(fields, ANCHOR_TOKENS, count)
+    if [*anchor.items()] == [*efforts.anchor.items()]:  # in the order in which it is shown
+        return efforts
+    banner = None
+    if anchor != fields:
+        banner = banner_of("anchor_cut", tokens=count(rendered(fields)), limit=ANCHOR_TOKENS)
+    return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
 
 
 def working_context(

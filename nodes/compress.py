@@ -41,9 +41,10 @@ async def acompress(
 def _steps(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, calls: Sequence[Call]
 ) -> Asks[dict[str, Any]]:
-    """Compress the effort that is due, by these `calls`; else the context goes on as ever.
+    """Compress the effort that is due, if one is; `calls` takes the calls of this pass.
 
-    The turn is committed by now, so what the archive raises is logged, and nothing changes.
+    The context goes on as after any other turn if nothing was made. The turn is committed by now,
+    so what the archive raises is logged, and nothing changes.
     """
     update: dict[str, Any] = {}
     try:

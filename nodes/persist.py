@@ -37,7 +37,8 @@ BY_HAND = {"by_hand": True}
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Mark what the turn mentioned, take out of the context what faded, and commit the turn.
 
-    All in one step, as each is a checkpoint. A failed archive raises, and nothing changes.
+    All in one step, as each is a checkpoint. A failed archive raises after retries, and nothing
+    changes. With an embedder the turn's vectors are stored with it, then a few that are missing.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
@@ -76,7 +77,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
 
 def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
     """Return what the context shows from now on, or that an effort is to be compressed first."""
-    try:  # the turn is committed by now
+    try:  # the turn is committed by now, so what the archive raises must not end the run
         if not _is_by_hand(messages) and to_do(work) is not None:
             return {"due": True}
         return view_after(work, messages)

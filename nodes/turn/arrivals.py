@@ -21,7 +21,10 @@ from .values import tip_of
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Where the last archived turn, if any, what a broken turn left and what is new begin."""
+    """Positions in the messages: last archived turn, what a broken turn left, what is new.
+
+    All end where the next begins; `last` is None if the archived turn is not among the messages.
+    """
 
     last: int | None
     left: int
@@ -79,9 +82,10 @@ def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """The messages in state: archived turns by number, the last of them, a broken turn, new ones.
+    """The messages in state. `past` are the archived turns by their numbers.
 
-    `last` is None if that turn is not among the messages; the calls in `left` are answered.
+    `last` is the one of them that was archived last, None if it is not among the messages; `left`
+    is what a broken turn left, its calls answered.
     """
 
     past: Mapping[int, list[BaseMessage]]

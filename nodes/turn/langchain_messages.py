@@ -22,7 +22,8 @@ _Message = TypeVar("_Message", bound=BaseMessage)
 def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
 
-    A message gives the same data before and after it went through a checkpoint.
+    What JSON cannot hold (an artifact, say) becomes a marker that names its type. A message gives
+    the same data before and after it went through a checkpoint.
     """
     plain: list[Message] = []
     for message in messages:

@@ -37,25 +37,11 @@ def commit(
 ) -> Record:
     """Commit a turn after `tip`; the turn of `tip` itself as it is now, with what happened in it.
 
-    With other messages it begins a new branch. Raises `TipNotFoundError` if the archive does not
-    hold it, and after three attempts that failed what the archive raised.
+    With other messages that begins a new branch. Raises `TipNotFoundError` if the archive does not
+    hold the turn of `tip`, and after three attempts that failed what the archive raised.
     """
     if turn.turn <= tip.turn:
-        before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
-        if not before or before[-1].turn != tip.turn:
-            raise TipNotFoundError(tip.branch, tip.turn)
-        original = before[-1]
-        tip = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
-        efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
-        as_it_was = not turn.events and original.status != "erased"
-        turn = replace(
-            turn,
-            turn=original.turn,
-            messages=_with_blocks_again(turn.messages, [original]),
-            events=(*original.events, *turn.events),
-            efforts=efforts if turn.events else original.efforts,
-            status=original.status if as_it_was else turn.status,
-        )
+        tip, turn = _again(archive, owner, tip, turn)
     # The next attempt opens a lost connection anew, and stores nothing twice. The waits are short
     # since the archive has itself waited for a lock, and random to part writers; what fails thrice
     # will last.
@@ -66,6 +52,29 @@ def commit(
         reraise=True,
     )
     return retrying(archive.commit, owner, tip, turn, embedder)
+
+
+def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, Group]:
+    """Return the tip before the turn of `tip`, and that turn as `turn` now has it.
+
+    Its events and efforts stay; its status does if nothing new happened in it.
+    """
+    before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+    if not before or before[-1].turn != tip.turn:
+        raise TipNotFoundError(tip.branch, tip.turn)
+    original = before[-1]
+    parent = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
+    efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
+    as_it_was = not turn.events and original.status != "erased"
+    again = replace(
+        turn,
+        turn=original.turn,
+        messages=_with_blocks_again(turn.messages, [original]),
+        events=(*original.events, *turn.events),
+        efforts=efforts if turn.events else original.efforts,
+        status=original.status if as_it_was else turn.status,
+    )
+    return parent, again
 
 
 def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
@@ -86,7 +95,8 @@ def _edited(
 ) -> Group | None:
     """Return the last archived turn as its messages are now, None if they are as archived.
 
-    Nor is it an edit that erased text is back or gone, or calls and results, which clients drop.
+    An erasure may have taken text from what is archived: both, with it and without it, are no edit.
+    Nor is it one that calls and their results are missing, which clients do not keep.
     """
     tip, now = tip_of(state), group(state, last)
     if digest(now.messages) == tip.digest:
@@ -150,9 +160,10 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
 
 
 def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state of a run, restored by its messages if it has none, the history committed.
+    """Return the state of a run; if it has none, restore it from the archive by its messages.
 
-    Raises `TipNotFoundError` if the state was made with another archive.
+    History that the archive does not know is committed as turns first. Raises `TipNotFoundError` if
+    the state was made with another archive.
     """
     if "session" in state:
         tip = tip_of(state)
@@ -163,7 +174,10 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state, restored from where the newest message that ends an archived turn says."""
+    """Return the state, restored from the archive if the thread lost it.
+
+    The newest message that ends an archived turn says where it goes on.
+    """
     messages = [*state.get("messages", [])]
     known = _end(messages, archive, owner)
     noted = archive.reseeding(owner) if known is None else None
@@ -203,7 +217,8 @@ def _aligned(
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
-    It sees all messages up to there. What the user said last is no end: it may be asked again.
+    All messages up to it are in the past of that turn. What the user said last is never an end: a
+    turn that failed may be asked again.
     """
     plain, asked = to_dicts(messages), question(messages)
     marks = [mark([message]) for message in plain]
@@ -254,8 +269,9 @@ def _by_likelihood(
 def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
     """Tell whether a history is the end of what a turn sees, the turn included.
 
-    It may lack calls and results. What was erased may be any turn, or none. After the archive's own
-    messages of the last turn something else, such as a summary, may stand for earlier ones.
+    It may lack calls and results, which clients do not keep. What was erased may be any turn, or
+    none. If it has the archive's own messages of the last turn, something else, such as a summary,
+    may stand in place of earlier ones.
     """
     lefts, own = {len(history)}, False
     for last in range(tip.turn, 0, -_CHUNK):

@@ -170,7 +170,10 @@ def _checked(memory: object) -> Memory:
 
 
 def merged(old: Memory, new: Memory) -> Memory:
-    """Merge an update, its keys as people read them; raises `StateError`, and nothing changes."""
+    """Merge an update into the memory, its keys in the order in which people read them.
+
+    Raises `StateError`, so that an update that is wrong changes nothing.
+    """
     _checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
     both = {**old, **new, **({"position": position} if position else {})}
@@ -218,7 +221,10 @@ _OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
 
 
 def given(handed: Any, ours: Collection[str] = _OURS) -> Any:
-    """Return an input or a command without what only nodes write; `StateError` for an object."""
+    """Return the input of a run, or the update of a command, without what only the nodes write.
+
+    Raises `StateError` for an object that has some of it, from which nothing can be taken.
+    """
     if isinstance(handed, Command):
         return replace(handed, update=given(handed.update, ours)) if handed.update else handed
     if isinstance(handed, Mapping):

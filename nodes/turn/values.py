@@ -46,9 +46,10 @@ _SAVED = frozenset(
 
 
 def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
-    """Return a state with its memory unpacked; raises `StateError` if that is none.
+    """Return a state as nodes work with it; raises `StateError` if its memory is none.
 
-    Raises `TipNotFoundError` if the archive did not seal it: it is another's, or was written into.
+    Raises `TipNotFoundError` if the archive has not sealed the memory: it is one of another
+    archive, or somebody else wrote into it.
     """
     known = unpacked(state)
     memory = state.get("memory")
@@ -303,7 +304,10 @@ def compression_shown(
 
 
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
-    """Return a recovered state with what the context, archived as it was, shows after its turn."""
+    """Return a state that was recovered with what the context shows after its last turn.
+
+    The archive has what it showed in that turn, since that is committed before its end.
+    """
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
