@@ -27,9 +27,10 @@ _LEAST = 100
 def read_log(
     work: RunningTurn, turns: Turns, offset: Number = 0, session: Text = ""
 ) -> tuple[Any, ...]:
-    """Return the text of turns from an offset on, as much as the free budget allows.
+    """Return the text of visible turns from an offset on, as much as the free budget allows.
 
-    What is not there is named, an error if nothing is. Of a session its newest branch is read.
+    What is not there is named, an error if nothing is. With a session they are turns of its newest
+    branch; what is quoted is the record as it is there.
     """
     view = work.view.session(session) if session else work.view
     if view is None:
@@ -109,13 +110,16 @@ def _readable(
 
 def _why_missing(turns: Sequence[int], newest: int, session: str = "") -> str:
     """Say which turns were erased, and which are not there; empty if none is missing."""
-    where, why = f" of session {session!r}" if session else "", []
+    where = f" of session {session!r}" if session else ""
     erased = [turn for turn in turns if 1 <= turn <= newest]
     absent = [turn for turn in turns if turn not in erased]
-    gone = ("was erased: its", "were erased: their"), "text cannot be read any more"
-    unknown = ("is", "are"), f"not there; the turns are 1-{newest}"
-    for missing, (verbs, end) in ((erased, gone), (absent, unknown)):
-        if missing:
-            named = turns_named(ranges(missing)[:_SHOWN])
-            why.append(f"{named}{where} {verbs[len(missing) > 1]} {end}")
+    why = []
+    if erased:
+        was = "was erased: its" if len(erased) == 1 else "were erased: their"
+        named = turns_named(ranges(erased)[:_SHOWN])
+        why.append(f"{named}{where} {was} text cannot be read any more")
+    if absent:
+        verb = "is" if len(absent) == 1 else "are"
+        named = turns_named(ranges(absent)[:_SHOWN])
+        why.append(f"{named}{where} {verb} not there; the turns are 1-{newest}")
     return "; ".join(why)

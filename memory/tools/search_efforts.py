@@ -54,7 +54,10 @@ _NAMING = ("id", "session", "turn")
 
 
 def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:
-    """Answer with what matches best, the running turn apart, and name what is quoted."""
+    """Answer with what matches best, as much as the free budget allows, and name what is quoted.
+
+    The running turn is not searched: it is in the context. An event tells which efforts were found.
+    """
     wanted = asked(query)
     if not wanted:
         why = render("nothing_to_search")
@@ -226,8 +229,9 @@ def _elsewhere(work: RunningTurn, hit: Elsewhere, wanted: Collection[str]) -> _E
 def in_one_list(own: Sequence[Found], others: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:
     """Return the best `limit` results, each list in its own order.
 
-    Scores of two searches cannot be compared, but how many terms of the query a result says can:
-    one of another session stands after the last own result that says as many, and displaces none.
+    Scores of two searches cannot be compared, but how many terms of the query a result says can: an
+    effort of another session stands right after the last own result that says as many or more. So
+    it never displaces an own result that says as much.
     """
     placed: list[tuple[int, _Hit]] = [(2 * at, hit) for at, hit in enumerate(own)]
     for other in others:

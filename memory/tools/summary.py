@@ -57,6 +57,7 @@ def summarise(
     if characters_said(log) < _CANNED_BELOW:
         return replace(effort, summary=render("canned_summary"), keywords=(), importance=0)
     question = _asking(effort, settings, count)
+    # The rest of the budget at most, beside the longest form and the longest name of a part.
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
     empty = question("", "records of its parts, 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
