@@ -31,7 +31,10 @@ _MINILM = "minilm"
 
 
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
-    """Return the embedder of a model; raises `SettingsError` if it is none, or cannot be loaded."""
+    """Return the embedder of an embedding model; "minilm" is all-MiniLM-L6-v2, None gives none.
+
+    Raises `SettingsError` if it is neither, or cannot be loaded.
+    """
     if embeddings is None:
         return None
     if isinstance(embeddings, Embeddings):
@@ -78,9 +81,11 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
 ) -> MemoryAgent:
-    """Return the compiled agent; without a checkpointer each run is a session of its own.
+    """Return the compiled agent.
 
-    `store` is for the application's tools. The rest is as for `build_memory_graph`.
+    `checkpointer` is any of LangGraph's; by default there is none, and each run is a session of its
+    own. `store` is any of LangGraph's, for the application's tools, by default none. The rest is as
+    for `build_memory_graph`.
     """
     graph = build_memory_graph(
         model,
@@ -116,20 +121,20 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
 
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
     own; its `system_prompt` stands after Ebbtide's. `archive` keeps the turns, by default
-    `DiskArchive("sessions")`. `summary_model` concludes efforts, `extraction_model` and
-    `compression_model` shorten long open ones. With `embeddings`, any of LangChain's, or "minilm"
-    (extra `semantic`), search and compression go by meaning. `attention`, as `RedisAttention`,
-    stands in front of the archive's own. `token_counter` counts a text, by default as o200k_base.
-    Raises `SettingsError` if one of these cannot be. Inside a parent whose schema mixes in
-    `MemoryState`, compile it without a checkpointer: with `True` siblings leak after a fork.
+    `DiskArchive("sessions")`; `settings` count where a run sets none, by default `Settings()`.
+    `summary_model` concludes efforts, `extraction_model` and `compression_model` shorten long open
+    ones, all by default `model`. With `embeddings`, any of LangChain's, or "minilm" (extra
+    `semantic`), search and compression go by meaning too. `attention`, a `RedisAttention` where
+    many processes read it, stands in front of the archive's own. `token_counter` counts a text, by
+    default as o200k_base does. Raises `SettingsError` if one of these cannot be, or if the budget
+    is too low. A parent mixes `MemoryState` into its schema and has the checkpointer: compiled with
+    `checkpointer=True` inside one, siblings leak after a fork.
     """
     counter = count if token_counter is None else _counter(token_counter)
-    embedder = choose_embedder(embeddings)
     parts = AgentParts(
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
-        embedder=embedder,
-        alike=likeness(embedder),
+        **_meaning(embeddings),
         **known_tools(tools, counter),
         settings=_defaults(settings),
         count=counter,
@@ -138,6 +143,12 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     )
     checked(parts.settings, *parts.sizes(parts.settings))
     return MemoryGraph(parts)
+
+
+def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:
+    """Return the embedder, None for none, and how quotes are compared with it or without."""
+    embedder = choose_embedder(embeddings)
+    return {"embedder": embedder, "alike": likeness(embedder)}
 
 
 def _defaults(settings: Settings | None) -> Settings:

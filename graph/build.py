@@ -82,7 +82,11 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         return ["run_tools", *sends] if ours else sends
 
     def route_results(self, state: AgentState) -> Literal["call_model", "persist"]:
-        """Return the step after `application_tools`: the end if their results are the answer."""
+        """Return the step after `application_tools`.
+
+        It is the end if all last calls are of tools whose result is the answer, as `create_agent`
+        has it.
+        """
         direct = {name for name, tool in self.parts.tools.items() if tool.return_direct}
         answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
         calls = [*answer.tool_calls, *answer.invalid_tool_calls]
@@ -132,8 +136,9 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph that takes messages, and whose streams show the state.
 
     A parent graph hands over `memory` as well, which no client may: it names a session. The context
-    of a run stays what the application gave. The assembled prompt is in the `updates` of a stream,
-    and not in its `values`, although LangGraph takes one list of keys for both.
+    of a run stays what the application gave, for its tools; the nodes find our settings in it. The
+    assembled prompt is in the `updates` of a stream, and not in its `values`, although LangGraph
+    takes one list of keys for both.
     """
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
@@ -153,7 +158,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Iterator[Any]:
         """Stream as LangGraph does; `output_keys` decides when it is given.
 
-        Raises `SessionNotFoundError` for whom the thread is not, before anything is written.
+        Raises `SessionNotFoundError` for whom the thread is not, and `SettingsError` for settings
+        that cannot be, before anything is written.
         """
         if _inside():
             yield from super().stream(input, config, **self._keys(kwargs, inside=True))
@@ -201,9 +207,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Any:
         """Return the input of a run, with what tools answered beside one that was interrupted.
 
-        LangGraph keeps that for who resumes, and drops it when a new message comes. Results of
-        memory tools stay away, as what they changed in the memory does. Raises
-        `SessionNotFoundError` if the checkpoint is not the user's.
+        Raises `SessionNotFoundError` if the checkpoint is not the user's.
         """
         taken = given(input)
         settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
@@ -214,14 +218,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         older = "checkpoint_id" in ensure_config(config)["configurable"]
         if older or not isinstance(taken, Mapping) or "messages" not in taken:
             return taken
-        writes = [value for _, key, value in checkpoint.pending_writes or () if key == "messages"]
-        *written, new = (v if isinstance(v, list) else [v] for v in (*writes, taken["messages"]))
-        results = [
-            message
-            for message in chain(*written)
-            if isinstance(message, ToolMessage) and message.name not in NAMES
-        ]
-        return {**taken, "messages": [*results, *new]} if results else taken
+        results = _kept_results(checkpoint)
+        return {**taken, "messages": [*results, *_listed(taken["messages"])]} if results else taken
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, whose `updates` show the prompt if nothing is around it.
@@ -235,6 +233,21 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if keys == self.output_channels and _both(kwargs) and not inside:
             return {**kwargs, "output_keys": [*keys, "context"]}
         return kwargs
+
+
+def _kept_results(checkpoint: CheckpointTuple) -> list[ToolMessage]:
+    """Return what tools of the application answered beside one that was interrupted.
+
+    LangGraph keeps that for who resumes, and drops it when a new message comes. Results of memory
+    tools stay away, as what they changed in the memory does.
+    """
+    writes = (value for _, key, value in checkpoint.pending_writes or () if key == "messages")
+    written = chain.from_iterable(map(_listed, writes))
+    return [m for m in written if isinstance(m, ToolMessage) and m.name not in NAMES]
+
+
+def _listed(messages: Any) -> list[Any]:
+    return messages if isinstance(messages, list) else [messages]
 
 
 def _both(kwargs: Mapping[str, Any]) -> bool:

@@ -30,7 +30,10 @@ _REDIS_URL = "EBBTIDE_REDIS_URL"
 def redis_attention(
     archive: SqlArchive, settings: Settings, environment: Mapping[str, str]
 ) -> Attention | None:
-    """Return attention cached on the Redis server that the environment names, None without one."""
+    """Return attention cached on the Redis server that the environment names, None without one.
+
+    Raises `SettingsError` if the extra `redis` is missing, or if the URL is none.
+    """
     url = environment.get(_REDIS_URL)
     if not url:
         return None
@@ -120,13 +123,9 @@ def load(
 
 
 def _checked(layer: _Layer) -> dict[str, Any]:
-    for name in (name for name in layer if name not in NAMES):
-        problem = f"unknown key {name!r}: use one of {', '.join(NAMES)}"
-        if near := get_close_matches(name, NAMES, n=1):
-            problem = f"unknown key {name!r}: did you mean {near[0]!r}?"
-        if name == "user_id":
-            problem = "'user_id' may only be set by a run: remove it"
-        raise SettingsError(f"{layer[name][1]}: {problem}")
+    for name, (_, where) in layer.items():
+        if name not in NAMES:
+            raise SettingsError(f"{where}: {_unknown(name)}")
     values = {name: value for name, (value, _) in layer.items() if value is not None}
     try:
         keys = Keys.model_validate(values)
@@ -138,6 +137,14 @@ def _checked(layer: _Layer) -> dict[str, Any]:
         )
         raise SettingsError("; ".join(problems)) from error
     return {name: getattr(keys, name) for name in values}
+
+
+def _unknown(name: str) -> str:
+    if name == "user_id":
+        return "'user_id' may only be set by a run: remove it"
+    if near := get_close_matches(name, NAMES, n=1):
+        return f"unknown key {name!r}: did you mean {near[0]!r}?"
+    return f"unknown key {name!r}: use one of {', '.join(NAMES)}"
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Layer:

@@ -62,12 +62,12 @@ _looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
 _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
 """The parts that are the agent's own model where none was given."""
 
-
 _Asked: TypeAlias = tuple[
     RunnableConfig,
     ModelRequest[Any],
     Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]],
 ]
+"""How the model is called, with which request, and what makes of its answer what is kept."""
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -250,12 +250,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         checked(settings, *parts.sizes(settings))
         call = Call.prepared(state, runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
-        system, own = SystemMessage(system.text), request.system_message
-        if own is not None and not isinstance(own.content, str):  # its blocks stay as they are
-            ours = {"type": "text", "text": instructions("", settings)}
-            system = own.model_copy(update={"content": [ours, *own.content]})
         sent = request.override(
-            system_message=system,
+            system_message=_opening(request, system.text, settings),
             messages=messages,
             tools=[*schemas(), *request.tools],
             tool_choice=call.tool_choice or request.tool_choice,
@@ -275,14 +271,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the parts, updated and remembered from what a request shows."""
         shown = (request.model, request.response_format, request.system_prompt, *request.tools)
         seen, given = self._seen, self._given
-        if seen is None or not (
-            len(shown) == len(seen[0])
-            # Prompts may be equal copies.
-            and all(
-                a is b or (isinstance(a, str) and a == b)
-                for a, b in zip(shown, seen[0], strict=True)
-            )
-        ):
+        if seen is None or not _same(shown, seen[0]):
             parts = known_tools([*request.tools, *_formats(request.response_format)], given.count)
             models = (name for name in _MODELS if getattr(given, name) is given.model)
             parts |= dict.fromkeys(models, taking_tools(request.model))
@@ -309,6 +298,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return known, update
         update |= persist(known, runtime, parts=parts)
         return cast("TurnState", {**known, **update}), update
+
+
+def _same(shown: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
+    """Tell whether two requests show the same objects; prompts may be equal copies."""
+    return len(shown) == len(before) and all(
+        new is old or (isinstance(new, str) and new == old)
+        for new, old in zip(shown, before, strict=True)
+    )
 
 
 class _Unknown(BaseChatModel):
@@ -357,6 +354,15 @@ def _unspoilt(state: TurnState) -> None:
             "a call of a memory tool was refused after it had been run: in middleware=[...] put "
             "EbbtideMiddleware before what decides about its tools"
         )
+
+
+def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
+    """Return the system message; blocks of the application's own stay as they are."""
+    own = request.system_message
+    if own is None or isinstance(own.content, str):
+        return SystemMessage(text)
+    ours = {"type": "text", "text": instructions("", settings)}
+    return own.model_copy(update={"content": [ours, *own.content]})
 
 
 def _formats(response_format: Any) -> list[BaseTool | dict[str, Any]]:

@@ -15,7 +15,10 @@ OFFLINE = "offline"
 
 
 def choose_model(name: str | None, environment: Mapping[str, str]) -> BaseChatModel:
-    """Return the model called `name`; a notice says if the offline one was nobody's choice."""
+    """Return the model called `name`, "offline" for the offline one.
+
+    Without a name it is OpenAI's if `OPENAI_API_KEY` is set, else the offline model, with a notice.
+    """
     chosen = model_name(name, environment)
     if chosen != OFFLINE:
         return init_chat_model(chosen)

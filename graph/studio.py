@@ -22,15 +22,16 @@ async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, An
     """Return the agent for a server: the same one for every run, with one archive.
 
     The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline one;
-    settings and the archive's place from `ebbtide.yaml` and the environment. Raises `SettingsError`
-    if the settings, and what the provider raises if the model, cannot be.
+    attention is cached on Redis if EBBTIDE_REDIS_URL names a server; settings and the archive's
+    place come from `ebbtide.yaml` and the environment. Raises `SettingsError` if the settings, and
+    what the provider raises if the model, cannot be.
     """
 
     def build_once() -> CompiledStateGraph[Any, Any, Any, Any]:
-        with _building:
+        with _building:  # however many runs ask at the same time
             return _built()
 
-    return await asyncio.to_thread(build_once)
+    return await asyncio.to_thread(build_once)  # it reads files, which would hold the event loop
 
 
 @cache

@@ -62,7 +62,8 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     holds no such session, `SettingsError` if there is no such branch, or no agent of Ebbtide's.
     """
     place, asked = place_of(agent), newest_config(config)
-    parts, archive = place.parts, place.parts.archive
+    parts = place.parts
+    archive = parts.archive
     try:
         owner = place.owner(config)
         thread = thread_at(agent, asked)
