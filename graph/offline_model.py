@@ -3,7 +3,8 @@
 It reads only the messages it is given. It calls the memory tools on plain requests ("let's work
 on …", "that's done", "expand …"), an application's on "use NAME with key=value", and otherwise
 quotes the best matching sentence of its prompt. A question that nothing there answers is searched
-for, once a turn. So what it answers shows what the context holds and what the search finds.
+for, once a turn. So what it answers shows what the context holds and what the search finds. It
+keeps ports, versions and addresses that the user states in a state block if it is told of one.
 """
 
 import math

@@ -247,14 +247,8 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.given, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.messages_window + 1)
-    if place.node:  # of the messages of the graph around those leave that no turn has any more
-        new = unarchived(thread.state)
-        old = [*thread.values.get("messages", [])]
-        view, archived = thread.view, dict[str | None, BaseMessage]()
-        for record in every_turn(view.archive, view.owner, view.tip):
-            archived |= {m.id: m for m in from_dicts(shown(view.messages(record)))}
-        kept = [archived[m.id] for m in old[: len(old) - len(new)] if m.id in archived]
-        state = cast("TurnState", {**state, "messages": [*kept, *new]})
+    if place.node:
+        state = cast("TurnState", {**state, "messages": _rest(thread)})
     # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
     same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
     if now.kept and not same:
@@ -272,6 +266,17 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
         return left
     names = ", ".join(map(repr, foreign))
     return (*left, f"the application's own keys in the state of the thread: {names}")
+
+
+def _rest(thread: Thread) -> list[BaseMessage]:
+    """Return the messages of a graph around the agent, without those that no turn has any more."""
+    view, messages = thread.view, [*thread.values.get("messages", [])]
+    new = unarchived(thread.state)
+    archived: dict[str | None, BaseMessage] = {}
+    for record in every_turn(view.archive, view.owner, view.tip):
+        archived |= {m.id: m for m in from_dicts(shown(view.messages(record)))}
+    old = messages[: len(messages) - len(new)]
+    return [*(archived[message.id] for message in old if message.id in archived), *new]
 
 
 def _replace_all(

@@ -100,8 +100,8 @@ def test_it_goes_back_with_time_travel(tmp_path: Path) -> None:
     assert ambient(here) == (3, 4, 5, 6)
 
 
-def test_a_thread_that_is_rebuilt_begins_without_it(tmp_path: Path) -> None:
-    """It is kept in checkpoints, and lost with them."""
+def test_without_a_turn_after_it_a_rebuilt_thread_begins_without_it(tmp_path: Path) -> None:
+    """Until the next turn it is kept in checkpoints alone, and lost with them."""
     here = lived(tmp_path)
     commands.set_window(here.agent, THREAD, 4)
     again = talk(tmp_path, [], checkpointer=InMemorySaver())
