@@ -74,17 +74,23 @@ def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Take a memory out of attention until `unsuppress`; search still finds it."""
+    """Take a memory out of attention until `unsuppress`, and return how it stands.
+
+    Search still finds it. Raises `CommandError` if the user has no such memory.
+    """
     return _of(agent, config).suppress(memory_id)
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Undo `suppress`, and return how the memory stands."""
+    """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
     return _of(agent, config).unsuppress(memory_id)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Delete what attention keeps of a memory, as of a deleted session; return how it stood."""
+    """Delete what attention keeps of a memory, and return how it stood; its session stays.
+
+    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
+    """
     return _of(agent, config).forget(memory_id)
 
 

@@ -16,9 +16,17 @@ import pytest
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
 from langgraph_sdk.errors import NotFoundError
+from starlette.applications import Starlette
+from starlette.authentication import AuthenticationBackend
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from ebbtide import DiskArchive
-from ebbtide.graph.server import app
+from ebbtide.graph.server import app, routes
+from ebbtide.graph.studio import make_graph
 from ebbtide.memory.settings import Settings
 from tests.conftest import SECRETS
 from tests.processes import begun
@@ -580,6 +588,28 @@ async def test_a_server_that_does_not_say_who_asks_is_refused() -> None:
 
     assert found.status_code == 422
     assert "set http.enable_custom_route_auth" in found.json()["detail"]
+
+
+class Nobody(AuthenticationBackend):
+    """Knows nobody."""
+
+    async def authenticate(self, conn: HTTPConnection) -> None:
+        """Let everyone in as a stranger."""
+
+
+@pytest.mark.parametrize("memory", [{"turn": "two"}, "mine", None])
+async def test_a_busy_thread_is_refused_whatever_is_in_its_memory(memory: Any) -> None:
+    """That a run is going on is told first, also where the memory is none of ours."""
+    kept = {"thread_id": "t", "status": "busy", "metadata": {}, "values": {"memory": memory}}
+    own = Route("/threads/{thread_id}", lambda _: JSONResponse(kept))
+    guard = Middleware(AuthenticationMiddleware, backend=Nobody())
+    busy = Starlette(routes=[own, *routes(make_graph)], middleware=[guard])
+    transport = httpx.ASGITransport(app=busy)
+
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
+        found = await http.post("/ebbtide/threads/t/undo")
+
+    assert (found.status_code, found.json()["error"]) == (409, "TurnRunningError")
 
 
 def test_errors_of_ours_are_told_to_a_client(client: SyncLangGraphClient) -> None:
