@@ -196,8 +196,7 @@ class Known:
 
     def after(self, record: Record) -> "Known":
         """Return what is known, brought up to date with one more turn."""
-        # Other threads add to both meanwhile; an effort is there before an answer that has it.
-        answers, efforts = self.answers.copy(), self.efforts.copy()
+        answers, efforts = self.answers.copy(), self.efforts.copy()  # other threads add to both
         newest: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
             newest.setdefault(effort.id, effort)
@@ -218,8 +217,9 @@ class Known:
             elif kind == "counts":
                 after = answer[0] + (not record.efforts), answer[1] + fresh
             elif kind == "efforts":
-                listed = {**newest, **{one.id: one for one in answer.efforts if one.id in same}}
-                after = EffortList((*listed.values(),)[: of[0]], answer.total + fresh)
+                older = (one for one in answer.efforts if one.id not in newest)
+                listed = (*newest.values(), *older)[: of[0]]
+                after = EffortList(listed, answer.total + fresh)
             elif kind == "_names":
                 after = None if answer is None else answer.union(newest)
             elif kind != "compression":

@@ -243,6 +243,27 @@ def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
     assert traces(tmp_path, said[:3]) == []
 
 
+def test_summary_is_written_again_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Erasing again writes the summaries that an erasure emptied before it was killed."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with begun(tmp_path) as here:
+        here.model.structured = [TELLING, *[{"summary": "Cables.", "keywords": []}] * 2]
+        with monkeypatch.context() as dying:
+            dying.setattr(type(here.archive), "resummarised", killed)
+            with pytest.raises(KeyboardInterrupt):
+                erase(here.agent, THREAD, 2)
+
+        report = erase(here.agent, THREAD, 2)
+
+    assert (report.resummarised, report.stale) == (("keys",), ())
+    assert traces(tmp_path) == []
+
+
 def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
     """If the call fails, the line says that it was redacted, and erasing again tries again."""
     with begun(tmp_path) as here:

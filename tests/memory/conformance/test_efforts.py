@@ -41,6 +41,19 @@ def test_effort_goes_back_with_the_tip(archive: Archive, number: int, goal: str 
     assert (effort and effort.goal) == goal
 
 
+def test_list_goes_on_after_efforts_that_nobody_asked_for_by_name(archive: Archive) -> None:
+    """What was listed alone stays in the list when another turn is committed."""
+    events = [opened(name) for name in "abc"]
+    tip = commit_all(archive, [turn(1, "no secret"), turn(2, efforts=["a"], events=events)])
+    archive.erase(OWNER, tip, 1)  # all is read anew
+    archive.efforts(OWNER, tip, 3)
+
+    tip = archive.commit(OWNER, tip, turn(3, efforts=["a"], events=[concluded("a", "Done.")])).tip
+
+    listed = archive.efforts(OWNER, tip, 3)
+    assert ([effort.id for effort in listed.efforts], listed.total) == (["a", "c", "b"], 3)
+
+
 def test_last_change_of_one_turn_wins(archive: Archive) -> None:
     """Of two changes in one turn the later one counts."""
     events = [opened("a"), concluded("a", "At once.")]
