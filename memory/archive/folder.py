@@ -229,7 +229,7 @@ class _Folder:
 
     def whole(self) -> Whole:
         """Return the session; raises `ArchiveFormatError` that names file and line of damage."""
-        owner, reseed = _described(self.path / _SESSION, self._json(_SESSION, dict))
+        owner, reseed = _described(self.path / _SESSION, self._json(_SESSION, lambda body: body))
         erasing = self.path / "erasing.json"
         if erasing.exists():
             raise ArchiveFormatError(
@@ -382,7 +382,8 @@ def _described(path: Path, body: Any) -> tuple[Owner, Tip | None]:
 def _damaged(where: object, why: object) -> ArchiveFormatError:
     if isinstance(why, ValidationError):
         first = why.errors()[0]
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']} (got {first['input']!r:.80})"
+        what = f"{first['msg']} (got {first['input']!r:.80})"
+        why = f"{'.'.join(map(str, first['loc']))}: {what}" if first["loc"] else what
     reason = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"
     return ArchiveFormatError(f"{where}: damaged: {reason}; nothing of this session was taken over")
 

@@ -291,6 +291,8 @@ DAMAGE = [
     ("erased.json", _cut, "erased.json: damaged"),
     ("session.json", _cut, "session.json: damaged"),
     ("session.json", lambda text: text.replace('"user"', '"u"'), "session.json' is damaged or"),
+    ("session.json", lambda _: '"text"', "session.json' is damaged or"),
+    ("efforts/b.jsonl", _with(ref=1), r"b.jsonl:1: damaged: Input should be a valid dictionary"),
     (
         "session.json",
         lambda text: text.replace(": 1,", ": 2,"),
