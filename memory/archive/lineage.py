@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
 from sqlalchemy import BindParameter, Connection, CursorResult, Row, Select, bindparam, select
 
@@ -27,8 +27,8 @@ from .protocol import EffortList
 from .records import left_by, record_of, unzipped
 from .schema import branches, changes, compressions, members, sessions, turns, users
 
-P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 AMBIENT = "\0"
 """Stands for no effort among the members; no effort can be called so."""
@@ -200,10 +200,10 @@ class Known:
         newest: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
             newest.setdefault(effort.id, effort)
-        same = {name: effort for name, effort in efforts.items() if effort and name not in newest}
+        older = {name: effort for name, effort in efforts.items() if effort and name not in newest}
         own, *ancestors = self.segments
         own = Segment(own.branch, record.turn, own.first or record.turn)
-        known = Known((own, *ancestors), {**dict([*same.items()][-_CARRIED:]), **newest})
+        known = Known((own, *ancestors), {**dict([*older.items()][-_CARRIED:]), **newest})
         if not efforts.keys() >= newest.keys():  # whether there were such efforts is not known
             return known
         fresh = sum(efforts[name] is None for name in newest)
@@ -213,29 +213,27 @@ class Known:
                 numbers = answer if record.efforts else (*answer, record.turn)
                 after = numbers[max(0, len(numbers) - of[0]) :]
             elif kind == "effort_turns":
-                after = (*answer, *[record.turn] * (of[0] in record.efforts))
+                after = (*answer, record.turn) if of[0] in record.efforts else answer
             elif kind == "counts":
                 after = answer[0] + (not record.efforts), answer[1] + fresh
             elif kind == "efforts":
-                older = (one for one in answer.efforts if one.id not in newest)
-                listed = (*newest.values(), *older)[: of[0]]
+                others = (effort for effort in answer.efforts if effort.id not in newest)
+                listed = (*newest.values(), *others)[: of[0]]
                 after = EffortList(listed, answer.total + fresh)
             elif kind == "_names":
                 after = None if answer is None else answer.union(newest)
             elif kind != "compression":
-                continue
+                continue  # a search is made again
             known.answers[kind, of] = after
         return known
 
 
-def _once(
-    read: Callable[Concatenate["Lineage", P], T],
-) -> Callable[Concatenate["Lineage", P], T]:
+def _once(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T]:
     """Let a question to a lineage be read once; `Known.after` knows questions by their names."""
 
     @wraps(read)
-    def answer(seen: "Lineage", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return seen.once(read.__name__, args, lambda: read(seen, *args, **kwargs))
+    def answer(seen: "Lineage", *args: *Ts) -> T:
+        return seen.once(read.__name__, args, lambda: read(seen, *args))
 
     return answer
 

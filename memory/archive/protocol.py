@@ -153,14 +153,18 @@ class Archive(Protocol):
     ) -> tuple[Found, ...]:
         """Return up to `limit` visible efforts and ambient turns that match a query, best first.
 
-        What the turns say counts, and the ids, goals, summaries and keywords of efforts. With the
-        query's `meaning`, cosines join the ranking, and find what shares no word but is near.
+        What the turns say counts, and the ids, goals, summaries and keywords of efforts. A query of
+        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
+        find what shares no word but is as near as the meaning's floor.
         """
 
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match, best first; `search` has the first of each."""
+        """Return up to `limit` passages that match, best first.
+
+        The first of an effort has the effort's score; `search` has these alone.
+        """
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
         """Return who says the telling terms of a message, among 100 turns and as many headings."""
@@ -188,9 +192,9 @@ class Archive(Protocol):
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         """Erase a visible turn for good, on every branch that holds it, and say what was done.
 
-        A tombstone keeps its place. Summaries whose log it is in are emptied and marked `stale`;
-        other turns that say the same are named and stay. A turn that is erased already is no error.
-        Raises `SessionNotFoundError`, `TurnNotFoundError`.
+        In one transaction. A tombstone keeps its place. Summaries whose log it is in are emptied
+        and marked `stale`; other turns that say the same are named and stay. A turn that is erased
+        already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
         """
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
@@ -205,15 +209,19 @@ class Archive(Protocol):
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
     ) -> Deleted:
-        """Delete all of a user; if `also`, called with the sessions before, raises, all stays."""
+        """Delete all of a user in one transaction, and say what was done.
+
+        `also` is called with the sessions before it is committed; if it raises, all stays.
+        """
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
-        """Store a summary, keywords and importance where the effort's last change is stale."""
+        """Store a summary, keywords and importance, if the effort's last change is stale."""
 
     def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
         """Store what stands for older turns of an effort, made at `tip`; return what is stored.
 
-        One that is stored already stays. Raises `ArchiveLockedError`; nothing is then stored.
+        One of that effort that is stored at the tip already stays. Raises `ArchiveLockedError`,
+        `ArchiveUnavailableError`; nothing is then stored.
         """
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:

@@ -247,7 +247,7 @@ class SqlArchive(Archive):
             return verified(scope_of(connection, session, owner))
 
     def verify_file(self) -> tuple[Finding, ...]:
-        """Return what SQLite finds wrong with its file, page by page; PostgreSQL is not asked."""
+        """Return what SQLite finds wrong with its whole file; PostgreSQL is not asked."""
         if not self.database.sqlite or not self.database.exists():
             return ()
         try:
