@@ -248,7 +248,7 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
     now = thread_at(place.given, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.messages_window + 1)
     if place.node:
-        state = cast("TurnState", {**state, "messages": _rest(thread)})
+        state = cast("TurnState", {**state, "messages": _messages_around(thread)})
     # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
     same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
     if now.kept and not same:
@@ -268,13 +268,12 @@ def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
     return (*left, f"the application's own keys in the state of the thread: {names}")
 
 
-def _rest(thread: Thread) -> list[BaseMessage]:
-    """Return the messages of a graph around the agent, without those that no turn has any more."""
-    view, messages = thread.view, [*thread.values.get("messages", [])]
-    new = unarchived(thread.state)
-    archived: dict[str | None, BaseMessage] = {}
+def _messages_around(thread: Thread) -> list[BaseMessage]:
+    """Return the messages of the graph around an agent but for those that no turn has any more."""
+    view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
-        archived |= {m.id: m for m in from_dicts(shown(view.messages(record)))}
+        archived |= {message.id: message for message in from_dicts(shown(view.messages(record)))}
+    new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]
 

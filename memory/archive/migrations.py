@@ -33,7 +33,7 @@ def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
     Raises `ArchiveFormatError` for a version that this program does not know.
     """
     with engine.connect() as connection:
-        found = _noted(connection)
+        found = _version(connection)
     if found is not None and found.version == schema.VERSION:
         return found
     with engine.connect() as connection:
@@ -43,7 +43,8 @@ def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
             return connection.execute(sa.select(schema.version)).one()
 
 
-def _noted(connection: sa.Connection) -> sa.Row[Any] | None:
+def _version(connection: sa.Connection) -> sa.Row[Any] | None:
+    """Return the row of the version, None if there are no tables."""
     if not sa.inspect(connection).has_table(schema.version.name):
         return None
     return connection.execute(sa.select(schema.version)).first()
@@ -51,7 +52,7 @@ def _noted(connection: sa.Connection) -> sa.Row[Any] | None:
 
 def _make_or_change(connection: sa.Connection, name: str) -> None:
     _wait_for_others(connection)
-    found = _noted(connection)
+    found = _version(connection)
     if found is None:
         later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
         _create(connection, [one for one in METADATA.sorted_tables if one not in later])

@@ -76,7 +76,8 @@ class Whole:
             fresh = not session.turns
             if fresh:
                 _write_turns(connection, session, self)
-            scope = scope_of(connection, session_of(connection, self.owner), self.owner)
+            session = session_of(connection, self.owner)  # with the turns that were written
+            scope = scope_of(connection, session, self.owner)
             if fresh:
                 _write_made(scope, self)
                 _verify(scope, self)
