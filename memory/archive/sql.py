@@ -166,11 +166,13 @@ class SqlArchive(Archive):
         with self._sessions.writing(owner) as scope:
             erased = scope.erase(tip, turn)
         self._sessions.forget()
+        self._vectors.look_again(owner)
         return replace(erased, left=self.database.sweep())
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
         with self._sessions.writing(owner) as scope:
             scope.resummarise(tip, effort)
+        self._vectors.look_again(owner)
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
         with self._sessions.writing(owner) as scope:

@@ -105,8 +105,12 @@ class Vectors:
                 return _embedded(embedder, [group])[0]
             except EmbeddingError as error:
                 _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
-        self._complete = {known for known in self._complete if known[0] != owner}
+        self.look_again(owner)
         return _Embedded()
+
+    def look_again(self, owner: Owner) -> None:
+        """Let `fill` look for missing vectors: a turn of the session has none, or lost them."""
+        self._complete = {known for known in self._complete if known[0] != owner}
 
     def fill(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""
@@ -133,7 +137,7 @@ class Vectors:
             same = [row.id for row in read if record_of(row) == rows[row.id]]
             for number in same:
                 computed[number].put(connection, session.id, number)
-        if len(numbers) < limit:
+        if len(same) == len(numbers) < limit:  # else some lost text meanwhile
             self._complete.add((owner, model))
         return len(same)
 

@@ -1,6 +1,7 @@
 """Search by meaning: what has a vector, what is found by it, and what is not."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -304,3 +305,18 @@ def test_an_erased_turn_is_not_found_by_what_it_meant(archive: Archive) -> None:
 
     assert [one.turn for one in before] == [2]
     assert found(archive, tip, "kitten") == ()
+
+
+def test_what_an_erasure_rewrote_is_embedded_again(archive: Archive) -> None:
+    """A summary that was written again is found by its meaning, though all had vectors before."""
+    begun, done = [opened("a", goal="")], [concluded("a", "It is about a kitten.")]
+    tip = commit_all(archive, [turn(1, "kitten", ["a"], begun), turn(2, "so", ["a"], done)])
+    assert (embedded(archive), embedded(archive)) == (2, 0)
+
+    archive.erase(OWNER, tip, 1)
+    assert embedded(archive) == 2
+
+    (effort,) = archive.efforts(OWNER, tip, 1).efforts
+    archive.resummarised(OWNER, tip, replace(effort, summary="The login was mended."))
+    assert embedded(archive) == 1
+    assert names(found(archive, tip, "signin")) == ["a"]
