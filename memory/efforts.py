@@ -26,6 +26,9 @@ _FIELDS = ("goal", "summary", "importance", "tokens", "stale")
 _BULLET = re.compile(r"^[-*•] ")
 """With which models begin the items of a list."""
 
+KEYWORD_OVERLAP = 2
+"""Distinctive keywords that make a message a reference, if they weigh enough: see `references`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Effort:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from .banners import BANNER
-from .efforts import Effort, EffortState, happened, within_limit
+from .efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
 from .lately import Lately
 from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
@@ -120,12 +120,10 @@ def _known_elsewhere(work: RunningTurn) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
-KEYWORD_OVERLAP = 2
-"""Distinctive keywords that make a message a reference. With the weight and the bounds below it is
-one operating point, measured together: changing one of them voids the figure of all."""
-
 _REFERENCE_SHARE = 0.2
-"""Weight that they must have in the message, a fraction of its terms."""
+"""Weight in a message, a fraction of its terms, that `KEYWORD_OVERLAP` keywords or more must have.
+
+Both and the bounds below are one operating point, measured together."""
 
 _FEW = 0.5
 """The share of the efforts that may have a distinctive keyword; one effort always may."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from ..efforts import Effort, EffortState, happened, within_limit
+from ..efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
 from ..names import parted, session_name
-from ..references import KEYWORD_OVERLAP
 from ..settings import Settings
 from ..view import ArchiveView
 from .law import CAPACITY, Attention
