@@ -6,7 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Mapping
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ..memory.errors import EbbtideError
-from .printable import one_line, printable
+from .printable import installed_version, one_line, printable
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
@@ -73,7 +73,7 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:  # noqa: FBT001 (as typer calls it)
     if asked:
-        typer.echo(f"ebbtide {metadata.version('ebbtide')}")
+        typer.echo(f"ebbtide {installed_version()}")
         raise typer.Exit
 
 

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 
 _PICTURES = {chr(code): chr(0x2400 + code) for code in range(32)} | {"\x7f": "\u2421"}
 _HIDDEN = frozenset(
@@ -81,7 +82,11 @@ def _character(character: str) -> str:
 
 
 def one_line(error: BaseException, environment: Mapping[str, str]) -> str:
-    """Return what an error says in one line; values of secret variables become "***"."""
+    r"""Return what an error says in one line; values of secret variables become "***".
+
+    >>> one_line(ValueError("key sk-12345 was\nrefused"), {"OPENAI_API_KEY": "sk-12345"})
+    'key *** was refused'
+    """
     text = discreet(" ".join(str(error).split()) or type(error).__name__)
     for name, value in environment.items():
         if name.upper().endswith(_SECRET) and len(value) >= _SHORTEST:
@@ -97,3 +102,11 @@ def discreet(text: str) -> str:
     'postgresql://ann:***@host/db?sslpassword=***'
     """
     return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
+
+
+def installed_version() -> str:
+    """Return the version of Ebbtide; a checkout that is not installed has none."""
+    try:
+        return version("ebbtide")
+    except PackageNotFoundError:
+        return "of a checkout"

@@ -73,7 +73,10 @@ class Plan:
     record: Path | None = None
 
     def left(self, store: Store) -> tuple[Job, ...]:
-        """Return the trials that are not there yet, or have errors; all first ones come first."""
+        """Return the trials that are not there yet, or have errors; all first ones come first.
+
+        Raises `ResultsError` if a template is another one than when its trials were run.
+        """
         digests = {name: template.digest for name, template in self.templates.items()}
         for trial in store.trials:
             if digests.get(trial.template, trial.digest) != trial.digest:
@@ -103,7 +106,10 @@ class Plan:
         await asyncio.gather(*map(run_job, self.left(store)))
 
     def run_trial(self, job: Job) -> tuple[TrialResult, str]:
-        """Run one trial; return its result, and its line for the recorded answers, if they fit."""
+        """Run one trial; return its result, and its line for the file of recorded answers.
+
+        The line is empty if a call failed for good: played again, the answers would not fit.
+        """
         with TemporaryDirectory() as folder:
             trial = _Trial(self, job, Path(folder))
             result = trial.run()
@@ -162,12 +168,14 @@ class _Trial:
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)
         answered, began = len(self.tape.answers), time.perf_counter()
         context = strategy.compress(point.turns)
+        seconds = time.perf_counter() - began
+        spent = self.tape.spent(answered, self.plan.setup.prices)  # before the judge's questions
         return PointScores(
             point=point.number,
             turn_id=point.turn_id,
-            seconds=time.perf_counter() - began,
+            seconds=seconds,
             calls=context.calls,
-            **self.tape.spent(answered, self.plan.setup.prices),
+            **spent,
             **scores(point, context, self.plan.embedder),
             **self._judged(point, before, context.messages),
         )
@@ -198,8 +206,8 @@ class _Trial:
                 judged[name] = ask()
             except Exception as error:  # noqa: BLE001 (any provider's, or what is no score)
                 self._failed(f"point {point.number}, {name}", error)
-        first, second = judged.get("goal_before"), judged.get("goal_coherence")
-        drift = None if first is None or second is None else first - second
+        earlier, later = judged.get("goal_before"), judged.get("goal_coherence")
+        drift = None if earlier is None or later is None else earlier - later
         return judged | {"drift": drift}
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
@@ -233,12 +241,12 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     `fabricated` are quotes that stand in no turn, and those that the strategy dropped itself. What
     the template knows no truth for is None, or not there.
     """
-    before, after = size(as_messages(point.turns)), size(context.messages)
+    said, kept = size(as_messages(point.turns)), size(context.messages)
     text, rules = one_line(transcript(context.messages)), point.constraints
     measured: dict[str, Any] = {
-        "tokens_before": before,
-        "tokens_after": after,
-        "compression_ratio": after / before,
+        "tokens_before": said,
+        "tokens_after": kept,
+        "compression_ratio": kept / said,
         "constraints_in_context": fmean(rule in text for rule in rules) if rules else None,
         "fallbacks": context.fallbacks,
     }
@@ -275,7 +283,8 @@ def matches(
     """Return the pairs (quote, sentence), by position; no quote and no sentence has two.
 
     Pairs of the same words come first; of the others as many as possible are paired that are alike
-    by `THRESHOLD` at least, or of which one is half of the other or more, word for word.
+    by `THRESHOLD` at least, or of which one is half of the other or more, word for word; the
+    likest quotes come first.
     """
     unpaired = {at: one_line(sentence) for at, sentence in enumerate(truth)}
     others: dict[int, str] = {}

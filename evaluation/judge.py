@@ -33,7 +33,7 @@ class Judge:
 
     `name` is the model's, so that another one judges anew. With recorded answers in place of a
     model nothing is kept, and one that is missing is a `TapeError`; what is no score is a
-    `JudgeError`. `noted` are its answers, by digest.
+    `JudgeError`, and is not kept either. `noted` are its answers, by digest.
     """
 
     name: str
@@ -74,7 +74,8 @@ class Judge:
     def _ask(self, asked: str, parse: Callable[[str], float]) -> float:
         """Return what the answer says; the one that is kept, if this was asked before."""
         digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
-        path, cached = self.folder / f"{digest}.json", None
+        path = self.folder / f"{digest}.json"
+        cached: str | None = None
         if isinstance(self.model, BaseChatModel):
             with suppress(FileNotFoundError, ValidationError):  # a damaged file counts as none
                 cached = _Kept.model_validate_json(path.read_bytes()).said
@@ -113,7 +114,9 @@ def score(verdict: str) -> float:
 
 
 def known(verdict: str, number: int) -> float:
-    """Return the share of constraints that are known; one that is invented counts as unknown.
+    """Return the share of `number` constraints that are known; an invented one counts as unknown.
+
+    Raises `JudgeError` if the verdict has not as many values, or others.
 
     >>> known('{"known": [true, false], "invented": []}', 2)
     0.5

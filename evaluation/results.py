@@ -42,8 +42,10 @@ class TapeError(EvaluationError):
 class PointScores(Strict):
     """The scores at one compression point; None where there is no ground truth, or an error.
 
-    Seconds, tokens of the model and cost (dollars) are those of the compression alone; `drift` is
-    by how much it lowers the goal coherence. `calls` are those of Ebbtide's own passes.
+    Tokens are those of what stands for the conversation, as it was said and as the strategy leaves
+    it; seconds, tokens of the model and cost (dollars) are those of the compression alone.
+    `goal_before` is the goal coherence with the context before plus what was said since, and
+    `drift` by how much compressing lowers it. `calls` are those of Ebbtide's own passes.
     """
 
     point: int
@@ -111,7 +113,8 @@ class TrialResult(Job):
 class Setup(Strict):
     """What must be the same for results to stand in one table.
 
-    `likeness` says how quotes are compared; `prices` are dollars per million tokens.
+    `judge` is None if nobody judges; `likeness` says how quotes are compared; `prices` are dollars
+    per million tokens, read and written; `settings` are those that were chosen.
     """
 
     version: str

@@ -177,31 +177,30 @@ class Template(Strict):
     ground_truth_salience: dict[str, tuple[Words, ...]] = {}
 
     @model_validator(mode="after")
-    def _numbers_rise_and_sentences_stand_in_the_turns(self) -> "Template":
+    def _numbers_rise(self) -> "Template":
         for before, turn in pairwise(self.turns):
             if turn.turn_id <= before.turn_id:
                 raise ValueError(f"turns: turn_id {turn.turn_id} follows {before.turn_id}")
         if not self.points:
             raise ValueError("turns: no turn has is_compression_point")
-        truth, points = self.ground_truth, {point.key: point for point in self.points}
-        tests = self.probing_tasks.behavioral_test
-        same = [(sentence, *others) for sentence, others in truth.same.items()]
-        checked: dict[str, Sequence[str]] = {
-            "ground_truth.constraints": truth.constraints or (),
-            "ground_truth.given": truth.given,
-            "ground_truth.same": [text for sentences in same for text in sentences],
-            "ground_truth.superseded": [text for pair in truth.superseded for _, text in pair],
-            "probing_tasks.behavioral_test.needs": [text for test in tests for text in test.needs],
-        }
-        places = [(field, texts, self.turns) for field, texts in checked.items()]
-        for key, salient in self.ground_truth_salience.items():
+        return self
+
+    @model_validator(mode="after")
+    def _sentences_stand_in_the_turns(self) -> "Template":
+        points = {point.key: point for point in self.points}
+        for key, sentences in self.ground_truth_salience.items():
             if key not in points:
                 raise ValueError(f"ground_truth_salience.{key}: there is no such point")
-            places.append((f"ground_truth_salience.{key}", salient, points[key].turns))
-        for field, texts, turns in places:
-            for sentence in texts:
-                if not stands_in(sentence, turns):
-                    raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
+            _check(f"ground_truth_salience.{key}", sentences, points[key].turns)
+        truth, tests = self.ground_truth, self.probing_tasks.behavioral_test
+        same = [text for sentence, others in truth.same.items() for text in (sentence, *others)]
+        superseded = [text for pair in truth.superseded for text in (pair.old, pair.by)]
+        needs = [text for test in tests for text in test.needs]
+        _check("ground_truth.constraints", truth.constraints or (), self.turns)
+        _check("ground_truth.given", truth.given, self.turns)
+        _check("ground_truth.same", same, self.turns)
+        _check("ground_truth.superseded", superseded, self.turns)
+        _check("probing_tasks.behavioral_test.needs", needs, self.turns)
         return self
 
     @property
@@ -296,6 +295,13 @@ def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     return any(one_line(quote) in one_line(text) for text in texts)
 
 
+def _check(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:
+    """Raise `ValueError` if a sentence stands in none of the turns."""
+    for sentence in sentences:
+        if not stands_in(sentence, turns):
+            raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
+
+
 SHIPPED: Mapping[str, Path] = {
     path.stem: path for path in sorted(Path(__file__).parent.glob("templates/*.json"))
 }
@@ -322,7 +328,8 @@ def read_template(name: str) -> Template:
             if fault["type"] not in {"missing", "value_error"}:
                 value = repr(fault["input"])
                 problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
-            faults.append(": ".join(filter(None, [".".join(map(str, fault["loc"])), problem])))
+            field = ".".join(map(str, fault["loc"]))
+            faults.append(f"{field}: {problem}" if field else problem)
         raise TemplateFileError(path, "; ".join(faults)) from error
 
 
