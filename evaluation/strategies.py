@@ -34,7 +34,7 @@ from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
 from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import likeness, merged, over
+from ..memory.compression.merge import lexical, likeness, merged, over
 from ..memory.compression.passes import Chosen, choose
 from ..memory.compression.quotes import core
 from ..memory.context.shortening import line_tokens, quote
@@ -122,7 +122,8 @@ class ProtectedCore(Strategy):
     def _set_up(self) -> None:
         self._models: Models = {"extraction": self.inputs.model, "background": self.inputs.model}
         self._sizes = Sizes(self.inputs.settings.context_budget)
-        self._alike = likeness(self.inputs.embedder)
+        # By letters without a warning: the results say how quotes are compared.
+        self._alike = likeness(self.inputs.embedder) if self.inputs.embedder else lexical
         self._shown = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
@@ -211,7 +212,11 @@ _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_li
 
 
 class EbbtideAgent(Strategy):
-    """Runs each exchange as a turn of one effort of the agent; seconds are those of all turns."""
+    """Runs each exchange as a turn of one effort of the agent, which compresses in its own time.
+
+    The seconds of a compression are those of all turns since the last one. What a pass dropped as
+    fabricated stands in the agent's own log, and is not counted here.
+    """
 
     name = "ebbtide"
     note = (
@@ -239,25 +244,29 @@ class EbbtideAgent(Strategy):
             if question.role != "user" or not answers:
                 why = "the agent needs a user's turn, then answers"
                 raise StrategyError(f"turn {question.turn_id}: {why}")
-            for turn in (question, *answers):  # calls one after the other, then the words
-                for turn_id, goal, why in self.goals.changes:
-                    if turn_id == turn.turn_id:
-                        self._say("update_goal", {"goal": goal, "rationale": why}, turn_id)
-                if turn.tool_call:
-                    self._outputs.append(turn.tool_call.output)
-                    self._say(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
-            self._lines.append(AIMessage("\n\n".join(turn.content for turn in answers)))
+            self._script(question, answers)
             state = agent.invoke({"messages": question.content}, _CONFIG)
             self._turns[state["memory"]["turn"]] = answers[-1].turn_id
             self._lines.clear()  # the lines after an early end of the turn would shift the next one
             self._outputs.clear()
         return self._context(agent)
 
+    def _script(self, question: TemplateTurn, answers: Sequence[TemplateTurn]) -> None:
+        """Line up what the model says in one turn: one call after the other, then its words."""
+        for turn in (question, *answers):
+            for turn_id, goal, rationale in self.goals.changes:
+                if turn_id == turn.turn_id:
+                    self._say("update_goal", {"goal": goal, "rationale": rationale}, turn_id)
+            if turn.tool_call:
+                self._outputs.append(turn.tool_call.output)
+                self._say(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
+        self._lines.append(AIMessage("\n\n".join(turn.content for turn in answers)))
+
     def _context(self, agent: Agent) -> Context:
         """Return what the next call would send, and what the passes since the last time did."""
-        sent = show_context(agent, _CONFIG).parts  # instructions and tools were not said
-        parts = [part.messages for part in sent if part.name not in {"system", "tools"}]
-        messages: Any = from_dicts([message for some in parts for message in some])
+        unsaid = {"system", "tools"}  # they do not stand for the conversation
+        parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in unsaid]
+        messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
         logged = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
         passes, self._passes = logged[self._passes :], len(logged)

@@ -20,9 +20,10 @@ class Context:
     """What stands for the conversation: without instructions and tool schemas.
 
     `quotes` are the sentences that the strategy chose to keep word for word, None if it chooses
-    none, up to the turn `through`, None for the last; `fabricated` counts those that it dropped
-    since nobody had said them. `fallbacks` are passes in which rules chose, since a model could
-    not; `calls` are those of its passes.
+    none; `fabricated` counts those that it dropped since nobody had said them. `through` is the
+    last turn that quotes were chosen from, None if from all: what came later stands there as it was
+    said. `fallbacks` are passes in which rules chose, since a model could not; `calls` are those of
+    its passes.
     """
 
     messages: tuple[AnyMessage, ...] = ()
@@ -44,7 +45,10 @@ class StrategyInputs:
 
 
 class Strategy:
-    """Keeps a conversation's goal while the context is shortened; one object for one trial."""
+    """Keeps a conversation's goal while the context is shortened; one object for one trial.
+
+    One that sends none of `goals` knows the goal from the conversation alone.
+    """
 
     name: ClassVar[str]
     note: ClassVar[str] = ""

@@ -39,6 +39,13 @@ def contexts(strategy: ProtectedCore, template: Template) -> list[Context]:
     return [strategy.compress(template.until(point.turn_id)) for point in template.points]
 
 
+def test_without_embeddings_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The results say how quotes are compared, so a trial need not."""
+    contexts(begun(ProtectedCore, SUPPORT, ScriptedModel()), SUPPORT)
+
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_core_quotes_without_a_model(name: str) -> None:
     """Every quote of the core stands in a turn, the end stays as it is, and no model is asked."""
