@@ -29,7 +29,8 @@ def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Check every record from what is stored; exit code 1 if something is damaged or missing."""
-    home, damaged = configured(root, user, config), False
+    home = configured(root, user, config)
+    damaged = False
     with home.archive() as archive:
         owners = _called(archive, home.user, session)
         for finding in archive.verify_file():  # once, however many sessions it has
@@ -41,7 +42,8 @@ def verify(
             except ArchiveFormatError as error:  # the other sessions are checked all the same
                 findings = (Finding("archive", str(error)),)
             if fatal := sum(finding.fatal for finding in findings):
-                damaged, state = True, f"damaged in {_many(fatal, 'place')}"
+                damaged = True
+                state = f"damaged in {_many(fatal, 'place')}"
             else:
                 tip = archive.newest(owner)
                 state = f"{_many(tip.turn if tip else 0, 'turn')}, intact"

@@ -125,7 +125,7 @@ class _Chat:
             self._screen.page(part)
 
     def _turn(self, message: str | None) -> None:
-        """Run a turn, or the words of one."""
+        """Run a turn on a message, or without one the rest of an unfinished turn."""
         try:
             try:
                 self._talk.run(message, self._screen.show)

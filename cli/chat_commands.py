@@ -79,12 +79,16 @@ def _on_effort(
     function: Callable[..., Coroutine[Any, Any, commands.CommandResult]],
     arguments: str = "(.*)",
 ) -> None:
-    """List the command that calls this tool with the groups of a pattern, and shows what it did."""
+    """List the command that calls this tool, and shows what it did.
+
+    The arguments are the groups of a pattern that fits whatever stands after the command's name.
+    """
 
     @_command(usage, does)
     def act(talk: Conversation, words: str) -> Shown:
         match = re.fullmatch(arguments, words, re.DOTALL)
-        done = talk.command(function, *map(str.strip, match.groups("") if match else [words]))
+        groups = match.groups("") if match else (words,)
+        done = talk.command(function, *(group.strip() for group in groups))
         yield from map(banner, done.banners)
         if not done.banners:
             yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")

@@ -79,7 +79,10 @@ class Home:
             return choose_model(self.model, os.environ)
 
     def redis(self, archive: SqlArchive) -> Attention | None:
-        """Return attention in the Redis that the environment names; `SettingsError` if it fails."""
+        """Return the archive's attention behind the Redis that the environment names, if it does.
+
+        Raises `SettingsError` if it cannot be.
+        """
         return redis_attention(archive, self.settings, os.environ)
 
     def attention(self) -> UserAttention:

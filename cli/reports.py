@@ -66,7 +66,8 @@ def stats(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Show what the memory of a session did, and what its context cost."""
-    home, console = configured(root, user, config), Console(highlight=False)
+    home = configured(root, user, config)
+    console = Console(highlight=False)
     with home.archive() as archive:
         owners = [owner for owner in archive.sessions(home.user) if session in {None, owner.thread}]
         if session is not None and not owners:
@@ -122,7 +123,8 @@ def settings(
     if markdown:
         typer.echo(settings_table())
         return
-    read, width = load({}, environment=os.environ, path=config), Console().width
+    read = load({}, environment=os.environ, path=config)
+    width = Console().width
     values = {**dict(read.settings), "model": read.model, "root": discreet(read.root)}
     for name in NAMES:
         field, given = Keys.model_fields[name], read.given.get(name, "default")
@@ -154,12 +156,12 @@ def _value(value: object) -> str:
 
 def _range(field: FieldInfo) -> str:
     """Return what may be chosen, or within which limits a value lies."""
-    choices: Any = field.annotation
-    parts = [part for part in get_args(choices) if part is not NoneType]
-    if get_origin(choices) is not Literal and len(parts) == 1:  # a choice, or None
-        choices = parts[0]
-    if get_origin(choices) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(choices))
+    annotation: Any = field.annotation
+    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+    if get_origin(annotation) is not Literal and len(kinds) == 1:  # a choice, or None
+        annotation = kinds[0]
+    if get_origin(annotation) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(annotation))
     limits = [
         f"{sign} {_value(getattr(limit, kind.__name__.lower()))}"
         for kind, sign in _SIGNS.items()
