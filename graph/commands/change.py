@@ -39,7 +39,7 @@ from ...nodes.turn.values import running, sealed, tip_of
 from ...prompts.loader import render
 from ..build import Node
 from ..middleware import EbbtideMiddleware
-from .look import show_context
+from .look import next_context
 from .threads import (
     Agent,
     Thread,
@@ -172,7 +172,7 @@ def rebuild_anchor(
     thread = _changeable(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    shown = show_context(agent, config, context=context).parts
+    shown = next_context(thread).parts
     turns = {part.turn for part in shown if part.name == "turns" and part.turn is not None}
     records = thread.view.turns(sorted(turns))
     answer = ""

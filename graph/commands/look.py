@@ -183,7 +183,11 @@ def show_context(
     resuming it sends. Raises `TurnRunningError` if there is a message while a turn is not finished,
     or if that turn was killed before its message was in the state.
     """
-    thread = thread_at(agent, config, context)
+    return next_context(thread_at(agent, config, context), message)
+
+
+def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
+    """Return what `show_context` does, of a thread that was read."""
     resumed = thread.unfinished
     if message is not None or thread.following == (START,):
         thread.at_rest()
