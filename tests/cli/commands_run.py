@@ -10,8 +10,9 @@ def run(*arguments: str, said: str | None = None) -> Result:
     return CliRunner().invoke(app, arguments, input=said)
 
 
-def talked(*lines: str, thread: str = "default", user: str = "default") -> None:
-    """Have a chat on a thread."""
+def talked(*lines: str, thread: str = "default", user: str = "default") -> str:
+    """Have a chat on a thread, and return what was shown."""
     said = "".join(f"{line}\n" for line in lines)
     result = run("chat", "--model", "offline", "--thread", thread, "--user", user, said=said)
     assert result.exit_code == 0, result.output
+    return result.stdout

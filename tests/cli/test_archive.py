@@ -8,12 +8,12 @@ from sqlite3 import connect
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ebbtide.cli.main import app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.clock import stamp
 from ebbtide.memory.record import Owner, Tip
+from tests.cli.commands_run import run, talked
 from tests.databases import Database
 from tests.memory.archive.telling import all_of
 from tests.memory.turns import concluded, turn
@@ -31,21 +31,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run(*arguments: str, said: str | None = None) -> Result:
-    """Run `ebbtide` with these arguments."""
-    return CliRunner().invoke(app, arguments, input=said)
-
-
 def archived(*arguments: str) -> Result:
     """Run `ebbtide archive` with these arguments."""
     return run("archive", *arguments)
-
-
-def talked(*lines: str, thread: str = "default") -> None:
-    """Have a chat on a thread."""
-    said = "".join(f"{line}\n" for line in lines)
-    result = run("chat", "--model", "offline", "--thread", thread, said=said)
-    assert result.exit_code == 0, result.output
 
 
 def committed(*owners: Owner, place: str = "sessions") -> None:

@@ -5,9 +5,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from ebbtide.cli.main import app
+from tests.cli.commands_run import run, talked
 from tests.redis_server import RedisServer, serving_redis
 
 MEMORY = "monday/gate"
@@ -28,17 +27,9 @@ def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
         yield server
 
 
-def run(*arguments: str, said: str | None = None) -> Result:
-    """Run `ebbtide` with these arguments."""
-    return CliRunner().invoke(app, arguments, input=said)
-
-
 def chat(*lines: str, thread: str = "monday", user: str = "ann") -> str:
-    """Have a chat, and return what was shown."""
-    said = "".join(f"{line}\n" for line in lines)
-    result = run("chat", "--model", "offline", "--thread", thread, "--user", user, said=said)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    """Have a chat of one user, and return what was shown."""
+    return talked(*lines, thread=thread, user=user)
 
 
 def test_what_one_chat_concludes_the_next_begins_with() -> None:
