@@ -226,7 +226,7 @@ def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
     shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
     """
     past = replace(work, view=replace(work.view, running=Group(0, (), "")))
-    turn = size(parts(work, line)) - size(parts(past, line))
+    turn = line.size - size(parts(past, line))
     reserved = min(turn, int(TURN_SHARE * work.room))
 
     def tokens(step: Timeline) -> int:
