@@ -76,8 +76,8 @@ soak: $(VENV)/dev ## run the long tests, and those of properties with ten times 
 live: $(VENV)/dev ## run the tests that ask a real model (OPENAI_API_KEY or EBBTIDE_LIVE_MODEL)
 	@$(BIN)/python -m pytest -m live -rs tests/live $(ARGS)
 
-build: $(VENV)/dev ## make the wheel and the source distribution in dist/
-	@$(BIN)/python -m build
+build: $(VENV)/dev ## make the wheel and the source distribution in dist/ (URL=https://... of the repository)
+	@.ci/release dist $(URL)
 
 clean: ## remove everything that was made
 	@rm -rf $(VENV) $(OLDEST) build dist *.egg-info .coverage .coverage.* .langgraph_api
