@@ -8,7 +8,7 @@ from langgraph.types import Overwrite
 
 from ..memory.banners import banner_of
 from ..memory.clock import stamp
-from ..memory.context.budget import checked
+from ..memory.context.budget import check_budget
 from ..memory.context.notes import notes
 from ..memory.context.rebuild import begun
 from ..memory.efforts import EffortState, happened
@@ -35,7 +35,7 @@ def begin_turn(
     what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, parts.settings)
-    checked(settings, *parts.sizes(settings))
+    check_budget(settings, *parts.sizes(settings))
     owner = owner_of(state, runtime, settings)
     with parts.archive.together():
         known, arrived, settled = _settled(state, runtime, parts, owner)
