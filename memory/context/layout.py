@@ -54,7 +54,7 @@ Parts: TypeAlias = tuple[Part, ...]
 """All of the context but instructions and tool schemas, in its order."""
 
 
-def parts(work: RunningTurn, line: Timeline) -> Parts:
+def lay_out(work: RunningTurn, line: Timeline) -> Parts:
     """Return all of the context but instructions and tool schemas."""
     past = [record for record in work.view.turns(line.turns) if record.status != "erased"]
     newer = work.view.turns(range(line.built + 1, work.view.tip.turn + 1))
@@ -70,7 +70,7 @@ def parts(work: RunningTurn, line: Timeline) -> Parts:
     )
 
 
-def summaries_within(work: RunningTurn, built: int, older: int) -> tuple[str, ...]:
+def fitting_summaries(work: RunningTurn, built: int, older: int) -> tuple[str, ...]:
     """Return which concluded efforts get a line, in order; those referenced last if not all fit."""
     lines = _lines(work, built, [*work.state.summaries], work.room)
     newest = sorted(lines, key=lambda name: -work.state.summaries[name])
