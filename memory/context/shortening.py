@@ -165,7 +165,7 @@ def _short_calls(
     return calls
 
 
-def within(
+def shorten_turn(
     turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter, *, naming: bool
 ) -> tuple[Message, ...]:
     """Return a turn, as its `messages` show it, within `limit` tokens, no shorter than needed.
