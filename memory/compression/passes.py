@@ -34,7 +34,7 @@ from .extract import (
     extract,
     readable_at_once,
 )
-from .merge import Likeness, merged, over
+from .merge import Likeness, merged, obsolete_quotes
 from .quotes import Goals, Verdict, core, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
@@ -363,7 +363,7 @@ def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[
     previous = Previous(
         background=" ".join(filter(None, (made.background, dropped))),
         quotes=tuple(item.quote for item in made.current),
-        obsolete=over(before, items),
+        obsolete=obsolete_quotes(before, items),
     )
     sizes = Sizes(work.settings.context_budget)
     return (yield from background(due.effort, turns, previous, sizes, work.count))
