@@ -32,9 +32,9 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compression.extract import MOST_QUOTED, Known, Sizes
+from ..memory.compression.extract import MOST_QUOTED, Previous, Sizes
 from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import lexical, likeness, merged, over
+from ..memory.compression.merge import lexical, likeness, merged, obsolete_quotes
 from ..memory.compression.passes import Chosen, choose
 from ..memory.compression.quotes import core
 from ..memory.context.shortening import line_tokens, quote
@@ -188,8 +188,8 @@ class SelectiveSalience(ProtectedCore):
 
     def _written(self, leaving: Sequence[Group], new: Compression) -> str:
         quoted, old = tuple(item.quote for item in new.current), self._shown
-        known = Known(old.background, quoted, over(old.items, new.items))
-        steps = describe(self._effort(), leaving, known, self._sizes, count)
+        previous = Previous(old.background, quoted, obsolete_quotes(old.items, new.items))
+        steps = describe(self._effort(), leaving, previous, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 
 

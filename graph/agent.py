@@ -17,7 +17,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
 from ..memory.compression.merge import likeness
-from ..memory.context.budget import checked
+from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
@@ -141,7 +141,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         system=system_prompt,
         attention=attention,
     )
-    checked(parts.settings, *parts.sizes(parts.settings))
+    check_budget(parts.settings, *parts.sizes(parts.settings))
     return MemoryGraph(parts)
 
 

@@ -35,7 +35,7 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.context.budget import checked, instructions
+from ..memory.context.budget import check_budget, instructions
 from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import unanswered
@@ -247,7 +247,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         state = trusted(cast("Mapping[str, Any]", request.state), self._given.archive)
         _unspoilt(state)
         settings = resolve(runtime.context, parts.settings)
-        checked(settings, *parts.sizes(settings))
+        check_budget(settings, *parts.sizes(settings))
         call = Call.prepared(state, runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
         sent = request.override(

@@ -8,9 +8,9 @@ from langgraph.types import Overwrite
 
 from ..memory.banners import banner_of
 from ..memory.clock import stamp
-from ..memory.context.budget import checked
+from ..memory.context.budget import check_budget
 from ..memory.context.notes import notes
-from ..memory.context.rebuild import begun
+from ..memory.context.rebuild import before_turn
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
 from ..memory.record import Owner, Tip
@@ -35,7 +35,7 @@ def begin_turn(
     what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = resolve(runtime.context, parts.settings)
-    checked(settings, *parts.sizes(settings))
+    check_budget(settings, *parts.sizes(settings))
     owner = owner_of(state, runtime, settings)
     with parts.archive.together():
         known, arrived, settled = _settled(state, runtime, parts, owner)
@@ -87,7 +87,7 @@ def _counted(state: TurnState) -> EffortState:
 
 
 def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
-    """Return the messages of the last turns and the new one, and how each was begun."""
+    """Return the messages of the last turns and the new one, and how each was before_turn."""
     turns = {**arrived.kept_turns(persisted, window), persisted + 1: arrived.new}
     return {
         "messages": [message for turn in turns.values() for message in turn],
@@ -99,5 +99,5 @@ def _messages(arrived: Arrivals, persisted: int, window: int) -> dict[str, Any]:
 def _view(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
     """Return the update of the timeline, and of the notes beside the question."""
     work = running_turn(state, runtime, parts)
-    line = begun(work, stamp())
+    line = before_turn(work, stamp())
     return {"view": line.packed(), "events": [*state["events"], *notes(work, line)]}

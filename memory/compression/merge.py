@@ -1,4 +1,4 @@
-"""Merging salient items: what was revised or is done leaves, what says the same stays once."""
+"""Merging salient items: revised and done ones leave, and of two that say the same one stays."""
 
 import logging
 import re
@@ -18,30 +18,30 @@ from ..salience import DONE, STRENGTH, Item, Kind
 from ..terms import CJK, folded, stem, words
 
 Matrix: TypeAlias = NDArray[np.float32]
-"""Likeness from 0 to 1: a row for each text, a column for each one that it is compared with."""
+"""Likeness from 0 to 1: a row for each text, a column for each text that it is compared with."""
 
 Likeness: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
-"""A way to tell how alike each of some texts is to each of others."""
+"""A function that compares each of some texts with each of some others."""
 
 _VECTORS = 4_000
-"""The texts whose vectors are kept: 25 MB, if they are of 1,536 numbers."""
+"""Vectors that are cached: 25 MB if they have 1,536 dimensions."""
 
 _CLAIMS = 8_000
-"""Texts of which it is remembered what they tell, 5 MB: each is compared with many others."""
+"""Texts whose claims are cached, 5 MB: each text is compared with many others."""
 
-How: TypeAlias = Literal["same", "superseded", "done"]
-"""Why an item is gone: another says the same, a newer one otherwise, or it matters no longer."""
+MergeReason: TypeAlias = Literal["same", "superseded", "done"]
+"""Why an item left: another one says the same, a newer one revises it, or it matters no longer."""
 
 _LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
-"""What an output of a tool may revise: it was looked up, and nobody decided it."""
+"""The kinds that a tool's output may revise: they were looked up, and nobody decided them."""
 
 _OTHER_WORDS = 2
-"""Words that each of two texts has for itself at least, if they say the same in other words.
+"""The fewest words that each of two texts must have alone to be paraphrases.
 
-One that is exchanged or added, all else being the same, is what look-alikes differ by.
+Texts that differ by one exchanged or added word only mostly say something different.
 """
 
-_REWRITTEN = (
+_NORMAL_FORMS = (
     (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
     (re.compile(r"n['’]t\b|\bno longer\b", re.IGNORECASE), " not"),
     (re.compile(r"['’](?:ll|s|re|ve|d|m)\b", re.IGNORECASE), " "),
@@ -49,7 +49,7 @@ _REWRITTEN = (
     (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d)"), ""),
     (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
 )
-"""Forms of the same words and numbers, and the one that they are compared in."""
+"""Other spellings of words and numbers, and the one in which they are compared."""
 
 _TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
 """A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
@@ -62,7 +62,7 @@ every each any always ever
 der die das den dem des ein eine einen ist sind wird werden wir alle immer 请 的
 """.split()  # noqa: SIM905 (reads as a list of words)
 )
-"""Words that tell nothing, in English, German and Chinese."""
+"""Words that carry no claim, in English, German and Chinese."""
 
 _NOT = frozenset(
     """
@@ -70,38 +70,43 @@ not no never none nobody nothing neither nor without nicht kein keine keinen nie
 不 没 沒 非 未 无 無 勿 禁
 """.split()  # noqa: SIM905
 )
-"""Words that deny the next one."""
+"""Words that negate the next one."""
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
-_COUNTED = dict(zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True))
+_NUMBER_WORDS = dict(
+    zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True)
+)
 """Numbers that are written as words."""
 
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
-"""The passive: where one of two sentences has it, the same words stand in another order."""
+"""A mark of the passive, which says the same with the same words in another order."""
 
 _SCRIPT = re.compile(f"[{CJK}]")
-"""Scripts without spaces, in which one character more may deny all."""
+"""Scripts without spaces, in which one more character may negate the sentence."""
 
 _STOP = re.compile(r"\s*[.!?:]\s|\n")
-"""The end of a sentence, after which a capital letter begins no name."""
+"""The end of a sentence, after which a capital letter is no sign of a name."""
 
 _log = logging.getLogger("ebbtide.salience")
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One item that left and by what: the key of another item, or what `done_in` returns."""
+    """An item that left, in the fields that are logged: `gone` is its key.
+
+    `kept` is the key of the item that superseded it, or what `done_in` returns.
+    """
 
     kept: str
     gone: str
-    how: How
+    how: MergeReason
     likeness: float = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """All items in the order of their turns, superseded ones too, and what was merged."""
+    """All items in the order of their turns, superseded ones too, and which of them left now."""
 
     items: tuple[Item, ...]
     merges: tuple[Merge, ...]
@@ -112,13 +117,13 @@ def merged(
     new: Sequence[Item],
     alike: Likeness,
     threshold: float,
-    gone: Iterable[tuple[str, str]] = (),
+    revisions: Iterable[tuple[str, str]] = (),
 ) -> Merged:
-    """Merge new items into old ones; only the new are compared, with all that is current.
+    """Merge new items into old ones; the new are compared with all current ones.
 
-    First leaves what a model named: `gone` are the key of an item and of what superseded it. Of two
-    that say the same and are more alike than `threshold` the shorter stays, or the older, with the
-    stronger of their kinds. What left holds again if the turn of the other one is erased.
+    The `revisions` that a model named, keys of an item and its heir, come first. Then, of two items
+    that say the same and are more alike than `threshold`, the shorter stays, or else the older; it
+    gets the stronger of their kinds. An item that left is current again if its heir is erased.
 
     >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
     >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
@@ -127,206 +132,212 @@ def merged(
     [('Max upload is 10 MB.', True), ('Max upload is now 25 MB.', False)]
     """
     pool = {item.key: item for item in old}
-    fresh: dict[str, Item] = {}  # of what is quoted twice the stronger kind
+    fresh: dict[str, Item] = {}
     for item in new:
-        if item.key not in pool:
+        if item.key not in pool:  # Of two new items with the same quote the stronger kind counts.
             fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
     pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
-    merges = [*_superseded(pool, gone)]
+    merges = [*_retire(pool, revisions)]
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
     table = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
-    for at, row in enumerate(table, start=first):
-        for place in np.flatnonzero(row[:at] > threshold).tolist():
-            older, newer = pool[keys[place]], pool[keys[at]]
+    for number, row in enumerate(table, start=first):
+        for earlier in np.flatnonzero(row[:number] > threshold).tolist():
+            older, newer = pool[keys[earlier]], pool[keys[number]]
             if older.superseded_by or newer.superseded_by or not _same(older.quote, newer.quote):
                 continue
-            merges.append(_united(pool, older, newer, round(float(row[place]), 4)))
+            merges.append(_unite(pool, older, newer, round(float(row[earlier]), 4)))
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
-def _superseded(pool: dict[str, Item], gone: Iterable[tuple[str, str]]) -> Iterator[Merge]:
-    """Take out what is done or superseded, as far as it may leave; nothing leads back to itself.
+def _retire(pool: dict[str, Item], revisions: Iterable[tuple[str, str]]) -> Iterator[Merge]:
+    """Mark the items that are done or superseded and may leave; never in a circle.
 
-    No output lifts what somebody decided. A constraint of the user's is not just done: in recorded
-    answers a sentence revises each that holds no longer.
+    A tool's output lifts nothing that somebody decided. A constraint of the user is never just
+    done: in recorded answers a sentence revises each that holds no longer.
     """
-    for key, by in gone:
-        item, heir, end = pool.get(key), pool.get(by), by
-        while (later := pool.get(end)) and later.superseded_by:
-            end = later.superseded_by
-        if item is None or item.superseded_by or not (heir or DONE.fullmatch(by)) or end == key:
+    for key, heir_key in revisions:
+        item, heir, last_heir = pool.get(key), pool.get(heir_key), heir_key
+        while (next_heir := pool.get(last_heir)) and next_heir.superseded_by:
+            last_heir = next_heir.superseded_by
+        if item is None or item.superseded_by or last_heir == key:
             continue
-        if heir is None:
-            leaves = item.kind is not Kind.CONSTRAINT or item.speaker != "user"
+        if heir is not None:
+            from_tool = heir.kind is Kind.OUTPUT or heir.speaker == "tool"
+            leaves = item.kind in _LOOKED_UP or not from_tool
         else:
-            printed = heir.kind is Kind.OUTPUT or heir.speaker == "tool"
-            leaves = item.kind in _LOOKED_UP or not printed
+            users_constraint = item.kind is Kind.CONSTRAINT and item.speaker == "user"
+            leaves = DONE.fullmatch(heir_key) is not None and not users_constraint
         if leaves:
-            pool[key] = replace(item, superseded_by=by)
-            yield Merge(by, key, "superseded" if heir else "done")
+            pool[key] = replace(item, superseded_by=heir_key)
+            yield Merge(heir_key, key, "superseded" if heir else "done")
 
 
-def _united(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
-    stays, goes = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
-    kind = max(stays, goes, key=_strength).kind
-    speaker = "user" if "user" in {stays.speaker, goes.speaker} else stays.speaker
-    pool[stays.key] = replace(stays, kind=kind, speaker=speaker)
-    pool[goes.key] = replace(goes, superseded_by=stays.key)
-    return Merge(stays.key, goes.key, "same", likeness)
+def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
+    """Let the shorter of two items supersede the other, and take over its kind and speaker."""
+    heir, item = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
+    kind = max(heir, item, key=_strength).kind
+    speaker = "user" if "user" in {heir.speaker, item.speaker} else heir.speaker
+    pool[heir.key] = replace(heir, kind=kind, speaker=speaker)
+    pool[item.key] = replace(item, superseded_by=heir.key)
+    return Merge(heir.key, item.key, "same", likeness)
 
 
 def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
 
 
-def over(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
-    """Return the quotes that were revised or done since, not those that others say as well.
+def obsolete_quotes(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
+    """Return the quotes revised or done since, without those that a current item says as well.
 
     >>> old = Item(Kind.FACT, "It is 10 MB.", 1)
-    >>> over([old], [replace(old, superseded_by="done 4-6")])
+    >>> obsolete_quotes([old], [replace(old, superseded_by="done 4-6")])
     ('It is 10 MB.',)
     """
     earlier = {item.key for item in before if item.superseded_by}
-    heirs = {item.key: item.quote for item in after}
-    gone = [item for item in after if item.superseded_by and item.key not in earlier]
+    quotes = {item.key: item.quote for item in after}
+    left = [item for item in after if item.superseded_by and item.key not in earlier]
     return tuple(
-        item.quote for item in gone if not _same(item.quote, heirs.get(item.superseded_by, ""))
+        item.quote for item in left if not _same(item.quote, quotes.get(item.superseded_by, ""))
     )
 
 
-def _same(text: str, other: str) -> bool:
-    """Tell whether two texts may say the same: nothing that they name or deny differs.
+def _same(text: str, other_text: str) -> bool:
+    """Tell whether two texts may say the same: no number, unit, negation or identifier differs.
 
-    Their words are the same in an order that may be, or differ while no number, unit, negation or
-    identifier does.
+    Their words are the same but one piece of them stands elsewhere, or they are paraphrases.
 
     >>> _same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
     True
     >>> _same("The timeout is 30 s.", "The timeout is 30 min.")
     False
     """
-    first, second = _claim(text), _claim(other)
+    first, second = _claim(text), _claim(other_text)
     if sorted(first.words) == sorted(second.words):
-        passive = bool(_BY.search(text)) != bool(_BY.search(other))
-        return passive or _moved(first.words, second.words)
-    if _SCRIPT.search(text + other) or first.numbers != second.numbers:
+        passive = bool(_BY.search(text)) != bool(_BY.search(other_text))
+        return passive or _one_piece_moved(first.words, second.words)
+    if _SCRIPT.search(text + other_text) or first.numbers != second.numbers:
         return False
-    if first.denied != second.denied:
+    if first.negated != second.negated:
         return False
-    named = first.names <= second.bare and second.names <= first.bare
+    same_names = first.names <= second.bare and second.names <= first.bare
     differing = min(len(first.bare - second.bare), len(second.bare - first.bare))
-    return named and differing >= _OTHER_WORDS
+    return same_names and differing >= _OTHER_WORDS
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The words of a text that tell something: stems, or identifiers as they are written.
+    """The words of a text that claim something: stems, or identifiers as they are written.
 
-    A number has its unit, or whatever is counted, with it; a denied word begins with "¬", which
-    `bare` words lack. `denied` tells whether an odd number of words is.
+    A number is one word with its unit or what it counts; a negated word begins with "¬", which
+    `bare` words lack. `negated` tells whether the number of negations is odd.
     """
 
     words: tuple[str, ...]
     bare: frozenset[str]
     names: frozenset[str]
     numbers: tuple[str, ...]
-    denied: bool
+    negated: bool
 
 
 @lru_cache(maxsize=_CLAIMS)
 def _claim(text: str) -> _Claim:
-    for pattern, plain in _REWRITTEN:
-        text = pattern.sub(plain, text)
-    claimed: list[str] = []
+    """Return the claim of a text.
+
+    >>> _claim("The timeout is not thirty min.").words
+    ('timeout', '¬30 min')
+    """
+    for pattern, normal_form in _NORMAL_FORMS:
+        text = pattern.sub(normal_form, text)
+    claim: list[str] = []
     names: set[str] = set()
-    deny, counting, starts = "", False, True
+    negation, counting, starts = "", False, True
     for match in _TOKEN.finditer(text):
         piece = match[0]
-        low = _COUNTED.get(folded(piece), folded(piece))
+        low = _NUMBER_WORDS.get(folded(piece), folded(piece))
         number, silent = low[0].isdigit(), low in _SILENT and (piece != "A" or starts)
         if silent or low in _NOT:
             counting = False
-            deny = deny if silent else "" if deny else "¬"
+            negation = negation if silent else "" if negation else "¬"
             continue
         identifier = not low.isalpha() or piece[1:] != piece[1:].lower()
         word = low if number else piece if identifier else stem(low)
         if not number and (identifier or (piece[0].isupper() and not starts)):
             names.add(word)
         if counting and not number:
-            claimed[-1] += f" {word}"
+            claim[-1] += f" {word}"
         else:
-            claimed.append(deny + word)
-        deny, counting = "", not counting and number
+            claim.append(negation + word)
+        negation, counting = "", not counting and number
         starts = _STOP.match(text, match.end()) is not None
-    claimed += [deny] if deny else []
-    bare = [word.removeprefix("¬") for word in claimed]
-    numbers = sorted(word for word in claimed if word.lstrip("¬")[0:1].isdigit())
-    denied = sum(word.startswith("¬") for word in claimed) % 2 == 1
-    return _Claim(tuple(claimed), frozenset(bare), frozenset(names), tuple(numbers), denied)
+    claim += [negation] if negation else []
+    bare = [word.removeprefix("¬") for word in claim]
+    numbers = sorted(word for word in claim if word.lstrip("¬")[0:1].isdigit())
+    negated = sum(word.startswith("¬") for word in claim) % 2 == 1
+    return _Claim(tuple(claim), frozenset(bare), frozenset(names), tuple(numbers), negated)
 
 
-def _moved(row: Sequence[str], other: Sequence[str]) -> bool:
-    """Tell whether two rows of the same words differ at most by where one piece of them stands.
+def _one_piece_moved(words: Sequence[str], reordered: Sequence[str]) -> bool:
+    """Tell whether the same words differ in order by at most one piece that stands elsewhere.
 
-    >>> _moved(("a", "b", "c"), ("c", "a", "b")), _moved(("a", "b", "c"), ("c", "b", "a"))
-    (True, False)
+    >>> [_one_piece_moved("abc", order) for order in ("cab", "cba")]
+    [True, False]
     """
-    differ = [at for at in range(len(row)) if row[at] != other[at]]
-    if not differ:
+    differing = [at for at in range(len(words)) if words[at] != reordered[at]]
+    if not differing:
         return True
-    first, second = (one[differ[0] : differ[-1] + 1] for one in (row, other))
+    first, second = (row[differing[0] : differing[-1] + 1] for row in (words, reordered))
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-def likeness(embedder: Embedder | None, most: int = _VECTORS) -> Likeness:
-    """Return likeness by the cosines of an embedding model; use one for all passes.
+def likeness(embedder: Embedder | None, capacity: int = _VECTORS) -> Likeness:
+    """Return likeness by the cosines of an embedding model; use one function for all passes.
 
-    The vectors of up to `most` texts are kept. Where there is no model, or it fails, letters serve,
-    which is logged once. What is opposite is as little alike as what is foreign.
+    It caches the vectors of `capacity` texts. Without a model, or if it fails, letters are
+    compared, which is logged once. Opposite vectors count as no more alike than unrelated ones.
     """
-    cached: Lately[Vector] = Lately(most)
+    cache: Lately[Vector] = Lately(capacity)
     logged = False
 
-    def by_letters(texts: Sequence[str], others: Sequence[str], why: object) -> Matrix:
+    def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Matrix:
         nonlocal logged
         if not logged:
-            _log.warning("salient items are compared by their letters: %s", why)
+            _log.warning("salient items are compared by their letters: %s", reason)
         logged = True
-        return lexical(texts, others)
+        return lexical(texts, columns)
 
-    def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
+    def alike(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
         if embedder is None:
-            return by_letters(texts, others, "no embeddings given")
-        both = [*dict.fromkeys([*texts, *others])]
-        every = {text: vector for text in both if (vector := cached.get(text)) is not None}
-        missing = [text for text in both if text not in every]
+            return by_letters(texts, columns, "no embeddings given")
+        distinct = [*dict.fromkeys([*texts, *columns])]
+        vectors = {text: vector for text in distinct if (vector := cache.get(text)) is not None}
+        missing = [text for text in distinct if text not in vectors]
         try:
-            every |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
+            vectors |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
         except EmbeddingError as error:
-            return by_letters(texts, others, error)
-        for text in both:
-            cached.put(text, every[text])
-        if not texts or not others:
-            return np.zeros((len(texts), len(others)), np.float32)
-        rows, columns = (np.stack([every[text] for text in some]) for some in (texts, others))
-        cosines: Matrix = np.einsum("id,jd->ij", rows, columns)
+            return by_letters(texts, columns, error)
+        for text in distinct:
+            cache.put(text, vectors[text])
+        if not texts or not columns:
+            return np.zeros((len(texts), len(columns)), np.float32)
+        left, right = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
+        cosines: Matrix = np.einsum("id,jd->ij", left, right)
         return cosines.clip(0, 1)
 
     return alike
 
 
-def lexical(texts: Sequence[str], others: Sequence[str]) -> Matrix:
-    """Return how alike texts are by letters: as they stand or by what they tell, in any order.
+def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
+    """Return likeness by letters, of all words or of the claims, whichever is more, in any order.
 
     >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
     [[1.0]]
     """
-    table = np.zeros((len(texts), len(others)), np.float32)
+    table = np.zeros((len(texts), len(columns)), np.float32)
     for form in (words, lambda text: _claim(text).words):
-        rows, columns = (
-            [" ".join(sorted(form(text))) or text for text in some] for some in (texts, others)
+        left, right = (
+            [" ".join(sorted(form(text))) or text for text in side] for side in (texts, columns)
         )
-        scores = process.cdist(rows, columns, scorer=fuzz.ratio, dtype=np.float32)
+        scores = process.cdist(left, right, scorer=fuzz.ratio, dtype=np.float32)
         table = np.maximum(table, scores.reshape(table.shape) / 100)
     return table

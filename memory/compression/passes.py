@@ -28,13 +28,13 @@ from ..transcript import Logged
 from .extract import (
     BACKGROUND,
     MOST_QUOTED,
-    Known,
+    Previous,
     Sizes,
     background,
     extract,
     readable_at_once,
 )
-from .merge import Likeness, merged, over
+from .merge import Likeness, merged, obsolete_quotes
 from .quotes import Goals, Verdict, core, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
@@ -270,10 +270,11 @@ def choose(
     Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
     What was made up revises nothing; of what is said to be revised and done, the new quote decides.
     """
-    asked = yield from extract(effort, turns, old, sizes, count)
+    kept = [item for item in old if not item.superseded_by]
+    asked = yield from extract(effort, turns, [item.quote for item in kept], sizes, count)
     longest = int(_LONGEST_SHARE * sizes.quotes)
     numbers = {number for quote in asked.new for number in quote.replaces}
-    sources = [item for number, item in enumerate(asked.kept, start=1) if number in numbers]
+    sources = [item for number, item in enumerate(kept, start=1) if number in numbers]
     verdicts = verify(asked.new, turns, sources, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
@@ -287,7 +288,7 @@ def choose(
     ]
     end = done_in(turns[0].turn, turns[-1].turn) if turns else ""
     done = [(number, end) for number in asked.done if number not in dict(revised)]
-    named = [*asked.kept, *(verdict.item for verdict in verdicts)]
+    named = [*kept, *(verdict.item for verdict in verdicts)]
     pairs = [(named[number - 1], by) for number, by in (*done, *revised)]
     return Chosen(items, "salience", verdicts, tuple((item.key, by) for item, by in pairs if item))
 
@@ -359,13 +360,13 @@ def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[
         one_line(item.quote) for item in items if item not in made.items and not item.superseded_by
     )
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
-    known = Known(
+    previous = Previous(
         background=" ".join(filter(None, (made.background, dropped))),
-        quoted=tuple(item.quote for item in made.current),
-        gone=over(before, items),
+        quotes=tuple(item.quote for item in made.current),
+        obsolete=obsolete_quotes(before, items),
     )
     sizes = Sizes(work.settings.context_budget)
-    return (yield from background(due.effort, turns, known, sizes, work.count))
+    return (yield from background(due.effort, turns, previous, sizes, work.count))
 
 
 def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

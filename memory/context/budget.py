@@ -1,4 +1,4 @@
-"""The hard budget: the least that it must be, what each part may have of it, the safety factor.
+"""The hard budget of a context: its floor, the share of each part, and the safety factor.
 
 The fixed parts are the system message and the tool schemas; what they leave is the *room*.
 """
@@ -14,7 +14,7 @@ from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
 from .timeline import Part
 
 LEAST_ROOM = 1_000
-"""Tokens that instructions and tool schemas must leave."""
+"""Tokens that the fixed parts must leave for the conversation."""
 
 TURN_SHARE = 0.46
 """Share of the room that the running turn may always have."""
@@ -23,58 +23,58 @@ LOG_SHARE = 0.23
 """Share of the room that one expanded or reopened log may have."""
 
 SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.11, "anchor": 0.13}
-"""Shares of the room that what stands beside the turns may have.
+"""Shares of the room for summary lines, quotes, open efforts and the state block.
 
-With `TURN_SHARE` they come to `MOST`: so a cut always fits, if need be without any older turn.
+With `TURN_SHARE` they add up to `MOST`: a cut always fits, if need be without any older turn.
 """
 
-_OURS = 1_200
-"""Tokens of the instructions and of the tool schemas without an application's own."""
+_OWN_FIXED_TOKENS = 1_200
+"""Tokens of Ebbtide's instructions and tool schemas, without those of the application."""
 
-_AROUND_ANCHOR = 66
-"""Tokens of what stands around the state block in its message."""
+_ANCHOR_FRAME = 66
+"""Tokens around the state block in its message."""
 
 _HIGH_WATER, _GROWTH, MOST = 0.85, 0.12, 0.97
-"""Shares of the room at which it is cut, see `high_water`; found by simulation, as `_LOW_WATER`."""
+"""Shares of the room at which a context is cut, see `high_water`; found by simulation."""
 
-_LOW_WATER, _LOW_WATER_SMALL, _SMALL = 0.65, 0.5, 6_000
-"""What it is cut to, a share of the room; less with a budget below `_SMALL`.
+_LOW_WATER, _LOW_WATER_SMALL, _SMALL_BUDGET = 0.65, 0.5, 6_000
+"""Share of the room that a context is cut to; less with a budget below `_SMALL_BUDGET` tokens.
 
-A small context is soon full again, and each cut costs its cached prefix.
+Found by simulation. A small context is soon full again, and each cut costs its cached prefix.
 """
 
 LEAST_PREVIEW = 32
-"""The shortest preview, in tokens of its head and tail."""
+"""Tokens of the shortest preview, head and tail together."""
 
 MOST_FACTOR = 1.5
-"""The largest safety factor. What a provider reports beyond it is logged and not made room for."""
+"""The largest safety factor; if a provider reports more, that is logged but not made room for."""
 
 
-def high_water(room: int, built: int) -> int:
-    """Return the tokens beyond which a context is cut; `built` had it when it was rebuilt last.
+def high_water(room: int, size: int) -> int:
+    """Return the tokens at which a context is cut that had `size` tokens after its last rebuild.
 
     >>> high_water(10_000, 3_000), high_water(10_000, 8_000), high_water(10_000, 9_500)
     (8500, 9200, 9700)
     """
-    return int(min(MOST * room, max(_HIGH_WATER * room, built + _GROWTH * room)))
+    return int(min(MOST * room, max(_HIGH_WATER * room, size + _GROWTH * room)))
 
 
 def low_water(room: int, budget: int) -> int:
-    """Return the tokens that it is cut to.
+    """Return the tokens that a context is cut to.
 
     >>> low_water(14_000, 16_000), low_water(3_000, 4_000)
     (9100, 1500)
     """
-    return int((_LOW_WATER if budget >= _SMALL else _LOW_WATER_SMALL) * room)
+    return int((_LOW_WATER if budget >= _SMALL_BUDGET else _LOW_WATER_SMALL) * room)
 
 
 def log_limit(room: int) -> int:
-    """Return how many tokens of a log are brought back at most."""
+    """Return the most tokens that one expanded or reopened log may have."""
     return int(room * LOG_SHARE)
 
 
 def ladder(limit: int) -> list[int]:
-    """Return the lengths that previews have: halved again and again, so that few are used.
+    """Return the lengths that a preview may have: each half of the one before, so few are tried.
 
     >>> ladder(300)
     [256, 128, 64, 32]
@@ -84,27 +84,28 @@ def ladder(limit: int) -> list[int]:
 
 
 def instructions(application: str, settings: Settings) -> str:
-    """Return the system message: Ebbtide's instructions, then the application's own.
+    """Return the system message: Ebbtide's instructions, then those of the application.
 
-    They say how long a state block may be, by the room without an application's own part.
+    They tell the model how long its state block may be. The application's part is not counted for
+    that, so that the limit does not change with it.
     """
-    share = int(SHARES["anchor"] * room(settings.context_budget, _OURS))
-    state_block = keeping(settings, share - _AROUND_ANCHOR)
+    share = int(SHARES["anchor"] * room(settings.context_budget, _OWN_FIXED_TOKENS))
+    state_block = keeping(settings, share - _ANCHOR_FRAME)
     return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
 
 
 def fixed_parts(system: str, tools: int, count: TokenCounter) -> tuple[Part, Part]:
-    """Return what is sent in any case: the system message, with the reply's overhead, and tools.
+    """Return the system message and the tool schemas as parts; `tools` is the schemas' tokens.
 
-    `tools` are the tokens of the tool schemas.
+    The tokens that begin the reply count with the system message.
     """
     message: Message = {"type": "system", "data": {"content": system}}
     tokens = REPLY_OVERHEAD + count_message(message, count)
     return Part("system", (message,), tokens), Part("tools", (), tools)
 
 
-def checked(settings: Settings, system: int, tools: int) -> None:
-    """Raise a `SettingsError` if the budget is below the floor, given what is sent in any case."""
+def check_budget(settings: Settings, system: int, tools: int) -> None:
+    """Raise a `SettingsError` if the budget is below the floor; sizes in tokens."""
     floor = system + tools + LEAST_ROOM
     if settings.context_budget < floor:
         raise SettingsError(
@@ -115,14 +116,14 @@ def checked(settings: Settings, system: int, tools: int) -> None:
 
 
 def room(budget: int, fixed: int) -> int:
-    """Return what a budget leaves beside what is sent in any case, never less than the least."""
+    """Return the tokens that the fixed parts leave of a budget, at least `LEAST_ROOM`."""
     return max(LEAST_ROOM, budget - fixed)
 
 
-def safety_factor(now: float, counted: int, reported: object) -> float:
+def safety_factor(factor: float, counted: int, reported: object) -> float:
     """Return the factor after a call: `reported / counted` in hundredths, rounded up, at most 1.5.
 
-    It never falls below what it is `now`; what is `reported` may be no number of tokens at all.
+    It never falls. A provider may report something that is no number of tokens: that is ignored.
 
     >>> safety_factor(1.0, 1_000, 1_234), safety_factor(1.3, 1_000, 1_234)
     (1.24, 1.3)
@@ -130,13 +131,13 @@ def safety_factor(now: float, counted: int, reported: object) -> float:
     (1.5, 1.0)
     """
     if type(reported) is not int or not 0 < counted < reported:
-        return now
+        return factor
     hundredths = -(-100 * reported // counted)
-    return max(now, min(MOST_FACTOR, hundredths / 100))
+    return max(factor, min(MOST_FACTOR, hundredths / 100))
 
 
 def effective_budget(context_budget: int, factor: float) -> int:
-    """Return the tokens, as counted here, that a provider reports as `context_budget` at most.
+    """Return how many tokens, counted here, a provider reports as at most `context_budget`.
 
     >>> effective_budget(16_000, 1.3), effective_budget(16_000, 1.0)
     (12307, 16000)

@@ -1,4 +1,4 @@
-"""The notes before a message: hints at what is stored, and one line that an effort is open."""
+"""The notes before a message: hints at stored efforts and turns, and the nudge to close one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
@@ -19,48 +19,48 @@ from ..view import ArchiveView
 from .timeline import Timeline
 
 _OVERLAP = 3
-"""Telling words that a hint needs: two are often chance."""
+"""Rare words that a message and its target must share: two are often chance."""
 
-_ONE = 0.5
-"""The share of a message's weight that one turn or heading says at least."""
+_LEAST_SINGLE = 0.5
+"""The least share of a message's weight that one turn or heading of the target says."""
 
-_ALL = 0.7
-"""The share of it that all of an effort's turns and headings say at least.
+_LEAST_TOGETHER = 0.7
+"""The least share of it that all turns and headings of the target say together.
 
-Of questions to long conversations 43 % have a hint that is right, and 0.3 % of those to another one
-have any; with six tenths 46 and 1 %.
+At 0.7, 43 % of questions to long conversations have a right hint, and 0.3 % of questions to another
+conversation have any; at 0.6 it is 46 % and 1 %.
 """
 
 _LEAD = 0.1
-"""By which the sum of both leads the next best."""
+"""By how much the sum of both shares must exceed that of the next best target."""
 
 _USUAL = log(2)
-"""How rare a term is that half of the turns say; one that more of them say tells nothing."""
+"""The rarity of a term that half of the turns say; a more frequent one does not count as shared."""
 
 Hint: TypeAlias = Mapping[str, Any]
 """Where a hint points: an `effort` or a `turn`, and the `offset` at which its line begins.
 
-It is kept as an event of its turn, so that the same line is sent again; its text is not.
+It is stored as an event of its turn, so that the same line is sent again; its text is not stored.
 """
 
-_READ = 2_000
-"""Characters of a message in which hints are looked for: a longer one is pasted text."""
+_HINT_QUERY = 2_000
+"""Characters of a message that are searched for hints: what follows is pasted text."""
 
-_SHOWN = 160
+_HINT_LENGTH = 160
 """Characters of a hint: one line."""
 
-_READ_FOR_TOPIC = 1_000
-"""Characters of a message's own words that are asked for a topic."""
+_TOPIC_LENGTH = 1_000
+"""Characters of the user's own words in which the nudge looks for a topic."""
 
-_LONGEST = 8_000
-"""Characters of a message in which those words are looked for."""
+_OWN_WORDS_LENGTH = 8_000
+"""Characters of a message from which the user's own words are taken."""
 
 _PATIENCE = 10
 """Turns for which the nudge waits for a message with a topic."""
 
 
 def pointed_at(message: Pointing) -> str | int | None:
-    """Return the effort or the ambient turn that a message clearly points at, else None.
+    """Return the effort or the ambient turn that a message clearly is about, else None.
 
     >>> rare = {"refresh": 3.0, "token": 3.0, "login": 1.0, "expir": 2.0}
     >>> auth, css = [frozenset({"refresh", "token", "login"})], [frozenset({"login"})]
@@ -68,107 +68,114 @@ def pointed_at(message: Pointing) -> str | int | None:
     'auth'
     >>> pointed_at(Pointing(rare, {"auth": css, "css": css}))
     """
-    rare, total = message.rare, fsum(message.rare.values())
+    rarity, weight = message.rare, fsum(message.rare.values())
 
     def share(terms: Iterable[str]) -> float:
-        return fsum(map(rare.__getitem__, terms)) / total
+        return fsum(map(rarity.__getitem__, terms)) / weight
 
-    together = {name: frozenset[str]().union(*each) for name, each in message.said.items()}
-    single = {name: max(map(share, each)) for name, each in message.said.items()}
+    together = {name: frozenset[str]().union(*texts) for name, texts in message.said.items()}
+    single = {name: max(map(share, texts)) for name, texts in message.said.items()}
     scores = {name: single[name] + share(terms) for name, terms in together.items()}
     if not scores:
         return None
-    best, *others = nlargest(2, scores, key=scores.__getitem__)
-    telling = [term for term in long_enough(together[best]) if rare[term] >= _USUAL]
-    leads = scores[best] - max((scores[name] for name in others), default=0.0) >= _LEAD
-    enough = single[best] >= _ONE and share(together[best]) >= _ALL
-    return best if len(telling) >= _OVERLAP and enough and leads else None
+    best, *next_best = nlargest(2, scores, key=scores.__getitem__)
+    telling_terms = [term for term in long_enough(together[best]) if rarity[term] >= _USUAL]
+    clear = (
+        len(telling_terms) >= _OVERLAP
+        and single[best] >= _LEAST_SINGLE
+        and share(together[best]) >= _LEAST_TOGETHER
+        and scores[best] - sum(scores[name] for name in next_best) >= _LEAD
+    )
+    return best if clear else None
 
 
 def notes(work: RunningTurn, line: Timeline) -> list[Event]:
     """Return the events that put hints, and a nudge, before the running message."""
-    hints, line_of_nudge = _hints(work, line), _nudge(work)
+    hints, nudge = _hints(work, line), _nudge(work)
     events: list[Event] = [{"type": "hinted", "hints": hints}] if hints else []
-    return [*events, {"type": "nudged", "said": line_of_nudge}] if line_of_nudge else events
+    return [*events, {"type": "nudged", "said": nudge}] if nudge else events
 
 
 def _question(work: RunningTurn) -> str:
-    """Return what the user said in the running turn, as one text."""
+    """Return the user's messages of the running turn as one text."""
     messages = (message for message in work.view.running.messages if message["type"] == "human")
     return "\n".join(map(text, messages))
 
 
-def hint_lines(view: ArchiveView, given: Sequence[Hint]) -> list[str]:
-    """Return the lines of hints, from what the archive has; of what is gone there is none."""
+def hint_lines(view: ArchiveView, hints: Sequence[Hint]) -> list[str]:
+    """Return the hints as lines of text; those at something that was erased are left out."""
     lines = []
-    for hint in given:
-        name, begin = hint.get("turn", hint.get("effort")), hint["offset"]
-        line = _line(view, name, ())
-        if shown := line[begin : begin + _SHOWN]:
-            more = "…" if begin + _SHOWN < len(line) else ""
-            named = f"turn {name}" if "turn" in hint else name
-            lines.append(f"- {named}: {'…' if begin else ''}{shown}{more}")
+    for hint in hints:
+        target, begin = hint.get("turn", hint.get("effort")), hint["offset"]
+        line = _line(view, target, ())
+        if excerpt := line[begin : begin + _HINT_LENGTH]:
+            end = "…" if begin + _HINT_LENGTH < len(line) else ""
+            label = f"turn {target}" if "turn" in hint else target
+            lines.append(f"- {label}: {'…' if begin else ''}{excerpt}{end}")
     return lines
 
 
 def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
-    """Return what the running message points at and the context lacks.
+    """Return hints at what the running message is about and the context lacks.
 
-    Efforts named by their id come first, then the effort or turn that it clearly is about.
+    Efforts named by their id come first, then the effort or turn that the message clearly is about.
     """
-    words, limit = _question(work)[:_READ], work.settings.recall_hints
-    if not limit or not asked(words):
+    question, limit = _question(work)[:_HINT_QUERY], work.settings.recall_hints
+    if not limit or not asked(question):
         return []
-    ids, elsewhere, _ = mentions(work, [words])
+    ids, elsewhere, _ = mentions(work, [question])
     absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
     stored = work.view.efforts_named(absent, work.state.events)
-    names: list[str | int] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
+    targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
     all_in_view = len(line.turns) == line.built and not line.older
-    if len(names) < limit and not all_in_view and len(long_enough(asked(words))) >= _OVERLAP:
-        best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
-        if isinstance(best, int):
-            absent_turn = best <= line.built and best not in line.turns
-            names += [best] if absent_turn else []
-        elif best is not None and best not in names and not _in_context(work, best, line):
-            names.append(best)
-    return [_hint(work, name, words) for name in names[:limit]]
+    if len(targets) < limit and not all_in_view and len(long_enough(asked(question))) >= _OVERLAP:
+        best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, question))
+        if best is not None and best not in targets and not _in_context(work, best, line):
+            targets.append(best)
+    return [_hint(work, target, question) for target in targets[:limit]]
 
 
-def _in_context(work: RunningTurn, name: str, line: Timeline) -> bool:
-    """Tell whether an effort is open, has a line, or was concluded or mentioned since a rebuild."""
-    recent = work.state.summaries.get(name, 0) > line.built
-    return recent or name in work.state.open or name in line.summaries
+def _in_context(work: RunningTurn, target: str | int, line: Timeline) -> bool:
+    """Tell whether the context shows a turn, or says something of an effort.
+
+    An effort is there if it is open, has a summary line, or was concluded or mentioned since the
+    last rebuild.
+    """
+    if isinstance(target, int):
+        return target > line.built or target in line.turns
+    recent = work.state.summaries.get(target, 0) > line.built
+    return recent or target in work.state.open or target in line.summaries
 
 
-def _hint(work: RunningTurn, name: str | int, words: str) -> Hint:
-    """Return a hint whose line begins with the piece of the text that the message is about."""
-    line = _line(work.view, name, work.state.events)
-    last, begin = len(line) - _SHOWN, 0
+def _hint(work: RunningTurn, target: str | int, question: str) -> Hint:
+    """Return a hint whose line begins with the piece of the target that answers the question."""
+    line = _line(work.view, target, work.state.events)
+    last, begin = len(line) - _HINT_LENGTH, 0
     if last > 0:
-        begin, _ = best_piece(line, frozenset(asked(words)))
+        begin, _ = best_piece(line, frozenset(asked(question)))
         begin = begin if begin <= last else word_begin(line, last)
-    return {"turn" if isinstance(name, int) else "effort": name, "offset": begin}
+    return {"turn" if isinstance(target, int) else "effort": target, "offset": begin}
 
 
-def _line(view: ArchiveView, name: str | int, events: Sequence[Event]) -> str:
-    """Return a turn, or the summary of an effort, else its goal, in one line; empty if gone."""
-    if isinstance(name, int):
-        return one_line(view.render(name))
-    efforts = view.efforts_named([name], events)
+def _line(view: ArchiveView, target: str | int, events: Sequence[Event]) -> str:
+    """Return a turn, or an effort's summary or else its goal, in one line; empty if erased."""
+    if isinstance(target, int):
+        return one_line(view.render(target))
+    efforts = view.efforts_named([target], events)
     return one_line("".join(effort.summary or effort.goal for effort in efforts))
 
 
 def _nudge(work: RunningTurn) -> str:
-    """Return the line that says, once, that the active effort is unmentioned for so long, or "".
+    """Return the line that says, once, that the active effort is open but long unmentioned, or "".
 
-    It waits for the first message that has a topic of its own.
+    It waits for a message that has a topic, and the topic must not be that effort.
     """
     active = work.state.active
     if not work.settings.nudges or not active:
         return ""
     message = _question(work)
-    topic = telling(own_words(message[:_LONGEST])[:_READ_FOR_TOPIC])
-    if not topic or not _left_alone(work, active):
+    topic = telling(own_words(message[:_OWN_WORDS_LENGTH])[:_TOPIC_LENGTH])
+    if not topic or not _is_idle(work, active):
         return ""
     (effort,) = work.known([active])
     if speaks_of(work, own_words(message), effort):
@@ -176,14 +183,14 @@ def _nudge(work: RunningTurn) -> str:
     return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 
 
-def _left_alone(work: RunningTurn, name: str) -> bool:
-    """Tell whether an effort was active and unmentioned for so long, and no nudge said so."""
-    turn, last = work.state.turn, work.state.open[name]["last_referenced_turn"]
-    quiet = work.settings.decay_threshold
-    if not 0 < last < turn - quiet:
+def _is_idle(work: RunningTurn, name: str) -> bool:
+    """Tell whether an effort was active but unmentioned for `decay_threshold` turns, un-nudged."""
+    turn, last_mention = work.state.turn, work.state.open[name]["last_referenced_turn"]
+    threshold = work.settings.decay_threshold
+    if not 0 < last_mention < turn - threshold:
         return False
-    records = work.view.turns(range(max(last, turn - quiet - _PATIENCE - 1), turn))
+    records = work.view.turns(range(max(last_mention, turn - threshold - _PATIENCE - 1), turn))
     newest = reversed(records)
-    alone = [*takewhile(lambda r: r.turn > last and r.efforts[:1] == (name,), newest)]
-    nudged = any(event["type"] == "nudged" for record in alone for event in record.events)
-    return quiet <= len(alone) < len(records) and not nudged
+    idle = [*takewhile(lambda r: r.turn > last_mention and r.efforts[:1] == (name,), newest)]
+    nudged = any(event["type"] == "nudged" for record in idle for event in record.events)
+    return threshold <= len(idle) < len(records) and not nudged

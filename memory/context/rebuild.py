@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import count_message
 from .budget import MOST, TURN_SHARE, high_water, ladder, low_water
-from .layout import PREVIEW, Parts, has_long_results, parts, summaries_within
+from .layout import PREVIEW, Parts, fitting_summaries, has_long_results, lay_out
 from .timeline import Part, Timeline, Why, WorkingContext
 
 LAST_TURNS = 3
@@ -27,182 +27,185 @@ Anthropic charges 0.1 (prompt caching, pricing), OpenAI 0.1 to 0.5. At 0.25 rebu
 less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
 """
 
-_KEPT = 300
+_CACHE_SECONDS = 300
 """Seconds for which a provider keeps a prefix: Anthropic five minutes, OpenAI five to ten."""
 
 _SMALLEST_TURN = 8
 """Tokens of the smallest turn: no more turns are read than could fit."""
 
-_USEFUL = 128
-"""Tokens of the shortest turn that says more than the line which names it as out of view."""
+_SHORTEST_USEFUL = 128
+"""Tokens of the shortest turn that says more than the note which lists it as out of view."""
 
 _CHUNK = 50
-"""Turns that are read at once; with few tokens no more are needed."""
+"""Turns that are read at once: the smaller the room, the fewer of them are used."""
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
-    """Build the running turn's context within the budget, of which the `fixed` parts leave a room.
+    """Build the context of the running turn within the budget; the `fixed` parts stand first.
 
-    The same inputs give the same bytes; between two rebuilds it only grows at its end.
+    The same inputs give the same bytes; between two rebuilds the context only grows at its end.
     """
-    line = work.line or rebuilt(work, "new", None)
-    shown = parts(work, line)
-    if size(shown) > high_water(work.room, line.size):
-        line, shown = _rebuilt(work, "high-water", line)
+    line = work.line or rebuild(work, "new", None)
+    parts = lay_out(work, line)
+    if size(parts) > high_water(work.room, line.size):
+        line, parts = _rebuild(work, "high-water", line)
         line = replace(line, within=len(work.view.running.messages))
-    return WorkingContext((*fixed, *shown), line, _left_out(work, line))
+    return WorkingContext((*fixed, *parts), line, _omissions(work, line))
 
 
-def begun(work: RunningTurn, now: str) -> Timeline:
+def before_turn(work: RunningTurn, now: str) -> Timeline:
     """Return the timeline that a turn begins with; `now` is its time, ISO 8601 in UTC."""
     line = work.line
     if line is None:
-        return rebuilt(work, "new", None)
+        return rebuild(work, "new", None)
     if line.key != _settings_key(work):
-        return rebuilt(work, "settings", line)
+        return rebuild(work, "settings", line)
     newest = work.view.turns([work.view.tip.turn])
     # A rebuild is free where the provider has forgotten the prefix.
-    waits = (datetime.fromisoformat(now) - datetime.fromisoformat(record.at) for record in newest)
-    cold = any(wait.total_seconds() > _KEPT for wait in waits)
-    return rebuilt(work, "cold-cache", line) if cold else line
+    pauses = (datetime.fromisoformat(now) - datetime.fromisoformat(record.at) for record in newest)
+    cold = any(pause.total_seconds() > _CACHE_SECONDS for pause in pauses)
+    return rebuild(work, "cold-cache", line) if cold else line
 
 
 def after_turn(work: RunningTurn, line: Timeline, calls: int) -> Timeline:
     """Return the timeline after a turn of so many model calls, rebuilt if keeping it costs more.
 
-    What a rebuild would take away costs a tenth of its tokens with each call; the rebuild costs the
-    cached prefix of what it moves.
+    With each call, what a rebuild would take away costs a tenth of its tokens. The rebuild itself
+    costs the cached prefix of all that it moves.
     """
     if work.settings.rebuild == "every-turn":
-        return rebuilt(work, "every-turn", line)
-    present = parts(work, line)
+        return rebuild(work, "every-turn", line)
+    present = lay_out(work, line)
     if size(present) > high_water(work.room, line.size):
-        return rebuilt(work, "high-water", line)
-    fresh, shown = _rebuilt(work, "break-even", line)
-    hold = line.hold + CACHED * calls * max(0, size(present) - fresh.size)
-    if hold > 0 and hold >= _SAVED * _tokens_after_shared_prefix(present, shown):
-        return fresh
+        return rebuild(work, "high-water", line)
+    new_line, new = _rebuild(work, "break-even", line)
+    hold = line.hold + CACHED * calls * max(0, size(present) - new_line.size)
+    if hold > 0 and hold >= _SAVED * _tokens_after_shared_prefix(present, new):
+        return new_line
     return replace(line, hold=hold)
 
 
-def rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
+def rebuild(work: RunningTurn, reason: Why, previous: Timeline | None) -> Timeline:
     """Return what the context shows from now on; turns that had to leave before stay away."""
-    return _rebuilt(work, why, before)[0]
+    return _rebuild(work, reason, previous)[0]
 
 
-def size(shown: Sequence[Part]) -> int:
-    """Return the tokens of parts together."""
-    return sum(part.tokens for part in shown)
+def size(parts: Sequence[Part]) -> int:
+    """Return the tokens of all these parts."""
+    return sum(part.tokens for part in parts)
 
 
-def _rebuilt(work: RunningTurn, why: Why, before: Timeline | None) -> tuple[Timeline, Parts]:
-    """Return the timeline rebuilt, and cut if it is too large or was before, and what it shows."""
-    line = _wanted(work, why, before)
-    shown = parts(work, line)
-    line = replace(line, size=size(shown))
-    full = why == "high-water" or line.size > high_water(work.room, 0)
-    return _cut(work, line) if full else (line, shown)
+def _rebuild(work: RunningTurn, reason: Why, previous: Timeline | None) -> tuple[Timeline, Parts]:
+    """Return the new timeline, cut if the context is or was too large, and its parts."""
+    line = _uncut(work, reason, previous)
+    parts = lay_out(work, line)
+    line = replace(line, size=size(parts))
+    full = reason == "high-water" or line.size > high_water(work.room, 0)
+    return _cut(work, line) if full else (line, parts)
 
 
-def _left_out(work: RunningTurn, line: Timeline) -> dict[str, Any]:
-    """Say what is missing: efforts without a line, turns, and turns that are shown in part."""
+def _omissions(work: RunningTurn, line: Timeline) -> dict[str, Any]:
+    """Return what is left out: efforts without a line, turns, and turns shown only in part."""
     older = work.view.turns([turn for turn in line.turns if turn <= line.previews])
     compressed = {}
-    for name, made_after in line.quotes.items():
-        made, turns = work.view.compression(name, made_after), work.view.log_turns(name)
-        compressed[name] = span(turns[0], made.through) if made and turns else ""
-    left_out = {
+    for name, turn in line.quotes.items():
+        compression, log = work.view.compression(name, turn), work.view.log_turns(name)
+        compressed[name] = span(log[0], compression.through) if compression and log else ""
+    omissions = {
         "efforts": line.older,
         "turns": ranges_between(line.turns, line.built),
         "previews": ranges([record.turn for record in older if has_long_results(work, record)]),
         "shortened": ranges(sorted(line.short)),
         "compressed": compressed,
     }
-    return {name: value for name, value in left_out.items() if value}
+    return {name: value for name, value in omissions.items() if value}
 
 
 def _tokens_after_shared_prefix(present: Parts, new: Parts) -> int:
     """Return the tokens of a new context after the prefix that it shares with the present one."""
-    before = [message for part in present for message in part.messages]
-    at = 0
+    present_messages = [message for part in present for message in part.messages]
+    begin = 0
     for number, part in enumerate(new):
-        end = at + len(part.messages)
-        if before[at:end] != [*part.messages]:
+        end = begin + len(part.messages)
+        if present_messages[begin:end] != [*part.messages]:
             return size(new[number:])
-        at = end
+        begin = end
     return 0
 
 
 def _settings_key(work: RunningTurn) -> str:
-    """Return what names the settings that a timeline was made with, and its room."""
-    chosen = work.settings
-    named = fingerprint([chosen.ambient_window, chosen.anchor, chosen.rebuild], 8)
-    return f"{named}:{work.room}"
+    """Return the fingerprint of the settings that shape a timeline, and the room."""
+    settings = work.settings
+    shaping = fingerprint([settings.ambient_window, settings.anchor, settings.rebuild], 8)
+    return f"{shaping}:{work.room}"
 
 
-def _wanted(work: RunningTurn, why: Why, before: Timeline | None) -> Timeline:
-    """Return the timeline with all that is to be shown, as far as it could fit.
+def _uncut(work: RunningTurn, reason: Why, previous: Timeline | None) -> Timeline:
+    """Return a timeline with all turns that should be shown, as many as could fit.
 
-    That is: uncompressed turns of open efforts, the last ambient turns, the last of all, turns with
-    logs. Earlier cuts stay where the settings are the same and there is no more room.
+    These are uncompressed turns of open efforts, the last ambient turns, the last of all, and turns
+    with logs. Earlier cuts stay, unless settings changed or there is more room.
     """
     view, state, key = work.view, work.state, _settings_key(work)
-    stays = before or Timeline(0)
-    if stays.key.partition(":")[0] != key.partition(":")[0] or work.room > stays.room(work.room):
-        stays = Timeline(0)
+    cut = previous or Timeline(0)
+    if cut.key.partition(":")[0] != key.partition(":")[0] or work.room > cut.room(work.room):
+        cut = Timeline(0)
     built = view.tip.turn
-    most = max(1, work.room // _SMALLEST_TURN)
-    reopened, own = _of_open_efforts(work, most)
+    limit = max(1, work.room // _SMALLEST_TURN)
+    reopened, own_turns = _open_effort_turns(work, limit)
     expanded = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
     logs = {**expanded, **reopened}
     last = range(max(1, built - LAST_TURNS + 1), built + 1)
     window = work.settings.ambient_window or view.ambient_count()
-    ambient = view.ambient_turns(min(window, most)) if window else ()
-    named = {*last, *ambient, *own, *logs.values()}
-    turns = _that_could_fit(work, sorted(t for t in named if stays.first <= t <= built)[-most:])
-    older = _count_concluded(work) if built else 0
-    summaries = summaries_within(work, built, older)
+    ambient = view.ambient_turns(min(window, limit)) if window else ()
+    candidates = {*last, *ambient, *own_turns, *logs.values()}
+    turns = _newest_fitting(
+        work, sorted(turn for turn in candidates if cut.first <= turn <= built)[-limit:]
+    )
+    concluded = _count_concluded(work) if built else 0
+    summaries = fitting_summaries(work, built, concluded)
     return Timeline(
         built,
         turns=tuple(turns),
-        previews=max([stays.previews, *turns[:-LAST_TURNS]]),
-        first=stays.first,
+        previews=max([cut.previews, *turns[:-LAST_TURNS]]),
+        first=cut.first,
         summaries=summaries,
-        older=max(0, older - sum(not is_qualified(name) for name in summaries)),
+        older=max(0, concluded - sum(not is_qualified(name) for name in summaries)),
         open=tuple(state.open),
         quotes=dict(state.compressed),
         logs=logs,
         key=key,
-        why=why,
+        why=reason,
     )
 
 
 def _count_concluded(work: RunningTurn) -> int:
-    """Count the efforts that were concluded before the running turn, which says what it closed."""
+    """Count the efforts concluded before the running turn, whose own messages show the others."""
     changed = [effort.id for effort in changes(work.state.events, 0)]
     names = [*dict.fromkeys([*work.state.open, *changed])]
     own = work.view.efforts_named([name for name in names if not is_qualified(name)], ())
     return work.view.efforts(0).total - sum(effort.status == "open" for effort in own)
 
 
-def _of_open_efforts(work: RunningTurn, most: int) -> tuple[dict[str, int], set[int]]:
-    """Return when efforts were reopened whose log matters, and open efforts' `most` newest turns.
+def _open_effort_turns(work: RunningTurn, limit: int) -> tuple[dict[str, int], set[int]]:
+    """Return when efforts with an older log were reopened, and the turns to show of open efforts.
 
-    What was said before one was reopened stands as a log there, until it is compressed.
+    An effort has up to `limit` turns: the newest uncompressed ones since it was (re)opened. Its
+    older turns are shown as a log where it was reopened, until they are compressed.
     """
     reopened: dict[str, int] = {}
     turns: set[int] = set()
     for name, entry in work.state.open.items():
         log, opened = work.view.log_turns(name), entry["opened_turn"]
-        made = work.view.compression(name) if name in work.state.compressed else None
-        if made is None and log and log[0] < opened:
+        compression = work.view.compression(name) if name in work.state.compressed else None
+        if compression is None and log and log[0] < opened:
             reopened[name] = opened
-        begin = bisect_left(log, made.through + 1 if made else opened)
-        turns.update(log[begin:][-most:])
+        begin = bisect_left(log, compression.through + 1 if compression else opened)
+        turns.update(log[begin:][-limit:])
     return reopened, turns
 
 
-def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
+def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
     """Return the newest of these turns, as many as could fit, the last ones in any case."""
     free, fitting, unread = work.room, turns[-LAST_TURNS:], turns[:-LAST_TURNS]
     while unread:
@@ -219,90 +222,91 @@ def _that_could_fit(work: RunningTurn, turns: list[int]) -> list[int]:
 
 
 def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
-    """Cut what a timeline shows to low water, the running turn counted, which is shortened last.
+    """Cut a timeline so that its context, with the running turn, has low water; return its parts.
 
-    Turns that are too large alone are shortened, then turns leave, oldest first, then long results
-    of the last three become previews, but not of the newest one. Logs leave, and the last three are
-    shortened and leave, only where they do not fit at all. A quarter is kept for what was before.
+    Turns too large alone are shortened, then turns leave, oldest first, then long results of the
+    last three but the newest become previews. Only where that does not fit at all, logs leave, and
+    the last three are shortened and leave. The running turn is shortened last, and never to less
+    than its share. At least a quarter of the room is kept for what was before.
     """
     past = replace(work, view=replace(work.view, running=Group(0, (), "")))
-    turn = line.size - size(parts(past, line))
-    reserved = min(turn, int(TURN_SHARE * work.room))
+    running = line.size - size(lay_out(past, line))
+    reserved = min(running, int(TURN_SHARE * work.room))
 
     def tokens(step: Timeline) -> int:
-        return reserved + size(parts(past, step))
+        return reserved + size(lay_out(past, step))
 
     def first_below(limit: int, steps: Iterator[Timeline]) -> Timeline:
         cuts = [*steps]
-        at = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
-        return cuts[min(at, len(cuts) - 1)]
+        place = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
+        return cuts[min(place, len(cuts) - 1)]
 
-    most = int(MOST * work.room)
-    low = min(most, max(low_water(work.room, work.settings.context_budget), reserved + most // 4))
-    line = first_below(low, _gentle_cuts(past, line, low - reserved, most - reserved))
-    if tokens(line) > most:
-        line = first_below(most, _last_cuts(work, line, most - reserved))
-    shown = tokens(line) - reserved
-    if shown + turn > most:
-        limit = max(high_water(work.room, 0) - shown, int(TURN_SHARE * work.room))
-        form = (len(work.view.running.messages), min(limit, work.room - shown))
+    full = int(MOST * work.room)
+    low = min(full, max(low_water(work.room, work.settings.context_budget), reserved + full // 4))
+    line = first_below(low, _gentle_cuts(past, line, low - reserved, full - reserved))
+    if tokens(line) > full:
+        line = first_below(full, _last_cuts(work, line, full - reserved))
+    before = tokens(line) - reserved
+    if before + running > full:
+        limit = max(high_water(work.room, 0) - before, int(TURN_SHARE * work.room))
+        form = (len(work.view.running.messages), min(limit, work.room - before))
         line = replace(line, short={**line.short, work.view.running.turn: form})
-    fitting = parts(work, line)
-    return replace(line, size=size(fitting)), fitting
+    parts = lay_out(work, line)
+    return replace(line, size=size(parts)), parts
 
 
-def _gentle_cuts(work: RunningTurn, line: Timeline, free: int, most: int) -> Iterator[Timeline]:
-    """Yield deeper and deeper cuts that leave the last three turns.
+def _gentle_cuts(work: RunningTurn, line: Timeline, free: int, full: int) -> Iterator[Timeline]:
+    """Yield deeper and deeper cuts that keep the last three turns.
 
-    Those are shortened only if together they exceed `most`, others if alone they exceed `free`.
+    Those are shortened only if together they exceed `full` tokens, others if alone they exceed
+    `free`.
     """
     yield line
     sizes = Counter[int | str]()
-    for part in parts(work, line):
+    for part in lay_out(work, line):
         sizes[part.turn if part.turn and part.name == "turns" else part.name] += part.tokens
     last = [turn for turn in line.turns if turn > line.built - LAST_TURNS]
     front = sizes["memory"] + sizes["quotes"]
-    fit = front + sum(sizes[turn] for turn in last) <= most
+    fit = front + sum(sizes[turn] for turn in last) <= full
     large = [turn for turn in line.turns if sizes[turn] > free and not (fit and turn in last)]
-    yield (line := _shorten(work, line, dict.fromkeys(large, max(1, free // 2))))
+    yield (line := _shorten(work, line, large, max(1, free // 2)))
     for turn in [turn for turn in line.turns if turn not in last]:
-        yield (line := _without(line, turn))
+        yield (line := _drop_through(line, turn))
     for turn in line.turns[:-1]:
         yield (line := replace(line, previews=max(line.previews, turn)))
 
 
 def _last_cuts(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timeline]:
-    """Yield deeper and deeper cuts of logs and the last three turns; at last none is left.
+    """Yield deeper and deeper cuts of logs and the last three turns, until none is left.
 
-    The newest, which the user goes on with, is shortened after the others and leaves last.
+    The newest turn, which the user goes on with, is shortened after the others and leaves last.
     """
     yield line
-    # A log that the running turn put stands in that turn, which is shortened by itself.
-    older = [name for name, at in line.logs.items() if at <= line.built]
-    for name in sorted(older, key=line.logs.__getitem__):
+    # A log in the running turn is left to that turn, which is shortened by itself.
+    past_logs = [name for name, turn in line.logs.items() if turn <= line.built]
+    for name in sorted(past_logs, key=line.logs.__getitem__):
         yield (line := replace(line, logs={**line.logs, name: 0}))
-    before, newest = line.turns[:-1], line.turns[-1:]
-    steps = [(before, each) for each in ladder(free // LAST_TURNS) if each >= _USEFUL]
-    steps += [(newest, each) for each in ladder(free) if each >= _USEFUL]
-    for turns, each in steps:
-        yield (line := _shorten(work, line, dict.fromkeys(turns, each)))
-    for turn in before:
-        yield (line := _without(line, turn))
-    for each in ladder(min(free, _USEFUL - 1)):
-        yield (line := _shorten(work, line, dict.fromkeys(newest, each)))
+    older, newest = line.turns[:-1], line.turns[-1:]
+    steps = [(older, limit) for limit in ladder(free // LAST_TURNS) if limit >= _SHORTEST_USEFUL]
+    steps += [(newest, limit) for limit in ladder(free) if limit >= _SHORTEST_USEFUL]
+    for turns, limit in steps:
+        yield (line := _shorten(work, line, turns, limit))
+    for turn in older:
+        yield (line := _drop_through(line, turn))
+    for limit in ladder(min(free, _SHORTEST_USEFUL - 1)):
+        yield (line := _shorten(work, line, newest, limit))
     for turn in newest:
-        yield (line := _without(line, turn))
+        yield (line := _drop_through(line, turn))
 
 
-def _shorten(work: RunningTurn, line: Timeline, limits: Mapping[int, int]) -> Timeline:
-    """Return the timeline with these turns, whole, shortened to so many tokens."""
-    records = work.view.turns([*limits])
-    short = {record.turn: (len(record.messages), limits[record.turn]) for record in records}
+def _shorten(work: RunningTurn, line: Timeline, turns: Sequence[int], limit: int) -> Timeline:
+    """Return the timeline with each of these turns shortened to `limit` tokens."""
+    short = {record.turn: (len(record.messages), limit) for record in work.view.turns(turns)}
     return replace(line, short={**line.short, **short})
 
 
-def _without(line: Timeline, turn: int) -> Timeline:
-    """Return the timeline without a turn and those before it."""
+def _drop_through(line: Timeline, turn: int) -> Timeline:
+    """Return the timeline without this turn and those before it."""
     return replace(
         line,
         first=turn + 1,

@@ -1,4 +1,4 @@
-"""What is shown within a limit: a turn, quotes in place of compressed turns, a log brought back."""
+"""What is shown within a token limit: a turn, the quotes of a compression, a log brought back."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,28 +32,28 @@ from ..valid_history import note, quote_within, valid_history
 from .budget import LEAST_PREVIEW, ladder
 
 _HEAD_SHARE = 0.7
-"""What the head of a preview has: most texts say first what they are about."""
+"""Share of a preview that its head has: most texts say first what they are about."""
 
-_LEAVING = frozenset({"concluded", "paused"})
-"""What a tool says that leaves no effort active."""
+_DEACTIVATING = frozenset({"concluded", "paused"})
+"""The statuses of tool results that leave no effort active."""
 
-_NAMING = 4
-"""A fourth of a shortened turn may be the note on which effort it left active."""
+_ACTIVE_NOTE_SHARE = 4
+"""One in how many tokens of a shortened turn may be the note on which effort it left active."""
 
-_SAVED = 30
-"""Tokens that a preview saves at least: its pointer has 25, and a cut tears a sentence."""
+_LEAST_SAVED = 30
+"""Tokens that a preview must save: its pointer takes 25, and a cut tears a sentence."""
 
-_DECIDED = 400
-"""Tokens that what a tool says of goal, constraints and summary of an effort may have anywhere."""
+_DECISION_TOKENS = 400
+"""Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
 
-_NAMED = 80
+_TOOL_NAMES = 80
 """Characters of the list of tools whose rounds are left out."""
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
-"""What of the room the items may have, tried in this order."""
+"""Shares of the room that the items may have, tried in this order; the background has the rest."""
 
 _BEFORE_QUOTE = 12
-"""Tokens before a quote, its kind and its turn, and of the line break."""
+"""Tokens of what stands before a quote, its kind and its turn, and of the line break."""
 
 _LEAST_BACKGROUND = 24
 """Tokens of the shortest background that says something."""
@@ -61,10 +61,10 @@ _LEAST_BACKGROUND = 24
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The longest contents that are shown whole, in tokens; None for any length.
+    """The tokens above which a content is shown as a preview; None for no limit.
 
-    `results` of tools, `texts` of the user and the assistant, images among them, and `arguments`
-    of calls. Without `recalled` text that was recalled from the log is no such result.
+    Contents are `results` of tools, `texts` of the user and the assistant, images among them, and
+    `arguments` of calls. If not `recalled`, results that recall the log are left whole.
     """
 
     results: int | None = None
@@ -73,25 +73,29 @@ class Limits:
     recalled: bool = True
 
 
-def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
-    """Return head, pointer and tail of a text over `limit` tokens, else the text.
+_SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)
+"""The limits that leave the least of a turn."""
 
-    Head and tail have `limit` tokens together; `offset` is where the text begins in its rendered
-    turn.
+
+def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
+    """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
+
+    Head and tail have `limit` tokens together; `offset` is where the text begins in its turn as
+    `read_log` renders it, in characters.
 
     >>> print(preview("a b c d e f", 4, 7, 100, lambda text: len(text.split())))
     a b
     [… 2 tokens left out; read_log(turns="7", offset=103) reads on …]
     e f
     """
-    whole = count(content)
-    if whole <= limit:
+    tokens = count(content)
+    if tokens <= limit:
         return content
-    first = max(1, int(limit * _HEAD_SHARE))
-    end = word_end(content, fit(content, first, count))
-    begin = max(end, fit_end(content, limit - first, count)) if limit > first else len(content)
+    head = max(1, int(limit * _HEAD_SHARE))
+    end = word_end(content, fit(content, head, count))
+    begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
     begin = word_begin(content, begin)
-    left_out = max(1, whole - count(content[:end]) - count(content[begin:]))
+    left_out = max(1, tokens - count(content[:end]) - count(content[begin:]))
     pointer = render("left_out", tokens=left_out, turn=turn, offset=offset + end)
     return f"{content[:end]}\n{pointer}\n{content[begin:]}".rstrip("\n")
 
@@ -99,34 +103,34 @@ def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounte
 T = TypeVar("T")
 
 _Preview: TypeAlias = Callable[[str, int, int], str]
-"""Returns the preview of a content, given its limit and its offset, if that saves enough."""
+"""Return the preview of a content, given its limit and its offset, if that saves enough."""
 
 _Step: TypeAlias = tuple[Limits, Limits]
-"""How long contents may be before the newest round, and from there on."""
+"""The limits of contents before the newest round of tools, and from there on."""
 
 
 def previewed(
-    turn: Logged, seen: Sequence[Message], limits: Limits, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limits: Limits, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return a turn's messages, as they are `seen`, with previews of all contents over the limits.
+    """Return a turn's messages with previews of all contents over the limits.
 
-    Pointers count in what was said.
+    `messages` are those of the turn as the context shows them; pointers count in the turn itself.
     """
     if limits == Limits():
-        return tuple(seen)
+        return tuple(messages)
 
     def short(content: str, limit: int, offset: int) -> str:
         cut = preview(content, limit, turn.turn, offset, count)
-        return cut if count(cut) + _SAVED <= count(content) else content
+        return cut if count(cut) + _LEAST_SAVED <= count(content) else content
 
-    shown = []
-    for message, place in zip(seen, offsets(turn.messages), strict=True):
+    previews = []
+    for message, place in zip(messages, offsets(turn.messages), strict=True):
         limit = limits.results if message["type"] == "tool" else limits.texts
         if limit is None or not recalled(message):
-            shown.append(_with_previews(message, limit, limits.arguments, place, short))
+            previews.append(_with_previews(message, limit, limits.arguments, place, short))
         else:
-            shown.append(shortened(message, limit, count) if limits.recalled else message)
-    return tuple(shown)
+            previews.append(shortened(message, limit, count) if limits.recalled else message)
+    return tuple(previews)
 
 
 def _with_previews(
@@ -135,7 +139,7 @@ def _with_previews(
     """Return a message with previews of its text and of the arguments of its calls."""
     data = dict(message["data"])
     if limit is not None:
-        content, least = spoken(message), _DECIDED if data.get("name") in DECIDING else 0
+        content, least = spoken(message), _DECISION_TOKENS if data.get("name") in DECIDING else 0
         cut = short(content, max(limit, least), place.text)
         blocks = data["content"] if isinstance(data.get("content"), list) else []
         images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)
@@ -144,7 +148,7 @@ def _with_previews(
     if arguments is not None:
         shorter = _short_calls(data, arguments, place.calls, short)
         if any(shorter[key] != data[key] for key in shorter):
-            # What adapters keep of calls beside them would be sent in their place.
+            # Adapters keep copies of the calls elsewhere and would send those.
             content = reworded(data.get("content") or "", text_of({"data": data}))
             data |= {**shorter, "content": content, "additional_kwargs": {}, "id": None}
     return {**message, "data": data}
@@ -153,60 +157,61 @@ def _with_previews(
 def _short_calls(
     data: Mapping[str, Any], limit: int, places: Sequence[int], short: _Preview
 ) -> dict[str, list[Any]]:
-    """Return the calls of a message; long arguments are one text, so that they stay valid JSON."""
+    """Return the calls of a message; long arguments become one text, to stay valid JSON."""
     offset = iter(places)
     calls: dict[str, list[Any]] = {}
     for key in ("tool_calls", "invalid_tool_calls"):
         for call in data.get(key) or ():
-            whole = arguments(call)
-            cut = short(whole, limit, next(offset))
+            content = arguments(call)
+            cut = short(content, limit, next(offset))
             args = cut if isinstance(call.get("args"), str) else {"(shortened)": cut}
-            calls.setdefault(key, []).append(call if cut == whole else {**call, "args": args})
+            calls.setdefault(key, []).append(call if cut == content else {**call, "args": args})
     return calls
 
 
-def within(
+def shorten_turn(
     turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter, *, naming: bool
 ) -> tuple[Message, ...]:
-    """Return a turn, as its `messages` show it, within `limit` tokens, no shorter than needed.
+    """Return a turn's messages, as the context shows them, within `limit` tokens.
 
-    With `naming` a note says which effort it left active if that is left out: nothing else in view
-    would say which goal and which constraints hold.
+    With `naming`, a note says which effort the turn left active if shortening hides that: nothing
+    else in view would say which goal and which constraints hold.
     """
-    short = _within(turn, messages, limit, count)
+    short = _shorten(turn, messages, limit, count)
     active = _active_after(turn.messages) if naming else None
     if active is None or [*_decisions(short)] == [*_decisions(messages)]:
         return short
-    name, *aims = active or [""]
+    name, *purpose = active or [""]
 
     def quoted(lines: str) -> Message:
         return note(render("active_then", quote=fenced("effort", lines, id=name)))
 
     active_then = note(render("none_active_then"))
     if name:
-        active_then = quote_within(quoted, "\n".join(aims), limit // _NAMING, count)
-    less = _within(turn, messages, max(1, limit - count_message(active_then, count)), count)
-    both = (*less, active_then)
-    return both if count_messages(both, count) <= limit else short
+        active_then = quote_within(quoted, "\n".join(purpose), limit // _ACTIVE_NOTE_SHARE, count)
+    room = max(1, limit - count_message(active_then, count))
+    with_note = (*_shorten(turn, messages, room, count), active_then)
+    return with_note if count_messages(with_note, count) <= limit else short
 
 
-def _within(
+def _shorten(
     turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages within `limit` tokens, shortened in this order.
+    """Return the messages within `limit` tokens, shortened no further than needed, in this order.
 
-    Recalled texts to one line each, but for the best; previews of other results, of all results, of
-    texts and images, of arguments; the oldest rounds of tools as one note; head and tail of the log
-    as a quote, beside what the user said last.
+    Recalled texts become one line each, but for the best; then there are previews of other results,
+    of all results, of texts and images, of arguments; then one note for the oldest rounds of tools;
+    then head and tail of the log as a quote, beside what the user said last.
     """
-    whole = valid_history(messages)
-    if count_messages(whole, count) <= limit:
-        return whole
+    history = valid_history(messages)
+    if count_messages(history, count) <= limit:
+        return history
     quotes = sum(len(recalled(message)) for message in messages)
-    seen = in_lines(messages, max(0, quotes - 1), count)  # the best stays
-    answers = [at for at, message in enumerate(seen) if message["type"] == "ai"]
-    rounds = [at for at in answers if calls(seen[at])]
-    short = cache(lambda limits: previewed(turn, seen, limits, count))  # many steps share limits
+    messages_in_lines = in_lines(messages, max(0, quotes - 1), count)  # the best stays
+    answers = [at for at, message in enumerate(messages_in_lines) if message["type"] == "ai"]
+    rounds = [at for at in answers if calls(messages_in_lines[at])]
+    # Many steps share limits.
+    short = cache(lambda limits: previewed(turn, messages_in_lines, limits, count))
 
     def with_lines(number: int) -> tuple[Message, ...]:
         return valid_history(in_lines(messages, number, count))
@@ -216,37 +221,38 @@ def _within(
         last = rounds[-1] if rounds else 0
         return valid_history((*short(older)[:last], *short(newest)[last:]))
 
-    def folded(gone: int) -> tuple[Message, ...]:
-        end = next((at for at in answers if at > rounds[gone - 1]), len(seen))
-        shortest = short(Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW))
-        left_out = _rounds_left_out(turn, rounds[0], seen[rounds[0] : end])
-        return (*valid_history(shortest[: rounds[0]]), left_out, *valid_history(shortest[end:]))
+    def without_rounds(number: int) -> tuple[Message, ...]:
+        begin = rounds[0]
+        end = next((at for at in answers if at > rounds[number - 1]), len(messages))
+        left_out = _rounds_left_out(turn, begin, messages_in_lines[begin:end])
+        shortest = short(_SHORTEST)
+        return (*valid_history(shortest[:begin]), left_out, *valid_history(shortest[end:]))
 
-    first = partial(_first_within, limit, count)
+    first = partial(_first_fitting, limit, count)
     return (
         first(range(1, quotes), with_lines)
-        or first([*_of_results(limit, recalled=False)] if quotes else [], with_previews)
-        or first([*_limits(limit)], with_previews)
-        or first(range(1, len(rounds) + 1), folded)
-        or _quoted_log(turn, messages, limit, count)
+        or first([*_result_limits(limit, recalled=False)] if quotes else [], with_previews)
+        or first([*_all_limits(limit)], with_previews)
+        or first(range(1, len(rounds) + 1), without_rounds)
+        or _log_excerpt(turn, messages, limit, count)
     )
 
 
-def _rounds_left_out(turn: Logged, begin: int, left_out: Sequence[Message]) -> Message:
-    """Return the note that stands for rounds of tools, of which `begin` is the first message."""
-    named = [str(call["name"]) for message in left_out for call in calls(message)]
-    listed = ", ".join(dict.fromkeys(named))
-    names = listed if len(listed) <= _NAMED else f"{listed[:_NAMED]}…"
-    number = f"{len(named)} tool call{'' if len(named) == 1 else 's'}"
+def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> Message:
+    """Return the note that stands for rounds of tools; `begin` is the place of their first."""
+    tools = [str(call["name"]) for message in messages for call in calls(message)]
+    names = ", ".join(dict.fromkeys(tools))
+    names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
+    number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
     offset = offsets(turn.messages)[begin].text
     text = render("rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
     return note(text)
 
 
-def _first_within(
+def _first_fitting(
     limit: int, count: TokenCounter, steps: Sequence[T], show: Callable[[T], tuple[Message, ...]]
 ) -> tuple[Message, ...]:
-    """Return what is shown by the first of shorter and shorter steps that fits, else nothing."""
+    """Return the messages of the first of ever shorter steps that fits, none if none does."""
 
     def fits(step: T) -> bool:
         return count_messages(show(step), count) <= limit
@@ -257,35 +263,35 @@ def _first_within(
 
 
 def _active_after(messages: Sequence[Message]) -> list[str] | None:
-    """Return the effort that these messages left active, with constraints and goal.
+    """Return the effort that these messages left active, then its constraints and goal as lines.
 
     Empty if they left none active, None if they changed nothing.
     """
     active: list[str] | None = None
-    asked: dict[str, Any] = {}
+    arguments_of: dict[str, Any] = {}
     for message in messages:
-        asked |= {str(call.get("id")): call.get("args") for call in calls(message)}
+        arguments_of |= {str(call.get("id")): call.get("args") for call in calls(message)}
         result = result_of(message) if _is_decision(message) else {}
         name = result.get("effort_id")
         if not isinstance(name, str):
             continue
-        if str(result.get("status")) in _LEAVING:
-            other = active[0] != name if active else "active" in result
-            active = active if other else []
+        if str(result.get("status")) in _DEACTIVATING:
+            is_other = active[0] != name if active else "active" in result
+            active = active if is_other else []
         else:
-            args = asked.get(str(message["data"].get("tool_call_id")))
-            aims = result if "goal" in result else args
-            active = [name, *_aims(aims if isinstance(aims, dict) else {})]
+            args = arguments_of.get(str(message["data"].get("tool_call_id")))
+            purpose = result if "goal" in result else args
+            active = [name, *_purpose_lines(purpose if isinstance(purpose, dict) else {})]
     return active
 
 
-def _aims(given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield constraints and goal as a call or its result has them, a line each."""
-    listed = given.get("constraints") or ()
-    constraints = [listed] if isinstance(listed, str) else listed
+def _purpose_lines(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the constraints and the goal in a call or its result, a line each."""
+    value = fields.get("constraints") or ()
+    constraints = [value] if isinstance(value, str) else value
     for constraint in constraints if isinstance(constraints, list | tuple) else ():
         yield f"constraint: {one_line(str(constraint))}"
-    yield f"goal: {one_line(str(given.get('goal') or 'not stated'))}"
+    yield f"goal: {one_line(str(fields.get('goal') or 'not stated'))}"
 
 
 def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
@@ -301,16 +307,17 @@ def _is_decision(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
 
 
-def _limits(limit: int) -> Iterator[_Step]:
-    """Yield shorter and shorter limits, for what the model called last in the end."""
-    yield from _of_results(limit, recalled=True)
+def _all_limits(limit: int) -> Iterator[_Step]:
+    """Yield shorter and shorter limits: of results, then of texts, then of arguments."""
+    yield from _result_limits(limit, recalled=True)
     for texts in ladder(limit):
-        yield (both := Limits(LEAST_PREVIEW, texts)), both
+        yield (limits := Limits(LEAST_PREVIEW, texts)), limits
     for args in ladder(limit):
-        yield (both := Limits(LEAST_PREVIEW, LEAST_PREVIEW, args)), both
+        yield (limits := Limits(LEAST_PREVIEW, LEAST_PREVIEW, args)), limits
 
 
-def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
+def _result_limits(limit: int, *, recalled: bool) -> Iterator[_Step]:
+    """Yield shorter and shorter limits of results, those of the newest round last."""
     for results in ladder(limit):
         yield Limits(results, recalled=recalled), Limits()
     older = Limits(LEAST_PREVIEW, recalled=recalled)
@@ -318,60 +325,59 @@ def _of_results(limit: int, *, recalled: bool) -> Iterator[_Step]:
         yield older, Limits(results, recalled=recalled)
 
 
-def _quoted_log(
+def _log_excerpt(
     turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
 ) -> tuple[Message, ...]:
     """Return head and tail of the log as a quote, and what the user said last.
 
-    Where there is no room for the quote, or for both, a note says that the turn is left out: after
-    the question if it was answered, before one that is still to be.
+    Where they do not fit, a note says that the whole turn is left out. It stands after the question
+    if that was answered, else before it.
     """
     log = rendered(turn.messages)
-    short = previewed(turn, messages, Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW), count)
-    asked = [message for message in short if message["type"] == "human"][-1:]
+    short = previewed(turn, messages, _SHORTEST, count)
+    question = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
         quote = fenced("log", preview(log, tokens, turn.turn, 0, count))
-        shown = valid_history([note(render("turn_left_out", quote=quote)), *asked])
-        if count_messages(shown, count) <= limit:
-            return shown
-    gone = note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
-    shown = valid_history([*asked, gone] if has_answer(messages) else [gone, *asked])
-    return shown if count_messages(shown, count) <= limit else (gone,)
+        excerpt = valid_history([note(render("turn_left_out", quote=quote)), *question])
+        if count_messages(excerpt, count) <= limit:
+            return excerpt
+    notice = note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
+    both = valid_history([*question, notice] if has_answer(messages) else [notice, *question])
+    return both if count_messages(both, count) <= limit else (notice,)
 
 
 def quote(
     compression: Compression, first: int, count: TokenCounter, limit: int | None = None
 ) -> Message | None:
-    """Return what stands for the turns from `first` on, in `limit` tokens; None if nothing fits.
+    """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
 
-    The oldest items leave first, constraints last, then the background is cut.
+    Within `limit` tokens the oldest items leave first, constraints last, and the background is cut.
     """
-    whole = _note(compression, first, compression.current, compression.background)
-    if limit is None or count_message(whole, count) <= limit:
-        return whole
+    everything = _note(compression, first, compression.current, compression.background)
+    if limit is None or count_message(everything, count) <= limit:
+        return everything
     room = limit - count_message(_note(compression, first, (), ""), count)
     for share in _ITEM_SHARES:
         items = capped(compression.current, int(room * share), partial(line_tokens, count))
         free = room - sum(line_tokens(count, item.quote) for item in items)
         background = compression.background
         if count(background) > free:
-            background = (
-                cut_at_sentence(background, free, count) if free >= _LEAST_BACKGROUND else ""
-            )
+            enough = free >= _LEAST_BACKGROUND
+            background = cut_at_sentence(background, free, count) if enough else ""
         for text in (background, ""):
-            shown = _note(compression, first, items, text)
-            if (items or text) and count_message(shown, count) <= limit:
-                return shown
+            fitting = _note(compression, first, items, text)
+            if (items or text) and count_message(fitting, count) <= limit:
+                return fitting
     return None
 
 
 def line_tokens(count: TokenCounter, quote: str) -> int:
-    """Return what a quote takes in the context, with the words before it, at most."""
+    """Return the tokens that a quote takes in the context at most, with the words before it."""
     return count(marked_lines(quote)) + _BEFORE_QUOTE
 
 
 def marked_lines(quote: str) -> str:
-    r"""Return a quote with its white space; its further lines are marked, so none can be another.
+    r"""Return a quote whose further lines are marked, so that none can pass for a line of ours.
 
     >>> marked_lines("a  b\nc")
     'a  b\n| c'
@@ -380,9 +386,9 @@ def marked_lines(quote: str) -> str:
 
 
 def _note(compression: Compression, first: int, items: Sequence[Item], background: str) -> Message:
-    """Return items by what they are, each kind in the order of its turns, then the background.
+    """Return items by kind, each kind in the order of its turns, then the background.
 
-    That is in one line too, for a model that wrote it may have been misled.
+    The background is one line, as injected text could make a model write lines that look like ours.
     """
     kinds, lines = [*Kind], []
     for item in sorted(items, key=lambda item: (kinds.index(item.kind), item.turn)):
@@ -395,21 +401,21 @@ def _note(compression: Compression, first: int, items: Sequence[Item], backgroun
     lines += [f"background: {one_line(background)}"] if background else []
     turns, left_out = span(first, compression.through), len(compression.current) - len(items)
     fence = fenced("compressed", "\n".join(lines), effort=compression.effort, turns=turns)
-    shown = [render("compressed", effort=compression.effort, turns=turns_named(turns), quote=fence)]
-    shown += [render("quotes_left_out", quotes=left_out)] if left_out else []
-    return note("\n".join(shown))
+    texts = [render("compressed", effort=compression.effort, turns=turns_named(turns), quote=fence)]
+    texts += [render("quotes_left_out", quotes=left_out)] if left_out else []
+    return note("\n".join(texts))
 
 
 def log_quote(
     effort_id: str, status: str, turns: Sequence[Logged], limit: int, count: TokenCounter
 ) -> str:
-    """Quote turns of an effort word for word; a single turn over `limit` tokens as its head."""
+    """Return turns of an effort word for word; of one turn over `limit` tokens only its head."""
     log = transcript(turns)
     if len(turns) == 1 and count(log) > limit:
-        whole, (session, _) = rendered(turns[0].messages), parted(effort_id)
-        end = fit(whole, limit, count)
-        head = {"turn": turns[0].turn, "head": whole[:end], "offset": end}
-        head |= {"tokens": count(whole[end:])}
+        text, (session, _) = rendered(turns[0].messages), parted(effort_id)
+        end = fit(text, limit, count)
+        head = {"turn": turns[0].turn, "head": text[:end], "offset": end}
+        head |= {"tokens": count(text[end:])}
         earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
         log = earlier or render("head_of_turn", **head)
     return fenced("effort", log, id=effort_id, status=status, turns=ranges([t.turn for t in turns]))

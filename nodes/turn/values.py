@@ -17,7 +17,7 @@ from ...memory.banners import banner_of
 from ...memory.clock import stamp
 from ...memory.compression.passes import adoptable
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
-from ...memory.context.rebuild import after_turn, rebuilt
+from ...memory.context.rebuild import after_turn, rebuild
 from ...memory.context.timeline import Timeline
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
@@ -299,7 +299,7 @@ def compression_shown(
     line = banner_of("shortened", effort=compression.effort, turns=turns)
     work = work.put(happened(work.state, event, line))
     update = packed(work.state)
-    view = rebuilt(work, "compressed", work.line).packed()
+    view = rebuild(work, "compressed", work.line).packed()
     return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}
 
 

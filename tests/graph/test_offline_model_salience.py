@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.compression.extract import Known, Sizes, background, extract
+from ebbtide.memory.compression.extract import Previous, Sizes, background, extract
 from ebbtide.memory.compression.quotes import verify
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
@@ -28,7 +28,7 @@ TURNS = [
 ]
 
 
-def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]:
+def extracted(turns: Sequence[Group], quoted: Sequence[str] = ()) -> list[Item]:
     """Return the verified items that the offline model picks."""
     steps = extract(EFFORT, turns, quoted, Sizes(16_000), count)
     selection = drive(steps, {"extraction": OfflineModel()})
@@ -37,7 +37,7 @@ def extracted(turns: Sequence[Group], quoted: Sequence[Item] = ()) -> list[Item]
 
 def described(turns: Sequence[Group], old: str) -> str:
     """Return the background that the offline model writes."""
-    steps = background(EFFORT, turns, Known(old), Sizes(16_000), count)
+    steps = background(EFFORT, turns, Previous(old), Sizes(16_000), count)
     return drive(steps, {"background": OfflineModel()})
 
 
@@ -63,7 +63,7 @@ def test_what_is_quoted_already_is_not_picked_again() -> None:
     """Sentences that the request lists as quoted are left out."""
     items = extracted(TURNS)
 
-    assert extracted(TURNS, items[1:]) == items[:1]
+    assert extracted(TURNS, [item.quote for item in items[1:]]) == items[:1]
 
 
 def test_nothing_salient() -> None:

@@ -13,7 +13,7 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.context.budget import fixed_parts
 from ebbtide.memory.context.notes import notes
-from ebbtide.memory.context.rebuild import after_turn, assemble, begun
+from ebbtide.memory.context.rebuild import after_turn, assemble, before_turn
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
@@ -156,7 +156,7 @@ class Conversation:
         if self.state.active is not None:
             self.state = self.state.activated(self.state.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
-        self.line = begun(self.work, self.at)
+        self.line = before_turn(self.work, self.at)
         events = (*self.state.events, *notes(self.work, self.line))
         self.state = replace(self.state, events=events)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 
 from ebbtide.memory.context.budget import LEAST_ROOM
-from ebbtide.memory.context.rebuild import rebuilt
+from ebbtide.memory.context.rebuild import rebuild
 from ebbtide.memory.context.timeline import WorkingContext
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.messages import Message
@@ -111,7 +111,7 @@ def compress(
     stored = talk.archive.commit_compression(OWNER, talk.tip, made)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.state = happened(talk.state, event)
-    talk.line = rebuilt(talk.work, "compressed", talk.line)
+    talk.line = rebuild(talk.work, "compressed", talk.line)
 
 
 def in_a_row(

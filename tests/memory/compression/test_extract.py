@@ -11,7 +11,6 @@ from ebbtide.memory.compression.extract import (
     MOST_PARTS,
     Extracted,
     Extraction,
-    Selection,
     Sizes,
     extract,
 )
@@ -19,7 +18,7 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.salience import Kind
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
@@ -35,13 +34,13 @@ SIZES = Sizes(16_000)
 def asked(
     turns: Sequence[Group],
     answers: Sequence[Extraction],
-    quoted: Sequence[Item] = (),
+    kept: Sequence[str] = (),
     sizes: Sizes = SIZES,
     **chosen: Any,
-) -> tuple[list[Question], Selection | None]:
+) -> tuple[list[Question], Extraction | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
     with constants(**chosen):
-        return answered(extract(EFFORT, turns, quoted, sizes, count_words), answers)
+        return answered(extract(EFFORT, turns, kept, sizes, count_words), answers)
 
 
 def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
@@ -49,11 +48,13 @@ def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
     return Extraction(new=[Extracted(quote=quote) for quote in quotes], done=[*done])
 
 
-def chosen(answers: Sequence[Extraction], turns: Sequence[Group] = TURNS, **more: Any) -> Selection:
+def chosen(
+    answers: Sequence[Extraction], turns: Sequence[Group] = TURNS, **more: Any
+) -> Extraction:
     """Return what came of answers, which were enough."""
-    _, selection = asked(turns, answers, **more)
-    assert selection is not None
-    return selection
+    _, extraction = asked(turns, answers, **more)
+    assert extraction is not None
+    return extraction
 
 
 def test_the_request_holds_goal_constraints_and_log() -> None:
@@ -79,18 +80,17 @@ def test_outputs_of_tools_are_read_in_full() -> None:
 
 
 def test_what_is_quoted_already_is_told() -> None:
-    """Current items are listed as they stand in the context; superseded ones are not."""
-    old = [Item(Kind.FACT, "Port 1\n is open.", 1), Item(Kind.FACT, "Port 0.", 1, "gone")]
+    """Quotes are listed as they stand in the context."""
+    old = ["Port 1\n is open."]
 
     (request,), _ = asked(TURNS, [], old)
 
     assert "\n1. Port 1\n|  is open.\n</quoted" in request.log
-    assert "Port 0." not in request.log
 
 
 def test_the_newest_quotes_are_told_within_the_limit() -> None:
     """The list of quotes is no longer than what quotes may have; the others keep their numbers."""
-    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(60)]
+    old = [f"Port {n} is open." for n in range(60)]
 
     (request,), _ = asked(TURNS, [], old, sizes=Sizes(16_000, quotes=100))
 
@@ -100,25 +100,25 @@ def test_the_newest_quotes_are_told_within_the_limit() -> None:
 
 def test_numbers_of_quotes_that_are_not_told_are_dropped() -> None:
     """A model that counts from the top of a list that is cut names nothing that it cannot see."""
-    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(60)]
+    old = [f"Port {n} is open." for n in range(60)]
     answer = Extraction(new=[Extracted(quote="Step 4.", replaces=[2, 42])], done=[1, 40, 41])
 
-    selection = chosen([answer], quoted=old, sizes=Sizes(16_000, quotes=100))
+    extraction = chosen([answer], kept=old, sizes=Sizes(16_000, quotes=100))
 
-    assert ([one.replaces for one in selection.new], selection.done) == ([[42]], (41,))
+    assert ([one.replaces for one in extraction.new], extraction.done) == ([[42]], [41])
 
 
 def test_nothing_is_asked_about_an_empty_log() -> None:
     """Without turns, or with turns in which nothing is said, no call is made."""
     silent = [Group(1, (), ""), Group(2, (human("x"),), "", status="erased")]
 
-    nothing: tuple[list[Question], Selection] = ([], Selection((), (), ()))
+    nothing: tuple[list[Question], Extraction] = ([], found())
     assert [asked(turns, []) for turns in ([], silent)] == [nothing] * 2
 
 
 def test_nothing_may_be_salient() -> None:
     """An answer without items is an answer."""
-    assert chosen([found()]) == Selection((), (), ())
+    assert chosen([found()]) == found()
 
 
 def test_a_long_log_is_asked_about_in_parts() -> None:
@@ -126,12 +126,12 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2, 3)]
     answers = [found("end 1."), found("end 2.", "end 1."), found("end 3.")]
 
-    requests, selection = asked(turns, answers, LOG_TOKENS=500)
+    requests, extraction = asked(turns, answers, LOG_TOKENS=500)
 
     assert ["part 2 of 3" in request.log for request in requests] == [False, True, False]
     assert {request.instructions for request in requests} == {render("extract")}
-    assert selection is not None
-    assert [one.quote for one in selection.new] == ["end 1.", "end 2.", "end 3."]
+    assert extraction is not None
+    assert [one.quote for one in extraction.new] == ["end 1.", "end 2.", "end 3."]
     assert "\n1. end 1.\n2. end 2.\n</quoted" in requests[2].log
 
 
@@ -161,7 +161,7 @@ def test_five_hundred_items() -> None:
 
 def test_more_is_asked_for_where_there_is_room() -> None:
     """A model is told a number that fits into what the kept quotes leave of their tokens."""
-    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in range(8)]
+    old = [f"Port {n} is open." for n in range(8)]
 
     logs = [
         asked(TURNS, [], old, sizes=Sizes(16_000, quotes=n))[0][0].log for n in (100, 300, 3_000)
@@ -174,33 +174,33 @@ def test_more_is_asked_for_where_there_is_room() -> None:
 
 def test_numbers_name_kept_quotes() -> None:
     """A new quote names those that it revises, `done` those that matter no longer; first is 1."""
-    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in (7, 8, 9)]
+    old = [f"Port {n} is open." for n in (7, 8, 9)]
     revising = Extraction(new=[Extracted(quote="Port 7 is shut.", replaces=[1])], done=[3])
 
-    selection = chosen([revising], quoted=old)
+    extraction = chosen([revising], kept=old)
 
-    assert [one.replaces for one in selection.new] == [[1]]
-    assert (selection.kept, selection.done) == (tuple(old), (3,))
+    assert [one.replaces for one in extraction.new] == [[1]]
+    assert extraction.done == [3]
 
 
 def test_numbers_that_name_nothing_are_dropped() -> None:
     """Zero, what is greater than the last number, and with it a quote that revises itself."""
-    old = [Item(Kind.FACT, "Port 1 is open.", 1)]
+    old = ["Port 1 is open."]
     wrong = Extraction(new=[Extracted(quote="Port 7 is shut.", replaces=[0, 1, 2])], done=[5, 0])
 
-    selection = chosen([wrong], quoted=old)
+    extraction = chosen([wrong], kept=old)
 
-    assert ([one.replaces for one in selection.new], selection.done) == ([[1]], ())
+    assert ([one.replaces for one in extraction.new], extraction.done) == ([[1]], [])
 
 
 def test_a_quote_given_twice_revises_what_either_names() -> None:
     """It is taken once, with the numbers of both."""
-    old = [Item(Kind.FACT, f"Port {n} is open.", n) for n in (7, 8)]
+    old = [f"Port {n} is open." for n in (7, 8)]
     twice = [Extracted(quote="Ports are shut.", replaces=[n]) for n in (1, 2)]
 
-    selection = chosen([Extraction(new=[Extracted(quote="Ports are shut."), *twice])], quoted=old)
+    extraction = chosen([Extraction(new=[Extracted(quote="Ports are shut."), *twice])], kept=old)
 
-    assert [one.replaces for one in selection.new] == [[1, 2]]
+    assert [one.replaces for one in extraction.new] == [[1, 2]]
 
 
 def test_a_later_part_revises_an_earlier_one() -> None:
@@ -208,9 +208,9 @@ def test_a_later_part_revises_an_earlier_one() -> None:
     turns = [Group(n, (human("word " * 300 + f"end {n}."),), "") for n in (1, 2)]
     second = Extraction(new=[Extracted(quote="end 2.", replaces=[1])])
 
-    selection = chosen([found("end 1."), second], turns, LOG_TOKENS=500)
+    extraction = chosen([found("end 1."), second], turns, LOG_TOKENS=500)
 
-    assert [one.replaces for one in selection.new] == [[], [1]]
+    assert [one.replaces for one in extraction.new] == [[], [1]]
 
 
 @pytest.mark.parametrize(

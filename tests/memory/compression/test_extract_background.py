@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.extract import MOST_PARTS, Known, Sizes, background
+from ebbtide.memory.compression.extract import MOST_PARTS, Previous, Sizes, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
@@ -16,12 +16,12 @@ from tests.memory.asking import answered
 from tests.memory.conversations import ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
-OLD = Known("It began well.", ("Port 8443.",), ("Port 8080.",))
+OLD = Previous("It began well.", ("Port 8443.",), ("Port 8080.",))
 TURNS = [Group(4, (human("Open the port."),), "")]
 
 
 def asked(
-    turns: Sequence[Group], answers: Sequence[str], old: Known = OLD, **chosen: Any
+    turns: Sequence[Group], answers: Sequence[str], old: Previous = OLD, **chosen: Any
 ) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
     with constants(**chosen):
@@ -43,7 +43,7 @@ def test_the_request_holds_the_old_background_and_the_quotes() -> None:
 
 def test_without_an_old_background_the_request_says_so() -> None:
     """Nothing is left blank in what the model reads."""
-    (request,), _ = asked(TURNS, [], Known())
+    (request,), _ = asked(TURNS, [], Previous())
 
     assert ">\nnothing\n</background " in request.log
     assert ">\nnothing\n</quoted " in request.log

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.extract import legible, parts, quotable, speaker
+from ebbtide.memory.compression.extract import legible, quotable, speaker, split_log
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START
@@ -46,12 +46,16 @@ def test_an_erased_turn_is_no_source() -> None:
     """Of an erased turn nothing is read and nothing quoted."""
     erased = Group(3, (human("Forget me."),), "", status="erased")
 
-    assert (quotable(erased), legible([erased]), parts([erased], 100, count_words)) == ((), (), [])
+    assert (quotable(erased), legible([erased]), split_log([erased], 100, count_words)) == (
+        (),
+        (),
+        [],
+    )
 
 
 def test_a_log_is_shown_without_the_memory() -> None:
     """A model reads messages, calls and outputs; calls of the memory's tools are left out."""
-    (shown,) = parts([OWN], 100, count_words)
+    (shown,) = split_log([OWN], 100, count_words)
 
     assert shown == (
         "[turn 2]\n"
@@ -64,7 +68,7 @@ def test_a_log_is_shown_without_the_memory() -> None:
 
 def test_turns_are_put_together_while_they_fit() -> None:
     """Parts hold whole turns, in order; none is over the limit."""
-    made = parts([turn(1, 2), turn(2, 2), turn(3, 2), turn(4, 30)], 40, count_words)
+    made = split_log([turn(1, 2), turn(2, 2), turn(3, 2), turn(4, 30)], 40, count_words)
 
     assert [part.count("[turn ") for part in made] == [3, 1]
 
@@ -73,7 +77,7 @@ def test_a_long_turn_is_cut_and_stands_under_its_number() -> None:
     """Each piece of a turn over the limit begins with the number of the turn."""
     words = "\n".join(f"line {n} of the log" for n in range(20))
 
-    made = parts([Group(7, (human(words),), "")], 30, count_words)
+    made = split_log([Group(7, (human(words),), "")], 30, count_words)
 
     assert [part.startswith("[turn 7]\n") for part in made] == [True] * 4
     assert "\n".join(part.removeprefix("[turn 7]\n").strip() for part in made) == f"user: {words}"
@@ -84,7 +88,7 @@ def test_parts_hold_everything_within_the_limit(sizes: list[int], limit: int) ->
     """Whatever the sizes of the turns, every word is in a part, and no part is over the limit."""
     turns = [turn(number, words) for number, words in enumerate(sizes, start=1)]
 
-    made = parts(turns, limit, count_words)
+    made = split_log(turns, limit, count_words)
 
     assert sum(part.count("w") for part in made) == sum(sizes)
     assert all(count_words(part) <= limit for part in made)

@@ -56,7 +56,7 @@ def test_only_new_texts_are_embedded() -> None:
 def test_the_vectors_kept_are_bounded() -> None:
     """Of many texts the vectors of those used last are kept."""
     model = Concepts()
-    alike = likeness(Embedder(model), most=2)
+    alike = likeness(Embedder(model), capacity=2)
     made = alike(["one", "two", "three"], ["one"])
     alike(["three"], ["one"])
 

@@ -89,6 +89,17 @@ def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
     assert [item.quote for item in done.made.without_turn(4).current] == [RULE, OLD]
 
 
+def test_only_current_quotes_are_told(shop: Conversation) -> None:
+    """The model is shown no superseded quote, and numbers count the others."""
+    kept = (Item(Kind.FACT, OLD, 3, "gone"), Item(Kind.CONSTRAINT, RULE, 2))
+    old = Compression("shop", 3, 3, kept, "They began.")
+
+    asked, _ = passed(shop, [found(), "They went on."], old)
+
+    assert f"\n1. {RULE}\n" in asked[0].log
+    assert OLD not in asked[0].log
+
+
 def test_a_part_of_a_kept_quote_may_stay(shop: Conversation) -> None:
     """What of a kept quote still holds takes its place, though its turn is not read again."""
     both = "The sum is £64,850, to be paid by 14 September."

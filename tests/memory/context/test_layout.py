@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import keeping
 from ebbtide.memory.context.budget import instructions
-from ebbtide.memory.context.rebuild import rebuilt
+from ebbtide.memory.context.rebuild import rebuild
 from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
@@ -226,7 +226,7 @@ def test_closing_hides_nothing_that_was_just_said(talk: Conversation) -> None:
 def test_a_change_of_goal_moves_nothing(talk: Conversation) -> None:
     """The marker says what held at the last rebuild; the change stands where it happened."""
     talk.turn("Begin.", call("open_effort", name="a", goal="One thing"))
-    talk.line = rebuilt(talk.work, "break-even", talk.line)
+    talk.line = rebuild(talk.work, "break-even", talk.line)
     talk.ask("No, another.")
     before = talk.context
     talk.call("update_goal", goal="Another thing")
@@ -278,7 +278,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
     talk.turn("one", answer="Noted.\n---STATE---\nGoal: first\n---END STATE---")
     talk.ask("two")
     fresh = said(talk)
-    talk.line = rebuilt(talk.work, "break-even", None)
+    talk.line = rebuild(talk.work, "break-even", None)
     talk.state = replace(talk.state, anchor={"Goal": "first"})
 
     assert "Noted. ---STATE--- Goal: first ---END STATE---" in fresh
@@ -294,7 +294,7 @@ def test_a_new_state_block_does_not_move_the_old_one(talk: Conversation) -> None
     """Between two rebuilds the one that is shown stays as it was."""
     talk.turn("one")
     talk.state = replace(talk.state, anchor={"Goal": "first"})
-    talk.line = rebuilt(talk.work, "break-even", None)
+    talk.line = rebuild(talk.work, "break-even", None)
     talk.ask("two")
     before = talk.context
     talk.line = before.timeline.with_anchor({"Goal": "first"})

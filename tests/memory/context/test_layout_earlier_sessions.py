@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.context.layout import summaries_within
+from ebbtide.memory.context.layout import fitting_summaries
 from ebbtide.memory.efforts import EffortState
 from ebbtide.memory.messages import text, unquoted
 from ebbtide.memory.metrics import report
@@ -150,7 +150,7 @@ def test_the_longest_unreferenced_are_cut_first(here: Conversation) -> None:
     conclude(here, "mine", "Ours is done.")
     here.turn(f"About {CSS}.")
     works = (replace(here.work, room=room) for room in range(2_000, 100, -10))
-    kept = dict.fromkeys(summaries_within(work, here.tip.turn, 1) for work in works)
+    kept = dict.fromkeys(fitting_summaries(work, here.tip.turn, 1) for work in works)
 
     assert [*kept] == [(AUTH, CSS, "mine"), (CSS, "mine"), (CSS,), ()]
 

@@ -9,8 +9,8 @@ import pytest
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compression.passes import outgrown
 from ebbtide.memory.context.budget import high_water, low_water
-from ebbtide.memory.context.layout import parts
-from ebbtide.memory.context.rebuild import CACHED, after_turn, begun, rebuilt, size
+from ebbtide.memory.context.layout import lay_out
+from ebbtide.memory.context.rebuild import CACHED, after_turn, before_turn, rebuild, size
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.lately import Lately
 from ebbtide.memory.messages import text
@@ -63,7 +63,7 @@ def crowded(talk: Conversation) -> Conversation:
 def test_hold_grows_by_what_every_call_pays(crowded: Conversation, calls: int) -> None:
     """That is a tenth of the tokens that a rebuild would take away, for each call of the turn."""
     work, line = crowded.work, Timeline(0, hold=5.0, key=line_of(crowded).key)
-    gone = size(parts(work, line)) - rebuilt(work, "break-even", line).size
+    gone = size(lay_out(work, line)) - rebuild(work, "break-even", line).size
 
     after = after_turn(work, line, calls)
 
@@ -112,7 +112,7 @@ def test_when_the_cache_is_cold_a_rebuild_is_free(talk: Conversation, now: str, 
     talk.turn("one")
     talk.state = talk.state.activated("a").closed("a")
 
-    assert begun(talk.work, f"2026-11-21T{now}").why == why
+    assert before_turn(talk.work, f"2026-11-21T{now}").why == why
 
 
 def test_the_next_day_begins_with_a_rebuild(talk: Conversation) -> None:
@@ -135,7 +135,7 @@ def test_other_settings_are_a_reason(talk: Conversation, chosen: dict[str, Any])
     talk.set(**chosen)
     talk.ask("two")
     first = line_of(talk)
-    again = begun(talk.work, talk.at)
+    again = before_turn(talk.work, talk.at)
 
     assert (first.built, first.why) == (1, "settings")
     assert again is first
@@ -156,7 +156,7 @@ def test_above_high_water_results_become_previews_first(talk: Conversation) -> N
     talk.set(context_budget=8_000, ambient_window=0)
     searching(talk, "high-water")
     line = line_of(talk)
-    shown = [part.tokens > 400 for part in parts(talk.work, line) if part.turn]
+    shown = [part.tokens > 400 for part in lay_out(talk.work, line) if part.turn]
 
     assert line.turns == tuple(range(1, line.built + 1))
     assert line.previews == line.built - 3
@@ -173,7 +173,7 @@ def test_then_whole_turns_leave_oldest_first(talk: Conversation) -> None:
     assert line.first > 1
     assert line.turns == tuple(range(line.first, line.built + 1))
     assert line.size <= low_water(talk.room, 8_000)
-    assert size(parts(talk.work, line)) <= high_water(talk.room, line.size)
+    assert size(lay_out(talk.work, line)) <= high_water(talk.room, line.size)
 
 
 def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> None:
@@ -189,7 +189,7 @@ def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> No
     for _ in range(4):
         talk.answer()
         talk.ask("And?")
-    later = rebuilt(talk.work, "cold-cache", first)
+    later = rebuild(talk.work, "cold-cache", first)
 
     assert (first.turns, [*first.short]) == ((1, 2), [2])
     assert (later.turns, later.previews, later.short) == ((1, 2, 3, 4, 5, 6), 3, {})
@@ -302,7 +302,7 @@ def test_a_result_over_the_room_takes_no_turn_away(talk: Conversation) -> None:
     talk.answer()
     for _ in range(3):
         talk.turn("Thanks.")
-    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
+    talk.line = rebuild(talk.work, "cold-cache", talk.line)
     talk.ask("And now?")
 
     assert all(f"Fact {number}." in sent(talk) for number in range(6))
@@ -332,7 +332,7 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     for _ in range(12):
         talk.turn("Small talk.")
     talk.turn("Again.", call("reopen_effort", effort_id="a"))
-    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
+    talk.line = rebuild(talk.work, "cold-cache", talk.line)
     talk.ask("What was step 6?")
 
     assert all(f"Step {number}." in sent(talk) for number in (5, 6, 7))
@@ -355,7 +355,7 @@ def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict
     asked = call("expand_effort", call_id="c")
     talk.messages += (ai("", asked), tool("c", json.dumps(result), "expand_effort"))
     talk.answer()
-    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
+    talk.line = rebuild(talk.work, "cold-cache", talk.line)
     talk.ask("And now?")
 
     assert logs(talk) == []
@@ -456,7 +456,7 @@ def test_the_summary_of_what_was_just_closed_is_shown_cut_if_it_is_long(
     talk.set(context_budget=talk.fixed + 1_000, summary_max_tokens=400)
     talk.replies.append(EffortSummary(summary="It was the clock. It" + " is" * 150))
     talk.effort("a", LONG_ENOUGH)
-    talk.line = rebuilt(talk.work, "cold-cache", talk.line)
+    talk.line = rebuild(talk.work, "cold-cache", talk.line)
     talk.ask("And now?")
 
     assert "- a: It was the clock. …" in sent(talk)
@@ -549,7 +549,7 @@ def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -
     talk.turn("What is she called?", call("read_log", turns="1"), answer="I have read it.")
     for _ in range(2):
         talk.turn("Right.")
-    talk.line = rebuilt(talk.work, "new", None)
+    talk.line = rebuild(talk.work, "new", None)
     talk.ask("And now?")
 
     assert 1 not in line_of(talk).turns
@@ -586,6 +586,6 @@ def test_what_is_held_of_turns_is_what_would_be_laid_out_anew(talk: Conversation
         talk.ask("word " * 30)
         talk.run(*calls)
         fresh = replace(talk.work, laid_out=Lately(0))
-        for line in (line_of(talk), rebuilt(talk.work, "new", None)):
-            assert parts(talk.work, line) == parts(fresh, line)
+        for line in (line_of(talk), rebuild(talk.work, "new", None)):
+            assert lay_out(talk.work, line) == lay_out(fresh, line)
         talk.answer()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.shortening import within
+from ebbtide.memory.context.shortening import shorten_turn
 from ebbtide.memory.messages import Message, calls, text, unquoted
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
@@ -28,7 +28,7 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
 
 def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
     """Return the messages as those of turn 7 within a limit."""
-    return within(Group(7, tuple(messages), ""), messages, limit, count_words, naming=False)
+    return shorten_turn(Group(7, tuple(messages), ""), messages, limit, count_words, naming=False)
 
 
 def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
@@ -273,7 +273,7 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
         return count_words(written)
 
     messages = [human("hello"), *looked_up(1, LONG) * 240]
-    shown = within(Group(7, tuple(messages), ""), messages, limit, counting, naming=False)
+    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, counting, naming=False)
 
     assert what_gave_way(messages, shown) == how
     assert len(counted) < 40 * len(messages)
@@ -309,7 +309,7 @@ def test_constraints_of_a_call_that_is_cut_are_said(limit: int) -> None:
     done = tool("o", '{"status":"opened","effort_id":"a"}', "open_effort")
     messages = [human("hello"), ai("", asked), done, *looked_up(1, LONG)]
 
-    shown = within(Group(7, tuple(messages), ""), messages, limit, count_words, naming=True)
+    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, count_words, naming=True)
 
     assert all(rule in text(shown[-1]) for rule in rules)
     assert count_messages(shown, count_words) <= limit

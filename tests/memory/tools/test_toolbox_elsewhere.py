@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.compression.extract import Extracted, parts
+from ebbtide.memory.compression.extract import Extracted, split_log
 from ebbtide.memory.compression.quotes import verify
 from ebbtide.memory.messages import text
 from ebbtide.memory.transcript import Recalled, recalled, stored
@@ -233,7 +233,7 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
     here.call("search_efforts", query="interceptor")
     here.answer(LONG_ENOUGH)
     log = here.work.view.log("mine")
-    read = "".join(parts(log, 1_000, here.count))
+    read = "".join(split_log(log, 1_000, here.count))
 
     assert LONG_ENOUGH in read
     assert (FIX in read, LOG[0] in read) == (False, False)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.memory.context.budget import LOG_SHARE
-from ebbtide.memory.context.rebuild import rebuilt
+from ebbtide.memory.context.rebuild import rebuild
 from ebbtide.memory.messages import text
 from tests.memory.conversations import Conversation, call
 
@@ -204,7 +204,7 @@ def test_parts_that_one_turn_brings_back_stay_after_a_rebuild(
     for turns in asked:
         talk.call("expand_effort", effort_id="a", turns=turns)
     talk.answer()
-    talk.line = rebuilt(talk.work, "break-even", talk.line)
+    talk.line = rebuild(talk.work, "break-even", talk.line)
     talk.ask("And now?")
 
     shown = "".join(logs(talk))
@@ -218,7 +218,7 @@ def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
     talk.call("expand_effort", effort_id="a")
     talk.answer()
     talk.ask("Again.")
-    line = rebuilt(talk.work, "break-even", talk.line)
+    line = rebuild(talk.work, "break-even", talk.line)
     talk.line = replace(line, logs={})
     result = talk.call("expand_effort", effort_id="a")
 
@@ -232,7 +232,7 @@ def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
     talk.answer()
     talk.ask("Which efforts?")
     before = talk.call("effort_status")["efforts"][0]["expanded"]
-    talk.line = replace(rebuilt(talk.work, "break-even", talk.line), logs={"a": 0})
+    talk.line = replace(rebuild(talk.work, "break-even", talk.line), logs={"a": 0})
 
     shown = [text(message) for message in talk.context.messages]
     assert "[Memory: out of view again: the log of a. expand_effort shows it.]" in shown

@@ -9,7 +9,7 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from ebbtide.memory.compression.extract import Extracted, Known, Sizes, background, extract
+from ebbtide.memory.compression.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
@@ -57,7 +57,7 @@ def selecting(settings: Settings = DEFAULTS) -> Asks[Any]:
 
 def describing(settings: Settings = DEFAULTS) -> Asks[str]:
     """Ask for a background."""
-    return background(EFFORT, TURNS, Known(), Sizes(settings.context_budget), count)
+    return background(EFFORT, TURNS, Previous(), Sizes(settings.context_budget), count)
 
 
 def models(model: BaseChatModel) -> Models:
@@ -115,9 +115,9 @@ def test_a_question_is_the_instructions_and_the_log() -> None:
 
 @pytest.mark.parametrize(
     ("structured", "found"),
-    [([{"new": [ITEM]}], (QUOTE,)), ([{"new": []}], ()), ([{"new": [ITEM] * 500}], (QUOTE,))],
+    [([{"new": [ITEM]}], [QUOTE]), ([{"new": []}], []), ([{"new": [ITEM] * 500}], [QUOTE])],
 )
-def test_a_model_extracts(structured: list[Any], found: tuple[Extracted, ...]) -> None:
+def test_a_model_extracts(structured: list[Any], found: list[Extracted]) -> None:
     """What it chooses comes back, each quote once, on both paths."""
     selections, _ = both(selecting, structured=structured)
 
@@ -132,7 +132,7 @@ def test_an_extraction_that_was_cut_off() -> None:
         found = drive(selecting(), models(model))
         also = asyncio.run(adrive(selecting(), models(model)))
 
-    assert (found.new, also.new) == ((QUOTE,), (QUOTE,))
+    assert (found.new, also.new) == ([QUOTE], [QUOTE])
 
 
 def test_each_call_has_its_limit() -> None:
