@@ -12,10 +12,10 @@ from ..names import session_name
 from ..ranking import Passages, Rare, Topics, ranked, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
-from .index import Wanted, among, having, heading, spread
+from .index import Lookup, among, heading, look_up, unpack_layouts
 from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
-from .query import TERMS, Spoken, rarest, strengths
+from .query import TERMS, Occurrences, rarest, strengths
 from .schema import (
     branches,
     changes,
@@ -89,11 +89,11 @@ class OtherSessions:
         out.
         """
         wanted = asked(query)[:TERMS]
-        everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
+        everywhere = Lookup(headed, wanted, _ROWS), Lookup(said, wanted, _ROWS)
         first, last = passages_of(self.own)
         headings, spoken = (
             {term: [at for at in ids if not first <= at <= last] for term, ids in postings.items()}
-            for postings in having(self.connection, self.number, _EVERYWHERE, *everywhere)
+            for postings in look_up(self.connection, self.number, _EVERYWHERE, *everywhere)
         )
         count = select(func.coalesce(func.sum(sessions.c.turns), 1))
         total = self.connection.execute(count.where(sessions.c.owner == self.number)).scalar_one()
@@ -209,9 +209,9 @@ def _best_passages(
 ) -> dict[int, tuple[int, float]]:
     """Return the place and the score of the best passage of each turn that has one, by its id."""
     numbers = np.array([row.id for row in rows], np.int64)
-    ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
+    ids, turn, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
     length, user, asks = layouts.T
-    says = Spoken.of(spoken, rare).says(ids, len(rare))
+    says = Occurrences.of(spoken, rare).matrix(ids, len(rare))
     no, nobody = np.zeros(len(ids), np.bool_), np.full(len(ids), -1)
     passages = Passages(
         nobody, numbers[turn], says, length.astype(np.float64), user > 0, asks > 0, no, no

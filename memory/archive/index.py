@@ -52,8 +52,8 @@ FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Terms that are looked up in a table, and how many ids of each, the newest, are read."""
+class Lookup:
+    """Terms to look up in a table, and how many ids of each, the newest, to read."""
 
     table: sa.Table
     terms: Sequence[str]
@@ -68,22 +68,24 @@ def layout(parts: Sequence[Passage]) -> bytes:
     return numbers.tobytes()
 
 
-def spread(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.intp], Ids]:
-    """Return the ids of all passages of turns, given the number and the layout of each turn.
+def unpack_layouts(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.intp], Ids]:
+    """Return the ids of all passages of turns, given the id and the layout of each turn.
 
-    And for each passage the row of its turn, and its length, whether the user says it, and asks.
+    Second, the row of each passage's turn; third, a row for each passage: its length in characters,
+    whether the user says it, whether it asks.
 
-    >>> ids, turn, layouts = spread([(1, layout([Passage(0, 0, "Which port?", user=True)]))])
-    >>> ids.tolist(), turn.tolist(), layouts.tolist()
+    >>> port = Passage(0, 0, "Which port?", user=True)
+    >>> ids, rows, layouts = unpack_layouts([(1, layout([port]))])
+    >>> ids.tolist(), rows.tolist(), layouts.tolist()
     ([1024], [0], [[11, 1, 1]])
     """
     counts = np.array([len(layout) // 2 for _, layout in rows], np.int64)
     first = np.array([turn for turn, _ in rows], np.int64) << PASSAGE_BITS
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    at = np.repeat(np.arange(len(rows)), counts)
+    turn_rows = np.repeat(np.arange(len(rows)), counts)
     numbers = np.frombuffer(b"".join(layout for _, layout in rows), "<u2").astype(np.int64)
     layouts = np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
-    return first[at] + place, at, layouts
+    return first[turn_rows] + place, turn_rows, layouts
 
 
 def postings(turn: int, parts: Sequence[Passage]) -> Rows:
@@ -137,38 +139,37 @@ class Postings:
         if rows and is_sqlite(self.connection):
             self._run("INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)", rows)
         elif rows:
-            gone = [number for number, _ in rows]
-            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(gone)))
+            ids = [number for number, _ in rows]
+            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(ids)))
 
     def _run(self, sql: str, rows: Rows) -> None:
         listed = [
-            {"id": number, "terms": " ".join(_of_owner(self.owner, terms))}
-            for number, terms in rows
+            {"id": number, "terms": " ".join(_keys(self.owner, terms))} for number, terms in rows
         ]
-        self.connection.execute(_in((self.table.name,), sql), listed)
+        self.connection.execute(_statement(sql, self.table.name), listed)
 
 
-def having(
-    connection: sa.Connection, owner: int, within: tuple[int, int], *wanted: Wanted
+def look_up(
+    connection: sa.Connection, owner: int, id_range: tuple[int, int], *lookups: Lookup
 ) -> list[dict[str, list[int]]]:
-    """Return for each table by term the newest ids within a range that have it, in one statement.
+    """Return for each lookup, by term, the newest ids in a range that have it; in one statement.
 
     `owner` is the user's number.
     """
     sqlite = is_sqlite(connection)
-    values: dict[str, Any] = {"first": within[0], "last": within[1]}
-    for at, looked_up in enumerate(wanted):
-        terms = looked_up.terms
-        listed = json.dumps(_of_owner(owner, terms)) if sqlite else _numbers(owner, terms)
-        values |= {f"terms{at}": listed, f"limit{at}": looked_up.limit}
-    tables = tuple(looked_up.table.name for looked_up in wanted)
-    rows = connection.execute(_in(tables, _IN_FTS5 if sqlite else _IN_ARRAYS), values).all()
-    ordered = sorted(tuple(row) for row in rows)
+    values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
+    for index, lookup in enumerate(lookups):
+        keys = _keys(owner, lookup.terms)
+        listed = json.dumps(keys) if sqlite else _numbers(owner, lookup.terms)
+        values |= {f"terms{index}": listed, f"limit{index}": lookup.limit}
+    tables = tuple(lookup.table.name for lookup in lookups)
+    sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, *tables)
+    ordered = sorted(tuple(row) for row in connection.execute(sql, values))
     postings = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
-    return [{term: next(postings) for term in looked_up.terms} for looked_up in wanted]
+    return [{term: next(postings) for term in lookup.terms} for lookup in lookups]
 
 
-def _of_owner(owner: int, terms: Iterable[str]) -> list[str]:
+def _keys(owner: int, terms: Iterable[str]) -> list[str]:
     return [f"{owner}u{term}" for term in terms]
 
 
@@ -177,9 +178,9 @@ def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
 
 
 @lru_cache
-def _in(tables: tuple[str, ...], sql: str) -> sa.TextClause:
-    """Return a statement on tables, one after the other, built once."""
-    return sa.text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
+def _statement(sql: str, *tables: str) -> sa.TextClause:
+    """Return a statement on each of the tables as one, built once: parsing takes long."""
+    return sa.text("UNION ALL".join(sql.format(table, index) for index, table in enumerate(tables)))
 
 
 def rewrite(connection: sa.Connection, *tables: sa.Table) -> None:
