@@ -291,14 +291,14 @@ def _passages(rows: Sequence[Any], names: Sequence[str], query: _Query) -> tuple
     lengths, user, asks = layouts.T
     topics = np.array([row_of.get(row.effort, -1) for row in rows], np.intp)
     return ids, Passages(
-        topics[turn_rows],
-        np.array([row.turn for row in rows], np.int64)[turn_rows],
-        query.occurrences.matrix(ids, len(query.rare)),
-        lengths.astype(np.float64),
-        user > 0,
-        asks > 0,
-        np.isin(ids, query.by_speakers),
-        query.in_periods(ids >> PASSAGE_BITS),
+        topics=topics[turn_rows],
+        turns=np.array([row.turn for row in rows], np.int64)[turn_rows],
+        says=query.occurrences.matrix(ids, len(query.rare)),
+        lengths=lengths.astype(np.float64),
+        user=user > 0,
+        asks=asks > 0,
+        named=np.isin(ids, query.by_speakers),
+        dated=query.in_periods(ids >> PASSAGE_BITS),
     )
 
 
