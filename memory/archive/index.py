@@ -1,8 +1,8 @@
-"""What is searched: which passages, and which changes of efforts, have which terms.
+"""The index that is searched: which passages, and which headings of efforts, have which terms.
 
-A term stands there with the user's number before it, so that the passages of one user can be asked
-for; as ids order by session, those of one session are a range of them. SQLite has full-text tables
-for it, PostgreSQL arrays under a GIN index, of numbers: the user's, and 32 bits for the term.
+A term has the user's number before it, so that a search reads the postings of one user; those of
+one session are a range of ids. SQLite has full-text tables for it; PostgreSQL has arrays under a
+GIN index, of numbers: the user's and 32 bits for the term.
 """
 
 import json
@@ -28,15 +28,15 @@ from .schema import PASSAGE_BITS, TERM_BITS, Listed, first_passage
 
 Ids: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
-"""Ids with the terms that stand there."""
+"""Ids of passages or headings, with their terms."""
 
 SPEAKER = "\u00b6"
-"""Stands before a term under which is found what somebody of this name said."""
+"""Stands before the terms of a speaker's name, under which are the passages of that speaker."""
 
 _LONGEST = (1 << 14) - 1
-"""The length of a passage that is stored, in 14 bits; a longer one counts as this long."""
+"""Characters of a passage from which on its length is stored as this, in 14 bits."""
 
-# All terms at once, and of each its ids in one value: a row for each id would cost far more.
+# All terms in one statement, the ids of each in one value: a row for each id would cost far more.
 _IN_FTS5 = """
 SELECT {1}, wanted.key, (SELECT json_group_array(found.rowid) FROM (
     SELECT rowid FROM {0} WHERE {0} MATCH '"' || wanted.value || '"'
@@ -61,7 +61,7 @@ class Lookup:
 
 
 def layout(parts: Sequence[Passage]) -> bytes:
-    """Return what ranking needs of passages, as `spread` reads it: 16 bits of each."""
+    """Return for each passage 16 bits that ranking needs, as `unpack_layouts` reads them."""
     flags = [part.user + 2 * part.asks for part in parts]
     lengths = [min(len(part.text), _LONGEST) for part in parts]
     numbers: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
@@ -92,16 +92,16 @@ def postings(turn: int, parts: Sequence[Passage]) -> Rows:
     """Return each passage's id with its terms and a term for its speaker."""
     first = first_passage(turn)
     rows = [
-        (first + at, [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))])
-        for at, part in enumerate(parts)
+        (first + place, [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))])
+        for place, part in enumerate(parts)
     ]
     return [(number, terms) for number, terms in rows if terms]
 
 
 def headings(turn: int, record: Record) -> Rows:
-    """Return the terms of how a turn left efforts, under the ids of these changes."""
+    """Return the ids of a turn's changes of efforts with the terms of the headings."""
     first = first_passage(turn)
-    return [(first + at, heading(effort)) for at, effort in enumerate(left_by(record))]
+    return [(first + place, heading(effort)) for place, effort in enumerate(left_by(record))]
 
 
 def places(turn: int) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def places(turn: int) -> tuple[int, int]:
 
 
 def heading(effort: Effort) -> list[str]:
-    """Return the different terms of what is known of an effort.
+    """Return the terms of an effort's heading, each once: of its id, goal, summary and keywords.
 
     >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
     ['auth', 'bug', 'fix', 'login']
@@ -120,7 +120,7 @@ def heading(effort: Effort) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The terms of one user in one of the tables that are searched."""
+    """The terms of one user in one table of the index."""
 
     connection: sa.Connection
     table: sa.Table
@@ -135,7 +135,7 @@ class Postings:
             self.connection.execute(sa.insert(self.table), listed)
 
     def remove(self, rows: Rows) -> None:
-        """Take rows out again; SQLite has to be told the very terms that it was given."""
+        """Remove rows; SQLite needs the very terms that were added, of which it holds no text."""
         if rows and is_sqlite(self.connection):
             self._run("INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)", rows)
         elif rows:
@@ -184,7 +184,7 @@ def _statement(sql: str, *tables: str) -> sa.TextClause:
 
 
 def rewrite(connection: sa.Connection, *tables: sa.Table) -> None:
-    """Write what is searched anew on SQLite, without what was taken out of it."""
+    """Write index tables anew on SQLite, without the rows that were removed."""
     if is_sqlite(connection):
         for table in tables:
             sql = f"INSERT INTO {table.name}({table.name}) VALUES ('optimize')"  # noqa: S608 (ours)
@@ -199,7 +199,7 @@ class AnyOf(FunctionElement[bool]):
     name = "any_of"
 
     def self_group(self, against: Any = None) -> "AnyOf":
-        """Return the condition itself; as `... = 1`, as SQLite is given others, it has no index."""
+        """Return the condition itself: SQLAlchemy would write `... = 1`, which uses no index."""
         del against
         return self
 
