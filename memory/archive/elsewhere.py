@@ -9,13 +9,13 @@ import numpy as np
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
-from ..ranking import Passages, Rare, Topics, ranked, rarity, score
+from ..ranking import Passages, Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
 from .index import Lookup, among, heading, look_up, unpack_layouts
 from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
-from .query import TERMS, Occurrences, rarest, strengths
+from .query import TERMS, Occurrences, rarest
 from .schema import (
     branches,
     changes,
@@ -24,7 +24,6 @@ from .schema import (
     passages_of,
     said,
     sessions,
-    turn_of,
     turns,
     users,
 )
@@ -148,8 +147,7 @@ class OtherSessions:
 
     def _efforts(self, headings: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
         """Return the concluded efforts whose headings say most of a query."""
-        strong = strengths(headings, rare)
-        best = sorted(ranked(strong), key=lambda change: (-strong[change], -change))[:_MOST]
+        best = Occurrences.of(headings, rare).strongest(rare)[:_MOST]
         hits: dict[tuple[Owner, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
             part = best[start : start + _CANDIDATES]
@@ -179,11 +177,7 @@ class OtherSessions:
 
     def _turns(self, passages: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
         """Return the turns that say most of a query, each with its best passage."""
-        turns_by_term = {term: frozenset(map(turn_of, ids)) for term, ids in passages.items()}
-        strong = strengths(turns_by_term, rare)
-        best = sorted(ranked(strong), key=lambda turn: (-strong[turn], -turn))[:_CANDIDATES]
-        if not best:
-            return []
+        best = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _CANDIDATES)
         rows = self.connection.execute(_TURNS.where(among(turns.c.id, best))).all()
         newest = self._newest_branches({row.session for row in rows})
         visible = [
@@ -195,10 +189,9 @@ class OtherSessions:
         hits: list[Elsewhere] = []
         for row in (row for row in visible if row.id in parts):
             place, score = parts[row.id]
-            terms = frozenset(term for term, ids in turns_by_term.items() if row.id in ids)
             tip, efforts = Tip(row.branch, row.turn, row.digest), tuple(json.loads(row.efforts))
             owner = newest[row.session][0]
-            hits.append(Elsewhere(owner, None, tip, row.at, score, terms, efforts, place))
+            hits.append(Elsewhere(owner, None, tip, row.at, score, best[row.id], efforts, place))
         return hits
 
 

@@ -5,12 +5,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Self
 
 import numpy as np
 from sqlalchemy import bindparam, literal, select, union_all
 
-from ..ranking import Name, Numbers, Rare, Says, rarity
+from ..ranking import Numbers, Rare, Says, rarity
 from ..terms import asked
 from .index import Ids, Lookup, any_of, look_up
 from .lineage import Lineage, Session
@@ -33,7 +34,8 @@ conversations 42.6 % have a right hint; with 500, for which five times as much i
 _BEST = 100
 """Turns, and headings, that are looked at: those that say most."""
 
-_SAYING = union_all(
+# One statement, as it is sent in every turn.
+_TURNS_AND_CHANGES = union_all(
     select(
         *(literal("turn").label("kind"), turns.c.id),
         *(turns.c.branch, turns.c.turn, turns.c.efforts),
@@ -81,6 +83,18 @@ class Occurrences:
         first = (np.diff(turn_ids, prepend=-1) != 0) | (np.diff(self.columns, prepend=-1) != 0)
         return Occurrences(turn_ids[first], self.columns[first])
 
+    def strongest(self, rare: Rare) -> list[int]:
+        """Return the ids by the sum of the rarities of their terms, of equals the newest first."""
+        ids: list[int] = strongest(self.ids, np.array([*rare.values()])[self.columns]).tolist()
+        return ids
+
+    def terms_of_best(self, rare: Rare, limit: int) -> dict[int, frozenset[str]]:
+        """Return the `limit` strongest ids, each with the terms that it says."""
+        best = self.strongest(rare)[:limit]
+        matrix = self.matrix(np.array(best, np.int64), len(rare)) > 0
+        terms = (frozenset(compress(rare, row)) for row in matrix.tolist())
+        return dict(zip(best, terms, strict=True))
+
 
 def rarest(
     total: int,
@@ -115,19 +129,6 @@ def strongest(ids: Ids, weights: Numbers) -> Ids:
     return order
 
 
-def strengths(names_by_term: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:
-    """Return for each name the sum of the rarities of its terms.
-
-    >>> strengths({"login": ["auth"], "port": ["auth", "proxy"]}, {"login": 2.0, "port": 1.0})
-    {'auth': 3.0, 'proxy': 1.0}
-    """
-    sums: dict[Name, float] = {}
-    for term, names in names_by_term.items():
-        for name in names:
-            sums[name] = sums.get(name, 0.0) + rare[term]
-    return sums
-
-
 def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
     terms = asked(message)[:TERMS]
@@ -143,31 +144,18 @@ def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
     rare = rarest(session.turns, telling, passages, headings)
     if not rare:
         return Pointing({}, {})
-    terms_of = {
-        "turn": _terms_of_best(rare, Occurrences.of(passages, rare).by_turn()),
-        "change": _terms_of_best(rare, Occurrences.of(headings, rare)),
-    }
+    in_turns = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _BEST)
+    in_headings = Occurrences.of(headings, rare).terms_of_best(rare, _BEST)
     by_name: dict[str | int, list[frozenset[str]]] = {}
-    ids = {f"{kind}s": [*best] for kind, best in terms_of.items()}
-    for row in lineage.visible(_SAYING, **ids):
-        # A turn of no effort stands for itself.
-        names = [row.efforts] if row.kind == "change" else json.loads(row.efforts) or [row.turn]
-        for name in names:
-            by_name.setdefault(name, []).append(frozenset(terms_of[row.kind][row.id]))
+    ids = {"turns": [*in_turns], "changes": [*in_headings]}
+    for row in lineage.visible(_TURNS_AND_CHANGES, **ids):
+        if row.kind == "change":
+            by_name.setdefault(row.efforts, []).append(in_headings[row.id])
+            continue
+        for name in json.loads(row.efforts) or [row.turn]:  # a turn of no effort by its number
+            by_name.setdefault(name, []).append(in_turns[row.id])
     unknown = [term for term in telling if not passages[term] and not headings[term]]
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
-
-
-def _terms_of_best(rare: Rare, occurrences: Occurrences) -> dict[int, list[str]]:
-    """Return the ids of the texts that say most of the terms, each with the terms it says."""
-    weights, terms = np.array([*rare.values()]), [*rare]
-    best = strongest(occurrences.ids, weights[occurrences.columns])[:_BEST]
-    among_best = np.isin(occurrences.ids, best)
-    terms_of: dict[int, list[str]] = {number: [] for number in best.tolist()}
-    columns = occurrences.columns[among_best].tolist()
-    for number, column in zip(occurrences.ids[among_best].tolist(), columns, strict=True):
-        terms_of[number].append(terms[column])
-    return terms_of
 
 
 _MONTHS = (

@@ -5,6 +5,7 @@ more than a sentence or two.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -33,7 +34,7 @@ from ..terms import asked
 from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
 from .lineage import AMBIENT, CHANGES, Lineage, Session
 from .protocol import Found
-from .query import TERMS, Occurrences, dated, rarest, strengths, strongest, undated
+from .query import TERMS, Occurrences, dated, rarest, strongest, undated
 from .schema import PASSAGE_BITS, headed, members, passages_of, said, turn_of, turns
 from .vectors import MOST, Nearness
 
@@ -198,9 +199,7 @@ def _efforts_by_term(
     lineage: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
     """Return by term the efforts whose headings say it, each with the turn of the newest."""
-    occurrences = Occurrences.of(headings, rare)
-    weights = np.array([*rare.values()])[occurrences.columns]
-    best = strongest(occurrences.ids, weights)[:_HEADINGS_LOOKED_UP].tolist()
+    best = Occurrences.of(headings, rare).strongest(rare)[:_HEADINGS_LOOKED_UP]
     rows = {row.id: row for row in lineage.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term in rare:
@@ -212,7 +211,11 @@ def _efforts_by_term(
 
 def _rank_by_words(query: _Query) -> _Ranking:
     """Score the passages of the best turns, and the efforts by headings and all that they say."""
-    strong = ranked(strengths(query.headings, query.rare))[:_HEADINGS]
+    strengths: dict[str, float] = defaultdict(float)
+    for term, newest in query.headings.items():
+        for name in newest:
+            strengths[name] += query.rare[term]
+    strong = ranked(strengths)[:_HEADINGS]
     near = query.near.efforts if query.near else {}
     efforts = [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
     rows = _turns_to_score(query, efforts)
