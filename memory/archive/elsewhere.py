@@ -1,4 +1,4 @@
-"""What the other sessions of a user concluded and said, each as its newest branch has it."""
+"""What the other sessions of a user concluded and said, on the newest branch of each."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,13 +9,13 @@ import numpy as np
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
-from ..ranking import Passages, Rare, Topics, ranked, rarity, score
+from ..ranking import Passages, Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
-from .index import Wanted, among, having, heading, spread
+from .index import Lookup, among, heading, look_up, unpack_layouts
 from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
-from .query import TERMS, Spoken, rarest, strengths
+from .query import TERMS, Occurrences, rarest
 from .schema import (
     branches,
     changes,
@@ -24,13 +24,12 @@ from .schema import (
     passages_of,
     said,
     sessions,
-    turn_of,
     turns,
     users,
 )
 
-_EVERYWHERE = (0, 2**63 - 1)
-"""All turns of all sessions, as a range of ids."""
+_ALL_IDS = (0, 2**63 - 1)
+"""The range of the ids of all sessions."""
 
 _ROWS = 5_000
 """Passages of one term that are read, fewer than in a session: it is rare there or says little."""
@@ -55,81 +54,86 @@ evidence of its own 46.9 % is in the first ten, without it 47.7 %.
 """
 
 _SPARE = 50
-"""Efforts that are looked at beyond those asked for: some are open again, or on old branches."""
+"""Efforts that are looked at beyond the limit: some are open again, or on old branches."""
 
 _SESSIONS = select(sessions, branches.c.first, branches.c.last, branches.c.ancestors).join(
     branches, (branches.c.session == sessions.c.id) & (branches.c.branch == sessions.c.branch)
 )
+_TURNS = select(
+    *(turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest),
+    *(turns.c.at, turns.c.efforts, turns.c.passages),
+).order_by(turns.c.id)
 
 
 @dataclass(frozen=True, slots=True)
 class OtherSessions:
-    """The sessions of a user, by name and number, but for the one that asks."""
+    """All sessions of a user but the one that asks.
+
+    `owner` is the number of the user, `asking` that of the session.
+    """
 
     connection: Connection
     user: str
-    number: int
-    own: int
+    owner: int
+    asking: int
 
     @classmethod
     def of(cls, connection: Connection, owner: Owner) -> Self | None:
         """Return the other sessions of an owner's user, None if the user has no session."""
-        named = select(users.c.id).where(users.c.name == owner.user)
-        user = connection.execute(named).scalar()
-        if user is None:
+        number = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
+        if number is None:
             return None
-        own = sessions.c.owner == user, sessions.c.name == session_name(owner)
-        session = connection.execute(select(sessions.c.id).where(*own)).scalar()
-        return cls(connection, owner.user, user, session or 0)
+        asking = sessions.c.owner == number, sessions.c.name == session_name(owner)
+        session = connection.execute(select(sessions.c.id).where(*asking)).scalar()
+        return cls(connection, owner.user, number, session or 0)
 
     def search(self, query: str) -> list[Elsewhere]:
         """Return what matches a query, best first, of equals the newest.
 
-        A turn of an effort that matches at least as well, or that says all of the query, is left
-        out.
+        A turn is left out if an effort of it matches at least as well, or says all of the query.
         """
-        wanted = asked(query)[:TERMS]
-        everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
-        first, last = passages_of(self.own)
-        headings, spoken = (
+        terms = asked(query)[:TERMS]
+        lookups = Lookup(headed, terms, _ROWS), Lookup(said, terms, _ROWS)
+        first, last = passages_of(self.asking)
+        headings, passages = (
             {term: [at for at in ids if not first <= at <= last] for term, ids in postings.items()}
-            for postings in having(self.connection, self.number, _EVERYWHERE, *everywhere)
+            for postings in look_up(self.connection, self.owner, _ALL_IDS, *lookups)
         )
         count = select(func.coalesce(func.sum(sessions.c.turns), 1))
-        total = self.connection.execute(count.where(sessions.c.owner == self.number)).scalar_one()
-        rare = rarest(total, wanted, spoken, headings)
+        total = self.connection.execute(count.where(sessions.c.owner == self.owner)).scalar_one()
+        rare = rarest(total, terms, passages, headings)
         efforts = self._efforts({term: headings[term] for term in rare}, rare)
-        hits = [*efforts, *self._turns({term: spoken[term] for term in rare}, rare)]
-        whole = sum(rare.values())
-        unknown = sum(not spoken[term] and not headings[term] for term in wanted)
-        most = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
-        if most < _FLOOR * (whole + unknown * rarity(total)):
+        hits = [*efforts, *self._turns({term: passages[term] for term in rare}, rare)]
+        weight = sum(rare.values())
+        unknown = sum(not passages[term] and not headings[term] for term in terms)
+        highest = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
+        if highest < _FLOOR * (weight + unknown * rarity(total)):
             return []
-        best = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
-        apart = [
+        scores = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
+        distinct = [
             hit
             for hit in hits
-            if hit.effort is not None
+            if hit.effort
             or all(
-                best.get((hit.owner, name), -1.0) < min(hit.score, whole) for name in hit.efforts
+                scores.get((hit.owner, name), -1) < min(hit.score, weight) for name in hit.efforts
             )
         ]
-        return sorted(apart, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
+        return sorted(distinct, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
 
     def concluded(self, newest: int) -> list[Elsewhere]:
         """Return what was concluded last, newest first."""
         query = (
             select(changes)
-            .where(changes.c.owner == self.number, changes.c.status == "concluded")
-            .where(changes.c.session != self.own)
+            .where(changes.c.owner == self.owner, changes.c.status == "concluded")
+            .where(changes.c.session != self.asking)
             .order_by(changes.c.at.desc(), changes.c.id.desc())
             .limit(newest + _SPARE)
         )
         hits = self._concluded(self.connection.execute(query).all(), {})
         return sorted(hits, key=_newest, reverse=True)[:newest]
 
-    def _seen(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
-        """Return by their numbers the owners of sessions and what their newest branches see."""
+    def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
+        """Return by the numbers of sessions their owners and the lineages of their newest tips."""
         if not numbers:
             return {}
         rows = self.connection.execute(_SESSIONS.where(among(sessions.c.id, numbers)))
@@ -142,8 +146,8 @@ class OtherSessions:
         }
 
     def _efforts(self, headings: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
-        strong = strengths(headings, rare)
-        best = sorted(ranked(strong), key=lambda change: (-strong[change], -change))[:_MOST]
+        """Return the concluded efforts whose headings say most of a query."""
+        best = Occurrences.of(headings, rare).strongest(rare)[:_MOST]
         hits: dict[tuple[Owner, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
             part = best[start : start + _CANDIDATES]
@@ -156,13 +160,13 @@ class OtherSessions:
 
     def _concluded(self, rows: Iterable[Any], rare: Rare) -> list[Elsewhere]:
         """Return the efforts of these changes that are concluded on the newest branch of each."""
-        named: dict[int, dict[str, None]] = {}
+        names_of: dict[int, dict[str, None]] = {}
         for row in rows:
-            named.setdefault(row.session, {})[row.effort] = None
+            names_of.setdefault(row.session, {})[row.effort] = None
         hits: list[Elsewhere] = []
-        for number, (owner, seen) in self._seen(named).items():
-            newest = seen.changes([*named[number]]).values()
-            tips = seen.tips({row.turn for row in newest})
+        for number, (owner, visible) in self._newest_branches(names_of).items():
+            newest = visible.changes([*names_of[number]]).values()
+            tips = visible.tips({row.turn for row in newest})
             for row in newest:
                 effort = effort_of(row)
                 terms = frozenset(heading(effort)) & rare.keys()
@@ -171,30 +175,23 @@ class OtherSessions:
                     hits.append(Elsewhere(owner, effort, tips[row.turn], row.at, score, terms))
         return hits
 
-    def _turns(self, spoken: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
+    def _turns(self, passages: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
         """Return the turns that say most of a query, each with its best passage."""
-        saying = {term: frozenset(map(turn_of, ids)) for term, ids in spoken.items()}
-        strong = strengths(saying, rare)
-        best = sorted(ranked(strong), key=lambda turn: (-strong[turn], -turn))[:_CANDIDATES]
-        if not best:
-            return []
-        columns = (turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest)
-        query = select(*columns, turns.c.at, turns.c.efforts, turns.c.passages)
-        rows = self.connection.execute(query.where(among(turns.c.id, best))).all()
-        of = self._seen({row.session for row in rows})
+        best = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _CANDIDATES)
+        rows = self.connection.execute(_TURNS.where(among(turns.c.id, best))).all()
+        newest = self._newest_branches({row.session for row in rows})
         visible = [
             row
-            for row in sorted(rows, key=lambda row: row.id)
-            if row.session in of and of[row.session][1].sees(row.branch, row.turn)
+            for row in rows
+            if row.session in newest and newest[row.session][1].sees(row.branch, row.turn)
         ]
-        parts = _best_passages(visible, spoken, rare)
+        parts = _best_passages(visible, passages, rare)
         hits: list[Elsewhere] = []
         for row in (row for row in visible if row.id in parts):
             place, score = parts[row.id]
-            terms = frozenset(term for term, ids in saying.items() if row.id in ids)
             tip, efforts = Tip(row.branch, row.turn, row.digest), tuple(json.loads(row.efforts))
-            owner = of[row.session][0]
-            hits.append(Elsewhere(owner, None, tip, row.at, score, terms, efforts, place))
+            owner = newest[row.session][0]
+            hits.append(Elsewhere(owner, None, tip, row.at, score, best[row.id], efforts, place))
         return hits
 
 
@@ -205,23 +202,29 @@ def _newest(hit: Elsewhere) -> tuple[str, ...]:
 
 
 def _best_passages(
-    rows: Sequence[Any], spoken: Mapping[str, Sequence[int]], rare: Rare
+    rows: Sequence[Any], postings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[int, tuple[int, float]]:
     """Return the place and the score of the best passage of each turn that has one, by its id."""
     numbers = np.array([row.id for row in rows], np.int64)
-    ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
-    length, user, asks = layouts.T
-    says = Spoken.of(spoken, rare).says(ids, len(rare))
-    no, nobody = np.zeros(len(ids), np.bool_), np.full(len(ids), -1)
+    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
+    lengths, user, asks = layouts.T
+    matrix = Occurrences.of(postings, rare).matrix(ids, len(rare))
     passages = Passages(
-        nobody, numbers[turn], says, length.astype(np.float64), user > 0, asks > 0, no, no
+        topics=np.full(len(ids), -1),
+        turns=numbers[turn_rows],
+        says=matrix,
+        lengths=lengths.astype(np.float64),
+        user=user > 0,
+        asks=asks > 0,
+        named=np.zeros(len(ids), np.bool_),
+        dated=np.zeros(len(ids), np.bool_),
     )
-    weights = np.array([*rare.values()])
-    none = np.zeros((0, len(rare)))
-    scores = score(passages, Topics((), none, none, np.zeros(0)), weights, 0).passages / _PARTS
+    no_efforts = np.zeros((0, len(rare)))
+    topics = Topics((), no_efforts, no_efforts, np.zeros(0))
+    scores = score(passages, topics, np.array([*rare.values()]), 0).passages / _PARTS
     best: dict[int, tuple[int, float]] = {}
-    for at in np.lexsort((ids, -scores)).tolist():
-        if scores[at] > 0:
-            number = int(numbers[turn[at]])
-            best.setdefault(number, (int(ids[at]) - first_passage(number), float(scores[at])))
+    for row in np.lexsort((ids, -scores)).tolist():
+        if scores[row] > 0:
+            number = int(numbers[turn_rows[row]])
+            best.setdefault(number, (int(ids[row]) - first_passage(number), float(scores[row])))
     return best

@@ -1,8 +1,9 @@
-"""A session as a folder of files that people read, and that can be read back.
+"""Export a session to a folder of files that people can read, and import such folders.
 
-A folder has `session.json`, which says whose it is, a line of JSON for each turn in `raw.jsonl`
-(ambient turns) or `efforts/<name>.jsonl`, what was made of them, and the manifest for people alone.
-Archives were once kept in such folders, so these are read as well.
+A folder has `session.json`, which names the session's owner, a line of JSON for each turn in
+`raw.jsonl` (ambient turns) or `efforts/<name>.jsonl`, the compressions, extractions and memories
+made of the turns, and a manifest that only people read. The first build of Ebbtide kept its
+archives in such folders, so these can be imported too.
 """
 
 import json
@@ -27,10 +28,10 @@ from .page import manifest
 from .protocol import Finding
 from .records import left_by, packed
 from .sql import SqlArchive
-from .transfer import DAMAGED, Moved, Report, Turn, Whole, each, read
+from .transfer import DAMAGED, Moved, Report, StoredTurn, WholeSession, move_each, read
 
 _FORMAT = 1
-"""The version of a line; archives that were kept in folders have the same."""
+"""The version of a line; the first build wrote the same."""
 
 _SESSION, _MANIFEST, _RAW = "session.json", "manifest.yaml", "raw.jsonl"
 _COMPRESSED, _EXTRACTIONS = "compressed.jsonl", "extractions.jsonl"
@@ -38,14 +39,14 @@ _STATES = "states.jsonl"
 """The turns in the order of their commit, each with the memory's state after it."""
 _ATTENTION = "attention.jsonl"
 _ERASED = "erased.json"
-"""Which turns lost text: what is left of them has another digest than they have."""
+"""The turns that lost text, so that the digest of their messages is another than theirs."""
 
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
 
 _LAST = 2**31 - 1
 """The last turn that the tables can number."""
 _GAP = "?"
-"""Stands for the parent that an archive in folders did not hold."""
+"""Stands for the digest of a parent that the first build had lost."""
 
 T = TypeVar("T")
 _Place: TypeAlias = tuple[str, int]
@@ -54,11 +55,11 @@ _Name: TypeAlias = Annotated[str, Field(pattern="^[^\0]*$")]
 _Time: TypeAlias = Annotated[str, Field(pattern="^[0-9]{4}[^\0]*$")]
 _Origin: TypeAlias = Annotated[tuple[str, _Number], Strict(strict=False)]
 _List: TypeAlias = Annotated[tuple[T, ...], Strict(strict=False)]
-"""A list in JSON; its items must be what they are all the same."""
+"""A list in JSON, read as a tuple; its items are checked strictly."""
 
 
 class _Line(BaseModel):
-    """What a line must have to be taken for what it is; it may have more."""
+    """The fields that a line must have; it may have more."""
 
     model_config = ConfigDict(strict=True)
 
@@ -87,7 +88,7 @@ class _Message(_Line):
 
 
 class _Change(_Line):
-    """How an event may leave an effort."""
+    """The fields of an effort after an event."""
 
     id: str
     goal: str
@@ -118,7 +119,7 @@ class _MemoryLine(_Line):
 
 
 class _Loss(_OfTurn):
-    """A turn that lost text, with the digest of what is left of it; a tombstone has none."""
+    """A turn that lost text, with the digest of its remaining messages, "" for a tombstone."""
 
     digest: str
     content: str
@@ -128,37 +129,37 @@ _LOSSES = TypeAdapter(list[_Loss])
 
 
 def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) -> None:
-    """Write a session to a new or empty folder; raises `ArchiveError` if it is another one.
+    """Write a session to a new or empty folder; raises `ArchiveError` for any other.
 
-    What says whose it is comes last: a folder without it was not finished.
+    `session.json` is written last: a folder without it is not complete.
     """
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ArchiveError(f"{str(target)!r} is not empty: name a new folder to export to")
-    whole = read(archive, owner)
+    session = read(archive, owner)
     (target / _EFFORTS).mkdir(parents=True, exist_ok=True)
-    for name, listed in _files(whole).items():
-        lines = "".join(f"{packed({'v': _FORMAT, **line})}\n" for line in listed)
-        (target / name).write_text(lines, "utf-8", newline="\n")
-    changes = manifest(turn.record for turn in whole.turns)
+    for name, lines in _files(session).items():
+        text = "".join(f"{packed({'v': _FORMAT, **line})}\n" for line in lines)
+        (target / name).write_text(text, "utf-8", newline="\n")
+    changes = manifest(turn.record for turn in session.turns)
     (target / _MANIFEST).write_text(changes, "utf-8", newline="\n")
     losses = [
         {**_place(turn), "digest": turn.record.digest, "content": turn.content or ""}
-        for turn in whole.turns
+        for turn in session.turns
         if turn.content is not None or turn.record.status == "erased"
     ]
     _write_json(target / _ERASED, losses)
-    reseed = None if whole.reseed is None else astuple(whole.reseed)
+    reseed = None if session.reseed is None else astuple(session.reseed)
     _write_json(target / _SESSION, {"format": _FORMAT, **asdict(owner), "reseed": reseed})
 
 
 def import_folder(
     archive: SqlArchive, folder: str | os.PathLike[str], report: Report | None = None
 ) -> tuple[Moved, ...]:
-    """Read the sessions of a folder into an archive: a session, those of a user, or of all users.
+    """Read a folder into an archive: of one session, of a user's sessions, or of all users.
 
-    A session is there afterwards as it was, or not at all; one that is there already with the same
-    records stays as it is. Raises `ArchiveError` at the end if one could not be taken over.
+    Each session is imported completely or not at all; one that the archive has already with the
+    same records stays as it is. Raises `ArchiveError` at the end if one could not be imported.
     """
     if not Path(folder).is_dir():
         raise ArchiveError(f"{str(folder)!r} is no folder")
@@ -168,39 +169,41 @@ def import_folder(
             f"{str(folder)!r} holds no session: name a folder with {_SESSION}, or one of such"
         )
 
-    def take(path: Path) -> Moved:
-        session = _Folder(path)
+    def import_session(path: Path) -> Moved:
+        reader = _Reader(path)
         try:
-            whole = session.whole()
+            session = reader.session()
         except OSError as error:
             raise ArchiveError(f"{str(path)!r} cannot be read: {error}") from error
-        fresh = whole.write(archive)
-        return Moved(whole.owner, len(whole.turns), fresh, tuple(session.findings))
+        fresh = session.write(archive)
+        return Moved(session.owner, len(session.turns), fresh, tuple(reader.findings))
 
-    return each(folders, take, report)
+    return move_each(folders, import_session, report)
 
 
-def _files(whole: Whole) -> dict[str, list[Mapping[str, Any]]]:
-    """Return by file what stands there line by line; a turn of several efforts stands in one."""
+def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the lines of each file; of several efforts the first has a turn, the others refer."""
     files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
-    for turn in whole.turns:
+    for turn in session.turns:
         efforts = [f"{_EFFORTS}/{safe_name(effort)}{_SUFFIX}" for effort in turn.record.efforts]
-        own, *others = efforts or [_RAW]
+        home, *further = efforts or [_RAW]
         fields = _TurnLine.model_fields.items()
-        files[own].append({info.alias or name: getattr(turn.record, name) for name, info in fields})
-        for name in others:
-            files[name].append({"ref": {**_place(turn), "file": own}})
+        files[home].append(
+            {info.alias or name: getattr(turn.record, name) for name, info in fields}
+        )
+        for name in further:
+            files[name].append({"ref": {**_place(turn), "file": home}})
         files[_STATES].append({**_place(turn), "state": turn.state})
     files[_COMPRESSED] = [
         {"branch": branch, "compressed": as_data(compression)}
-        for branch, compression in whole.compressions
+        for branch, compression in session.compressions
     ]
-    files[_EXTRACTIONS] = [*whole.extractions]
-    files[_ATTENTION] = [*(whole.attention or ())]
+    files[_EXTRACTIONS] = [*session.extractions]
+    files[_ATTENTION] = [*(session.attention or ())]
     return files
 
 
-def _place(turn: Turn) -> dict[str, Any]:
+def _place(turn: StoredTurn) -> dict[str, Any]:
     return {"branch": turn.record.branch, "turn": turn.record.turn}
 
 
@@ -215,21 +218,23 @@ def _sessions(folder: Path, depth: int = 2) -> Iterator[Path]:
         yield folder
         return
     for path in sorted(folder.iterdir()):
-        # What is hidden, or holds no logs, is somebody else's.
+        # A folder that is hidden, or holds no logs, is none of ours.
         if path.is_dir() and path.name[0] != "." and any(path.rglob(f"*{_SUFFIX}")):
             yield from _sessions(path, depth - 1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
-    """A session's folder that is read, and what was found there that is no error."""
+class _Reader:
+    """Reads a session's folder; `findings` are faults there that are no errors."""
 
     path: Path
     findings: list[Finding] = field(default_factory=list)
 
-    def whole(self) -> Whole:
+    def session(self) -> WholeSession:
         """Return the session; raises `ArchiveFormatError` that names file and line of damage."""
-        owner, reseed = _described(self.path / _SESSION, self._json(_SESSION, lambda body: body))
+        owner, reseed = _owner_and_reseed(
+            self.path / _SESSION, self._json(_SESSION, lambda body: body)
+        )
         erasing = self.path / "erasing.json"
         if erasing.exists():
             raise ArchiveFormatError(
@@ -240,17 +245,17 @@ class _Folder:
         if reseed and (reseed.branch, reseed.turn) not in [turn.place for turn in turns]:
             raise _damaged(self.path / _SESSION, f"{reseed} is none of its turns")
         memories = tuple(memory for _, memory in self._decoded(_ATTENTION, partial(_memory, owner)))
-        return Whole(
+        return WholeSession(
             owner,
             turns,
-            compressions=tuple(made for _, made in self._decoded(_COMPRESSED, _compression)),
-            extractions=tuple(entry for _, entry in self._decoded(_EXTRACTIONS, _pass)),
+            compressions=tuple(entry for _, entry in self._decoded(_COMPRESSED, _compression)),
+            extractions=tuple(entry for _, entry in self._decoded(_EXTRACTIONS, _extraction)),
             attention=memories if (self.path / _ATTENTION).exists() else None,
             reseed=reseed,
         )
 
-    def _turns(self) -> tuple[Turn, ...]:
-        """Return the turns in the order of their commit as far as it is known, parents first."""
+    def _turns(self) -> tuple[StoredTurn, ...]:
+        """Return the turns, parents first, as `states.jsonl` orders them, others by their time."""
         logged = self._logged()
         states = {
             (line.branch, line.turn): line.state
@@ -259,51 +264,56 @@ class _Folder:
         for branch, number in states.keys() - logged.keys():
             raise _damaged(self.path / _STATES, f"turn {number} of {branch!r} is in no log")
         by_time = sorted(logged, key=lambda place: (logged[place].record.at, place[1], place[0]))
+        contents = self._contents(logged)
+        turns: dict[_Place, StoredTurn] = {}
+        for place, parent in _parents_first(logged, dict.fromkeys([*states, *by_time])):
+            turn = logged[place]
+            if turn.record.parent == _GAP:
+                digest = turns[parent].record.digest if parent in turns else ""
+                turn = replace(turn, record=replace(turn.record, parent=digest))
+                gap = f"the turn before turn {place[1]} was missing: it follows what there is"
+                self.findings.append(Finding(turn.source, gap, fatal=False))
+            turns[place] = replace(turn, state=states.get(place), content=contents.get(place))
+        return tuple(turns.values())
+
+    def _contents(self, logged: Mapping[_Place, StoredTurn]) -> dict[_Place, str | None]:
+        """Return the digests of the remaining messages of turns that lost text."""
         contents: dict[_Place, str | None] = {}
         for loss in self._json(_ERASED, _LOSSES.validate_python) or ():
             turn = logged.get((loss.branch, loss.turn))
             if turn is None or turn.record.digest != loss.digest:
                 continue
             if not loss.content and turn.record.status != "erased":
-                raise _damaged(turn.where, "the turn was erased, and is here with its text")
+                raise _damaged(turn.source, "the turn was erased, and is here with its text")
             contents[turn.place] = loss.content or None
-        turns: dict[_Place, Turn] = {}
-        for place, before in _parents_first(logged, dict.fromkeys([*states, *by_time])):
-            turn = logged[place]
-            if turn.record.parent == _GAP:
-                parent = turns[before].record.digest if before in turns else ""
-                turn = replace(turn, record=replace(turn.record, parent=parent))
-                what = f"the turn before turn {place[1]} was missing: it follows what there is"
-                self.findings.append(Finding(turn.where, what, fatal=False))
-            turns[place] = replace(turn, state=states.get(place), content=contents.get(place))
-        return tuple(turns.values())
+        return contents
 
-    def _logged(self) -> dict[_Place, Turn]:
-        """Return the turns of all logs by their places, each there once."""
-        logged: dict[_Place, Turn] = {}
+    def _logged(self) -> dict[_Place, StoredTurn]:
+        """Return the turns of all logs by their places; raises if a turn is in two logs."""
+        logged: dict[_Place, StoredTurn] = {}
         references: list[tuple[str, _Reference]] = []
         efforts = sorted((self.path / _EFFORTS).glob(f"*{_SUFFIX}"))
         for name in (_RAW, *(f"{_EFFORTS}/{path.name}" for path in efforts)):
-            for where, line in self._decoded(name, _logged_line):
+            for source, line in self._decoded(name, _logged_line):
                 if isinstance(line, _Reference):
-                    references.append((where, line))
+                    references.append((source, line))
                     continue
                 place = (line.branch, line.turn)
                 if place in logged:
-                    raise _damaged(where, f"it stands in {logged[place].where} already")
-                logged[place] = Turn(line, where)
-        for where, reference in references:
+                    raise _damaged(source, f"it stands in {logged[place].source} already")
+                logged[place] = StoredTurn(line, source)
+        for source, reference in references:
             turn = logged.get((reference.branch, reference.turn))
-            if turn is None or turn.where.rpartition(":")[0] != str(self.path / reference.file):
-                raise _damaged(where, f"the turn is not in {reference.file!r}")
+            if turn is None or turn.source.rpartition(":")[0] != str(self.path / reference.file):
+                raise _damaged(source, f"the turn is not in {reference.file!r}")
         branches = {branch for branch, _ in logged}
         for turn in logged.values():
             if turn.record.origin is not None and turn.record.origin[0] not in branches:
-                raise _damaged(turn.where, f"there is no branch {turn.record.origin[0]!r}")
+                raise _damaged(turn.source, f"there is no branch {turn.record.origin[0]!r}")
         return logged
 
     def _json(self, name: str, decode: Callable[[Any], T]) -> T | None:
-        """Return what a file says as a whole, None if there is none."""
+        """Return the decoded content of a file of JSON, None if there is no such file."""
         try:
             return decode(json.loads((self.path / name).read_bytes()))
         except FileNotFoundError:
@@ -312,16 +322,17 @@ class _Folder:
             raise _damaged(self.path / name, error) from error
 
     def _decoded(self, name: str, decode: Callable[[Any], T]) -> Iterator[tuple[str, T]]:
-        """Yield where each line of a file is, and what it says; a torn last one is noted alone.
+        """Yield the place and the decoded content of each line of a file.
 
-        Only the logs of such archives grew line by line; an export is written as a whole.
+        A torn last line is no error in a folder of the first build, whose logs grew line by line:
+        it is left out, and is among the findings.
         """
         path = self.path / name
         if not path.exists():
             return
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
-                where = f"{path}:{number}"
+                source = f"{path}:{number}"
                 try:
                     body = json.loads(raw.decode())
                     if body["v"] != _FORMAT or broken(body):
@@ -329,66 +340,71 @@ class _Folder:
                     decoded = decode(body)
                 except DAMAGED as error:
                     if raw.endswith(b"\n") or (self.path / _STATES).exists():
-                        raise _damaged(where, error) from error
-                    what = "torn last line: it is left out"
-                    self.findings.append(Finding(where, what, fatal=False))
+                        raise _damaged(source, error) from error
+                    torn = Finding(source, "torn last line: it is left out", fatal=False)
+                    self.findings.append(torn)
                 else:
-                    yield where, decoded
+                    yield source, decoded
 
 
 def _parents_first(
-    turns: Mapping[_Place, Turn], order: Iterable[_Place]
+    turns: Mapping[_Place, StoredTurn], order: Iterable[_Place]
 ) -> Iterator[tuple[_Place, _Place | None]]:
-    """Yield places in this order, but each after the one before it, which is with it."""
+    """Yield the places with those of their parents, in this order, but parents first."""
     numbers: dict[str, list[int]] = {}
     for branch, number in sorted(turns):
         numbers.setdefault(branch, []).append(number)
 
-    def before(place: _Place) -> _Place | None:
+    def parent_of(place: _Place) -> _Place | None:
         branch, number = place
-        at = bisect_left(numbers[branch], number)
-        if at:
-            return branch, numbers[branch][at - 1]
-        parent, upto = turns[place].record.origin or ("", 0)
-        of_parent = numbers.get(parent)
+        index = bisect_left(numbers[branch], number)
+        if index:
+            return branch, numbers[branch][index - 1]
+        origin, last = turns[place].record.origin or ("", 0)
+        of_origin = numbers.get(origin)
         # A branch may leave another before that one's first turn, which must be there even so.
-        return (parent, of_parent[max(bisect_right(of_parent, upto), 1) - 1]) if of_parent else None
+        return (origin, of_origin[max(bisect_right(of_origin, last), 1) - 1]) if of_origin else None
 
-    seen: set[_Place | None] = {None}
+    yielded: set[_Place] = set()
     for place in order:
         chain: list[tuple[_Place, _Place | None]] = []
-        at: _Place | None = place
-        while at is not None and at not in seen:
-            seen.add(at)
-            chain.append((at, before(at)))
-            at = chain[-1][1]
+        next_place: _Place | None = place
+        while next_place is not None and next_place not in yielded:
+            yielded.add(next_place)
+            chain.append((next_place, parent_of(next_place)))
+            next_place = chain[-1][1]
         yield from reversed(chain)
 
 
-def _described(path: Path, body: Any) -> tuple[Owner, Tip | None]:
-    """Return whose session it is, and from which turn its thread goes on if that is noted."""
+def _owner_and_reseed(path: Path, body: Any) -> tuple[Owner, Tip | None]:
+    """Return the session's owner, and the turn from which its thread goes on if one is noted."""
     names = ", ".join(f'"{name}": ...' for name in Owner.__slots__)
-    why = f'is damaged or missing: restore it, or write {{"format": {_FORMAT}, {names}}} there'
+    advice = f'is damaged or missing: restore it, or write {{"format": {_FORMAT}, {names}}} there'
     with suppress(*DAMAGED):
         values = [body[name] for name in Owner.__slots__]
         reseed = None if body.get("reseed") is None else Tip(*body["reseed"])
         if body["format"] == _FORMAT and all(isinstance(value, str) for value in values):
             return Owner(*values), reseed
         if body["format"] > _FORMAT:
-            why = "is of a newer format: install a newer ebbtide"
-    raise ArchiveFormatError(f"{str(path)!r} {why}")
+            advice = "is of a newer format: install a newer ebbtide"
+    raise ArchiveFormatError(f"{str(path)!r} {advice}")
 
 
-def _damaged(where: object, why: object) -> ArchiveFormatError:
-    if isinstance(why, ValidationError):
-        first = why.errors()[0]
-        what = f"{first['msg']} (got {first['input']!r:.80})"
-        why = f"{'.'.join(map(str, first['loc']))}: {what}" if first["loc"] else what
-    reason = why if isinstance(why, str) else f"it cannot be read ({why!r:.200})"
-    return ArchiveFormatError(f"{where}: damaged: {reason}; nothing of this session was taken over")
+def _damaged(source: object, cause: str | Exception) -> ArchiveFormatError:
+    """Return the error for a file or a line of one, of a validation the first finding."""
+    if isinstance(cause, ValidationError):
+        first = cause.errors()[0]
+        cause = f"{first['msg']} (got {first['input']!r:.80})"
+        if first["loc"]:
+            cause = f"{'.'.join(map(str, first['loc']))}: {cause}"
+    reason = cause if isinstance(cause, str) else f"it cannot be read ({cause!r:.200})"
+    return ArchiveFormatError(
+        f"{source}: damaged: {reason}; nothing of this session was taken over"
+    )
 
 
 def _logged_line(body: Any) -> Record | _Reference:
+    """Return the turn of a line, or where another log has it; raises if the line is no such one."""
     if "ref" in body:
         return _Reference.model_validate(body["ref"])
     record = Record(**dict(_TurnLine.model_validate(body)))
@@ -400,11 +416,11 @@ def _logged_line(body: Any) -> Record | _Reference:
 
 
 def _compression(body: Any) -> tuple[str, Compression]:
-    made = from_data(body["compressed"])
-    return _OfTurn.model_validate({**body, "turn": made.turn}).branch, made
+    compression = from_data(body["compressed"])
+    return _OfTurn.model_validate({**body, "turn": compression.turn}).branch, compression
 
 
-def _pass(body: Any) -> Mapping[str, Any]:
+def _extraction(body: Any) -> Mapping[str, Any]:
     _OfTurn.model_validate(body)
     return {**body, "effort": str(body["effort"])}
 

@@ -1,8 +1,8 @@
-"""What is searched: which passages, and which changes of efforts, have which terms.
+"""The index that is searched: which passages, and which headings of efforts, have which terms.
 
-A term stands there with the user's number before it, so that the passages of one user can be asked
-for; as ids order by session, those of one session are a range of them. SQLite has full-text tables
-for it, PostgreSQL arrays under a GIN index, of numbers: the user's, and 32 bits for the term.
+A term has the user's number before it, so that a search reads the postings of one user; those of
+one session are a range of ids. SQLite has full-text tables for it; PostgreSQL has arrays under a
+GIN index, of numbers: the user's and 32 bits for the term.
 """
 
 import json
@@ -28,15 +28,15 @@ from .schema import PASSAGE_BITS, TERM_BITS, Listed, first_passage
 
 Ids: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
-"""Ids with the terms that stand there."""
+"""Ids of passages or headings, with their terms."""
 
 SPEAKER = "\u00b6"
-"""Stands before a term under which is found what somebody of this name said."""
+"""Stands before the terms of a speaker's name, under which are the passages of that speaker."""
 
 _LONGEST = (1 << 14) - 1
-"""The length of a passage that is stored, in 14 bits; a longer one counts as this long."""
+"""Characters of a passage from which on its length is stored as this, in 14 bits."""
 
-# All terms at once, and of each its ids in one value: a row for each id would cost far more.
+# All terms in one statement, the ids of each in one value: a row for each id would cost far more.
 _IN_FTS5 = """
 SELECT {1}, wanted.key, (SELECT json_group_array(found.rowid) FROM (
     SELECT rowid FROM {0} WHERE {0} MATCH '"' || wanted.value || '"'
@@ -52,8 +52,8 @@ FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Terms that are looked up in a table, and how many ids of each, the newest, are read."""
+class Lookup:
+    """Terms to look up in a table, and how many ids of each, the newest, to read."""
 
     table: sa.Table
     terms: Sequence[str]
@@ -61,45 +61,47 @@ class Wanted:
 
 
 def layout(parts: Sequence[Passage]) -> bytes:
-    """Return what ranking needs of passages, as `spread` reads it: 16 bits of each."""
+    """Return for each passage 16 bits that ranking needs, as `unpack_layouts` reads them."""
     flags = [part.user + 2 * part.asks for part in parts]
     lengths = [min(len(part.text), _LONGEST) for part in parts]
     numbers: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
     return numbers.tobytes()
 
 
-def spread(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.intp], Ids]:
-    """Return the ids of all passages of turns, given the number and the layout of each turn.
+def unpack_layouts(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.intp], Ids]:
+    """Return the ids of all passages of turns, given the id and the layout of each turn.
 
-    And for each passage the row of its turn, and its length, whether the user says it, and asks.
+    Second, the row of each passage's turn; third, a row for each passage: its length in characters,
+    whether the user says it, whether it asks.
 
-    >>> ids, turn, layouts = spread([(1, layout([Passage(0, 0, "Which port?", user=True)]))])
-    >>> ids.tolist(), turn.tolist(), layouts.tolist()
+    >>> port = Passage(0, 0, "Which port?", user=True)
+    >>> ids, rows, layouts = unpack_layouts([(1, layout([port]))])
+    >>> ids.tolist(), rows.tolist(), layouts.tolist()
     ([1024], [0], [[11, 1, 1]])
     """
     counts = np.array([len(layout) // 2 for _, layout in rows], np.int64)
     first = np.array([turn for turn, _ in rows], np.int64) << PASSAGE_BITS
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    at = np.repeat(np.arange(len(rows)), counts)
+    turn_rows = np.repeat(np.arange(len(rows)), counts)
     numbers = np.frombuffer(b"".join(layout for _, layout in rows), "<u2").astype(np.int64)
     layouts = np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
-    return first[at] + place, at, layouts
+    return first[turn_rows] + place, turn_rows, layouts
 
 
 def postings(turn: int, parts: Sequence[Passage]) -> Rows:
     """Return each passage's id with its terms and a term for its speaker."""
     first = first_passage(turn)
     rows = [
-        (first + at, [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))])
-        for at, part in enumerate(parts)
+        (first + place, [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))])
+        for place, part in enumerate(parts)
     ]
     return [(number, terms) for number, terms in rows if terms]
 
 
 def headings(turn: int, record: Record) -> Rows:
-    """Return the terms of how a turn left efforts, under the ids of these changes."""
+    """Return the ids of a turn's changes of efforts with the terms of the headings."""
     first = first_passage(turn)
-    return [(first + at, heading(effort)) for at, effort in enumerate(left_by(record))]
+    return [(first + place, heading(effort)) for place, effort in enumerate(left_by(record))]
 
 
 def places(turn: int) -> tuple[int, int]:
@@ -108,7 +110,7 @@ def places(turn: int) -> tuple[int, int]:
 
 
 def heading(effort: Effort) -> list[str]:
-    """Return the different terms of what is known of an effort.
+    """Return the terms of an effort's heading, each once: of its id, goal, summary and keywords.
 
     >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
     ['auth', 'bug', 'fix', 'login']
@@ -118,7 +120,7 @@ def heading(effort: Effort) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The terms of one user in one of the tables that are searched."""
+    """The terms of one user in one table of the index."""
 
     connection: sa.Connection
     table: sa.Table
@@ -133,42 +135,41 @@ class Postings:
             self.connection.execute(sa.insert(self.table), listed)
 
     def remove(self, rows: Rows) -> None:
-        """Take rows out again; SQLite has to be told the very terms that it was given."""
+        """Remove rows; SQLite needs the very terms that were added, of which it holds no text."""
         if rows and is_sqlite(self.connection):
             self._run("INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)", rows)
         elif rows:
-            gone = [number for number, _ in rows]
-            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(gone)))
+            ids = [number for number, _ in rows]
+            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(ids)))
 
     def _run(self, sql: str, rows: Rows) -> None:
         listed = [
-            {"id": number, "terms": " ".join(_of_owner(self.owner, terms))}
-            for number, terms in rows
+            {"id": number, "terms": " ".join(_keys(self.owner, terms))} for number, terms in rows
         ]
-        self.connection.execute(_in((self.table.name,), sql), listed)
+        self.connection.execute(_statement(sql, self.table.name), listed)
 
 
-def having(
-    connection: sa.Connection, owner: int, within: tuple[int, int], *wanted: Wanted
+def look_up(
+    connection: sa.Connection, owner: int, id_range: tuple[int, int], *lookups: Lookup
 ) -> list[dict[str, list[int]]]:
-    """Return for each table by term the newest ids within a range that have it, in one statement.
+    """Return for each lookup, by term, the newest ids in a range that have it; in one statement.
 
     `owner` is the user's number.
     """
     sqlite = is_sqlite(connection)
-    values: dict[str, Any] = {"first": within[0], "last": within[1]}
-    for at, looked_up in enumerate(wanted):
-        terms = looked_up.terms
-        listed = json.dumps(_of_owner(owner, terms)) if sqlite else _numbers(owner, terms)
-        values |= {f"terms{at}": listed, f"limit{at}": looked_up.limit}
-    tables = tuple(looked_up.table.name for looked_up in wanted)
-    rows = connection.execute(_in(tables, _IN_FTS5 if sqlite else _IN_ARRAYS), values).all()
-    ordered = sorted(tuple(row) for row in rows)
+    values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
+    for index, lookup in enumerate(lookups):
+        keys = _keys(owner, lookup.terms)
+        listed = json.dumps(keys) if sqlite else _numbers(owner, lookup.terms)
+        values |= {f"terms{index}": listed, f"limit{index}": lookup.limit}
+    tables = tuple(lookup.table.name for lookup in lookups)
+    sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, *tables)
+    ordered = sorted(tuple(row) for row in connection.execute(sql, values))
     postings = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
-    return [{term: next(postings) for term in looked_up.terms} for looked_up in wanted]
+    return [{term: next(postings) for term in lookup.terms} for lookup in lookups]
 
 
-def _of_owner(owner: int, terms: Iterable[str]) -> list[str]:
+def _keys(owner: int, terms: Iterable[str]) -> list[str]:
     return [f"{owner}u{term}" for term in terms]
 
 
@@ -177,13 +178,13 @@ def _numbers(owner: int, terms: Iterable[str]) -> list[int]:
 
 
 @lru_cache
-def _in(tables: tuple[str, ...], sql: str) -> sa.TextClause:
-    """Return a statement on tables, one after the other, built once."""
-    return sa.text("UNION ALL".join(sql.format(table, at) for at, table in enumerate(tables)))
+def _statement(sql: str, *tables: str) -> sa.TextClause:
+    """Return a statement on each of the tables as one, built once: parsing takes long."""
+    return sa.text("UNION ALL".join(sql.format(table, index) for index, table in enumerate(tables)))
 
 
 def rewrite(connection: sa.Connection, *tables: sa.Table) -> None:
-    """Write what is searched anew on SQLite, without what was taken out of it."""
+    """Write index tables anew on SQLite, without the rows that were removed."""
     if is_sqlite(connection):
         for table in tables:
             sql = f"INSERT INTO {table.name}({table.name}) VALUES ('optimize')"  # noqa: S608 (ours)
@@ -198,7 +199,7 @@ class AnyOf(FunctionElement[bool]):
     name = "any_of"
 
     def self_group(self, against: Any = None) -> "AnyOf":
-        """Return the condition itself; as `... = 1`, as SQLite is given others, it has no index."""
+        """Return the condition itself: SQLAlchemy would write `... = 1`, which uses no index."""
         del against
         return self
 

@@ -1,4 +1,4 @@
-"""The tables made, or older ones changed into those of this version, in one transaction."""
+"""Make the tables, or migrate those of an older version, in one transaction."""
 
 import json
 import secrets
@@ -16,10 +16,10 @@ from .records import unzipped
 from .schema import METADATA, changes, headed, heading_vectors, said, sessions, turns, vectors
 
 _AT_ONCE = 500
-"""Turns that are read and written at once, so that a large archive is not held as a whole."""
+"""Rows that are read at once, so that a large archive does not fill the memory."""
 
 _LOCK = 7_351_204_518
-"""The advisory lock under which one of many processes makes or changes the tables."""
+"""The advisory lock under which one of many processes makes or changes the tables; any number."""
 
 _FTS5 = (
     "CREATE VIRTUAL TABLE {} USING"
@@ -28,18 +28,18 @@ _FTS5 = (
 
 
 def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
-    """Return the row of a database's version, its tables made or changed if need be.
+    """Make or migrate the tables of a database if need be, and return its row of `version`.
 
     Raises `ArchiveFormatError` for a version that this program does not know.
     """
     with engine.connect() as connection:
-        found = _version(connection)
-    if found is not None and found.version == schema.VERSION:
-        return found
+        version = _version(connection)
+    if version is not None and version.version == schema.VERSION:
+        return version
     with engine.connect() as connection:
         connection.execution_options(ebbtide_writes=True)
         with connection.begin():
-            _make_or_change(connection, name)
+            _make_or_migrate(connection, name)
             return connection.execute(sa.select(schema.version)).one()
 
 
@@ -50,24 +50,24 @@ def _version(connection: sa.Connection) -> sa.Row[Any] | None:
     return connection.execute(sa.select(schema.version)).first()
 
 
-def _make_or_change(connection: sa.Connection, name: str) -> None:
-    _wait_for_others(connection)
-    found = _version(connection)
-    if found is None:
+def _make_or_migrate(connection: sa.Connection, name: str) -> None:
+    _wait_for_others(connection)  # who may have made them meanwhile
+    current = _version(connection)
+    if current is None:
         later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
-        _create(connection, [one for one in METADATA.sorted_tables if one not in later])
+        _create(connection, [table for table in METADATA.sorted_tables if table not in later])
         for table in (said, headed) if is_sqlite(connection) else ():
             connection.execute(sa.text(_FTS5.format(table.name)))
         first = {"version": schema.VERSION, "sweep": 0, "key": secrets.token_hex(32)}
         connection.execute(schema.version.insert().values(first))
-    elif not 0 < found.version <= schema.VERSION:
-        newer = "install a newer ebbtide"
+    elif not 0 < current.version <= schema.VERSION:
+        advice = "install a newer ebbtide" if current.version > 0 else "restore it from a backup"
         raise ArchiveFormatError(
-            f"{name!r} has tables of version {found.version}, this program knows "
-            f"1-{schema.VERSION}: {newer if found.version > 0 else 'restore it from a backup'}"
+            f"{name!r} has tables of version {current.version}, this program knows "
+            f"1-{schema.VERSION}: {advice}"
         )
     else:
-        for number in range(found.version + 1, schema.VERSION + 1):
+        for number in range(current.version + 1, schema.VERSION + 1):
             MIGRATIONS[number](connection)
             connection.execute(schema.version.update().values(version=number))
 
@@ -81,7 +81,7 @@ def create_vectors(connection: sa.Connection) -> None:
 
 
 def _wait_for_others(connection: sa.Connection) -> None:
-    """Let no other process make or change tables on PostgreSQL; a file has one writer anyway."""
+    """Let one process at a time make or change tables; a file of SQLite has one writer anyway."""
     if not is_sqlite(connection):
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
 
@@ -92,7 +92,7 @@ def _create(connection: sa.Connection, tables: list[sa.Table]) -> None:
 
 
 def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
-    """Let PostgreSQL keep no samples of what people said, which its planner would show."""
+    """Let PostgreSQL keep no samples of texts: `pg_stats` would show them, even erased ones."""
     for table in () if is_sqlite(connection) else tables:
         words = [column.name for column in table.columns if isinstance(column.type, schema.WORDS)]
         parts = ", ".join(f'ALTER COLUMN "{name}" SET STATISTICS 0' for name in words)
@@ -101,7 +101,7 @@ def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> N
 
 
 def _by_passages(connection: sa.Connection) -> None:
-    """Index what was said by passages, anew; vectors of whole turns are computed again later."""
+    """Index passages in place of whole turns; vectors are deleted, to be computed again later."""
     kind = "BLOB" if is_sqlite(connection) else "BYTEA"
     connection.execute(sa.text(f"ALTER TABLE {turns.name} ADD COLUMN passages {kind}"))
     _keep_no_samples(connection, [turns])
@@ -119,10 +119,10 @@ def _by_passages(connection: sa.Connection) -> None:
         Postings(connection, headed, row.owner).add([(row.id, heading(effort_of(row)))])
 
 
-def _rows(connection: sa.Connection, table: Any, *wanted: Any) -> Iterator[Any]:
-    """Yield all rows of a table, each with the number of its user."""
-    columns = sa.select(table.c.id, sessions.c.owner, *wanted)
-    query = columns.join(sessions, sessions.c.id == table.c.session).order_by(table.c.id)
+def _rows(connection: sa.Connection, table: sa.Table, *columns: Any) -> Iterator[Any]:
+    """Yield columns of all rows of a table, each with its id and the number of its user."""
+    query = sa.select(table.c.id, sessions.c.owner, *columns).order_by(table.c.id)
+    query = query.join(sessions, sessions.c.id == table.c.session)
     last = 0
     while part := connection.execute(query.where(table.c.id > last).limit(_AT_ONCE)).all():
         yield from part
@@ -130,4 +130,4 @@ def _rows(connection: sa.Connection, table: Any, *wanted: Any) -> Iterator[Any]:
 
 
 MIGRATIONS: Mapping[int, Callable[[sa.Connection], None]] = {2: _by_passages}
-"""By version, what changes the tables of the version before it into those of this one."""
+"""By version, the function that migrates the tables of the version before it."""

@@ -1,7 +1,7 @@
-"""What people read of a session: one page of Markdown, and the manifest of an export.
+"""Write a session for people: as a page of Markdown, and the manifest of an export.
 
-The page has what the newest turn of a branch sees, in order. Whatever somebody said stands in a
-fence longer than any run of backticks in it, so that nothing of it is taken for the page's own.
+The page has the turns that a tip sees, in order. Every text of the session stands in a fence longer
+than any run of backticks in it, so that none of it is taken for the page's own Markdown.
 """
 
 import json
@@ -20,12 +20,12 @@ from ..transcript import recalled, spoken
 from .protocol import Archive, every_effort
 from .records import left_by
 
-# What YAML takes for the end of a line, or does not take at all.
+# Characters that YAML takes for the end of a line, or refuses.
 _REFUSED = re.compile("[\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufeff\ufffe\uffff]")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what YAML would take for a line end as an escape, which PyYAML fails to do."""
+    """Escapes the characters that YAML would take for a line end, which PyYAML fails to do."""
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
         style = '"' if _REFUSED.search(data) else None
@@ -36,43 +36,48 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 
 
 def manifest(records: Iterable[Record]) -> str:
-    """Return as YAML how each change of its status left an effort, oldest first, and when."""
+    """Return as YAML the efforts after each change of their status, oldest first."""
     entries = [
         {**asdict(effort), "branch": record.branch, "at": record.at}
         for record in records
         for effort in left_by(record)
     ]
     for entry in entries:
-        if not entry["stale"]:
+        if not entry["stale"]:  # few are, and a person need not read of it
             del entry["stale"]
     return yaml.dump(entries, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
 
 
-# Other messages are named by their type, as a tool's result is.
+# A message of another type is named by its type, a tool's result by its tool.
 _SPEAKERS = {"human": "User", "ai": "Assistant", "system": "System"}
 _CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What an editor or a terminal could take for a command, and what no file can hold."""
+"""Characters that a terminal could take for a command, and that UTF-8 cannot hold."""
 
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Turn the direction of what follows, so a name could seem to be another."""
+"""Characters that turn the direction of the text after them, so a name could look like another."""
 
 _TICKS = re.compile("`+")
-"""What could close a fence of Markdown: the fence around a text is longer than any in it."""
+"""Runs of backticks, which could end a fence that is no longer than they are."""
 
 _AT_ONCE = 200
-"""Turns that are read at once."""
+"""Turns that are read at once, so that a long session's records do not fill the memory."""
 
 
 def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str]) -> None:
-    """Write what `tip` sees to a new file; raises `SessionNotFoundError`, `ArchiveError`."""
+    """Write the turns that a tip sees to a new file.
+
+    Raises `SessionNotFoundError`, and `ArchiveError` if the file exists.
+    """
     if not archive.holds(owner, tip):
         raise SessionNotFoundError(owner.thread)
-    whose = f"User {inline(owner.user)}"
-    whose += f", namespace {inline(owner.namespace)}" if owner.namespace else ""
-    whose += f". Branch {inline(tip.branch)} up to turn {tip.turn}."
-    parts = [f"# Session {inline(owner.thread)}", whose]
-    if listed := every_effort(archive, owner, tip):
-        parts.append("\n".join(f"- {inline(one.id)}: {one.status}" for one in reversed(listed)))
+    namespace = f", namespace {inline(owner.namespace)}" if owner.namespace else ""
+    parts = [
+        f"# Session {inline(owner.thread)}",
+        f"User {inline(owner.user)}{namespace}. Branch {inline(tip.branch)} up to turn {tip.turn}.",
+    ]
+    if efforts := every_effort(archive, owner, tip):
+        lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))
+        parts.append("\n".join(lines))
     for first in range(1, tip.turn + 1, _AT_ONCE):
         numbers = range(first, min(first + _AT_ONCE, tip.turn + 1))
         for record in archive.turns(owner, tip, numbers):
@@ -85,7 +90,7 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
 
 
 def fenced(content: str) -> str:
-    """Return text as a block that nothing in it can end.
+    """Return text in a Markdown fence that nothing in the text can end.
 
     >>> print(fenced("```"))
     ````text
@@ -93,20 +98,20 @@ def fenced(content: str) -> str:
     ````
     """
     plain = _plain(content)
-    ticks = "`" * max(3, _enough(plain))
+    ticks = "`" * max(3, _fence_length(plain))
     return f"{ticks}text\n{plain}\n{ticks}"
 
 
 def inline(name: str) -> str:
-    """Return a name as code within a line.
+    """Return a name as Markdown code within a line.
 
     >>> inline("auth-bug"), inline("`a` b")
     ('`auth-bug`', '`` `a` b ``')
     """
     plain = _TURNING.sub("\ufffd", " ".join(_plain(name).split())) or " "
-    ticks = "`" * _enough(plain)
-    room = " " if "`" in plain else ""
-    return f"{ticks}{room}{plain}{room}{ticks}"
+    ticks = "`" * _fence_length(plain)
+    space = " " if "`" in plain else ""
+    return f"{ticks}{space}{plain}{space}{ticks}"
 
 
 def _turn(record: Record) -> Iterator[str]:
@@ -125,14 +130,14 @@ def _turn(record: Record) -> Iterator[str]:
 
 
 def _message(message: Message) -> Iterator[str]:
-    data, kind, said = message["data"], message["type"], spoken(message)
+    data, kind, content = message["data"], message["type"], spoken(message)
     speaker = _SPEAKERS.get(kind) or inline(kind)
     if kind == "tool":
         speaker = f"Result of {inline(str(data.get('name') or 'a tool'))}"
-        said = "; ".join(map(str, recalled(message))) or said
-    if said or not calls(message):
+        content = "; ".join(map(str, recalled(message))) or content
+    if content or not calls(message):
         yield f"**{speaker}**"
-        yield fenced(said)
+        yield fenced(content)
     for call in calls(message):
         args = call.get("args")
         yield f"**{speaker} calls {inline(str(call.get('name')))}**"
@@ -145,5 +150,5 @@ def _plain(content: str) -> str:
     return _CONTROLS.sub("\ufffd", content.replace("\r\n", "\n").replace("\r", "\n"))
 
 
-def _enough(plain: str) -> int:
+def _fence_length(plain: str) -> int:
     return 1 + max(map(len, _TICKS.findall(plain)), default=0)

@@ -1,27 +1,28 @@
-"""A query: which of its terms are rare, who says them, when; and what a message points at."""
+"""A query: its rare terms, the texts that say them, its dates; and what a message points at."""
 
 import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Self
 
 import numpy as np
 from sqlalchemy import bindparam, literal, select, union_all
 
-from ..ranking import Name, Numbers, Rare, Says, rarity
+from ..ranking import Numbers, Rare, Says, rarity
 from ..terms import asked
-from .index import Ids, Wanted, any_of, having
+from .index import Ids, Lookup, any_of, look_up
 from .lineage import Lineage, Session
 from .protocol import Pointing
 from .schema import PASSAGE_BITS, changes, first_turn, headed, passages_of, said, turns
 
 TERMS = 64
-"""Terms of a query that are looked up."""
+"""Terms of a query that are looked up: a pasted page has hundreds."""
 
 RAREST = 32
-"""Of these, the terms that count."""
+"""Of these, the terms that count, so that a page costs no more than a sentence or two."""
 
 TELLING = 100
 """Passages, or headings, that say a term at most if it is to tell what a message points at.
@@ -33,9 +34,10 @@ conversations 42.6 % have a right hint; with 500, for which five times as much i
 _BEST = 100
 """Turns, and headings, that are looked at: those that say most."""
 
-_SAYING = union_all(
+# One statement, as it is sent in every turn.
+_TURNS_AND_CHANGES = union_all(
     select(
-        *(literal("turn").label("what"), turns.c.id),
+        *(literal("turn").label("kind"), turns.c.id),
         *(turns.c.branch, turns.c.turn, turns.c.efforts),
     ).where(any_of(turns.c.id, "turns")),
     select(
@@ -43,7 +45,7 @@ _SAYING = union_all(
         *(changes.c.branch, changes.c.turn, changes.c.effort),
     ).where(any_of(changes.c.id, "changes")),
 )
-_WHEN = (
+_TIME = (
     select(turns.c.at)
     .where(turns.c.id.between(bindparam("first"), bindparam("last")))
     .order_by(turns.c.id)
@@ -52,50 +54,67 @@ _WHEN = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spoken:
-    """Which passages, headings or turns say which terms: their ids, the columns of the terms."""
+class Occurrences:
+    """Pairs of the id of a text (passage, heading, turn) and the column of a term that it says."""
 
     ids: Ids
-    terms: Ids
+    columns: Ids
 
     @classmethod
     def of(cls, postings: Mapping[str, Sequence[int]], terms: Iterable[str]) -> Self:
-        """Return who says these terms, given by term the ids, those of one turn side by side."""
-        listed = [postings[term] for term in terms]
-        columns = np.repeat(np.arange(len(listed)), [len(ids) for ids in listed])
-        return cls(np.array([number for ids in listed for number in ids], np.int64), columns)
+        """Return the occurrences of terms, given by term the ids, those of a turn together."""
+        by_column = [postings[term] for term in terms]
+        columns = np.repeat(np.arange(len(by_column)), [len(ids) for ids in by_column])
+        return cls(np.array([number for ids in by_column for number in ids], np.int64), columns)
 
-    def says(self, ids: Ids, terms: int) -> Says:
-        """Return which of so many terms passages say, by row."""
-        known, rows = np.unique(ids, return_inverse=True)
-        shares = np.zeros((len(known), terms))
-        if len(known):
-            at = np.minimum(np.searchsorted(known, self.ids), len(known) - 1)
-            same = known[at] == self.ids
-            shares[at[same], self.terms[same]] = 1.0
-        return shares[rows]
+    def matrix(self, ids: Ids, terms: int) -> Says:
+        """Return a row for each id, a column for each of so many terms: 1.0 where it is said."""
+        distinct, rows = np.unique(ids, return_inverse=True)
+        cells = np.zeros((len(distinct), terms))
+        if len(distinct):
+            row = np.minimum(np.searchsorted(distinct, self.ids), len(distinct) - 1)
+            same = distinct[row] == self.ids
+            cells[row[same], self.columns[same]] = 1.0
+        return cells[rows]
 
-    def turns(self) -> "Spoken":
-        """Return the turns that say terms, each pair of a turn and a term once."""
-        turn = self.ids >> PASSAGE_BITS
-        first = (np.diff(turn, prepend=-1) != 0) | (np.diff(self.terms, prepend=-1) != 0)
-        return Spoken(turn[first], self.terms[first])
+    def by_turn(self) -> "Occurrences":
+        """Return the turns of passages, each pair of a turn and a term once."""
+        turn_ids = self.ids >> PASSAGE_BITS
+        first = (np.diff(turn_ids, prepend=-1) != 0) | (np.diff(self.columns, prepend=-1) != 0)
+        return Occurrences(turn_ids[first], self.columns[first])
+
+    def strongest(self, rare: Rare) -> list[int]:
+        """Return the ids by the sum of the rarities of their terms, of equals the newest first."""
+        ids: list[int] = strongest(self.ids, np.array([*rare.values()])[self.columns]).tolist()
+        return ids
+
+    def terms_of_best(self, rare: Rare, limit: int) -> dict[int, frozenset[str]]:
+        """Return the `limit` strongest ids, each with the terms that it says."""
+        best = self.strongest(rare)[:limit]
+        matrix = self.matrix(np.array(best, np.int64), len(rare)) > 0
+        terms = (frozenset(compress(rare, row)) for row in matrix.tolist())
+        return dict(zip(best, terms, strict=True))
 
 
 def rarest(
     total: int,
-    wanted: Sequence[str],
+    terms: Sequence[str],
     passages: Mapping[str, Sequence[int]],
     headings: Mapping[str, Sequence[int]],
 ) -> Rare:
-    """Return how rare the terms that count are, the rarest first, among `total` turns."""
-    columns = Spoken.of(passages, wanted).turns().terms
-    by_turns = np.bincount(columns, minlength=len(wanted)).tolist()
+    """Return how rare the terms that count are, the rarest first, among `total` turns.
+
+    >>> passages = {"port": [1024, 2048], "login": [1024], "zebra": []}
+    >>> [*rarest(9, ["port", "zebra", "login"], passages, dict.fromkeys(passages, []))]
+    ['login', 'port']
+    """
+    columns = Occurrences.of(passages, terms).by_turn().columns
+    by_turns = np.bincount(columns, minlength=len(terms)).tolist()
     counts = {
-        term: max(count, len(headings[term])) for term, count in zip(wanted, by_turns, strict=True)
+        term: max(count, len(headings[term])) for term, count in zip(terms, by_turns, strict=True)
     }
-    known = sorted((term for term in wanted if counts[term]), key=lambda term: counts[term])
-    return {term: rarity(total, counts[term]) for term in known[:RAREST]}
+    present = sorted((term for term in terms if counts[term]), key=lambda term: counts[term])
+    return {term: rarity(total, counts[term]) for term in present[:RAREST]}
 
 
 def strongest(ids: Ids, weights: Numbers) -> Ids:
@@ -104,55 +123,39 @@ def strongest(ids: Ids, weights: Numbers) -> Ids:
     >>> strongest(np.array([7, 8, 9, 7]), np.array([1.0, 3.0, 2.0, 1.0])).tolist()
     [8, 9, 7]
     """
-    known, rows = np.unique(ids, return_inverse=True)
-    order: Ids = known[np.lexsort((-known, -np.bincount(rows, weights, len(known))))]
+    distinct, rows = np.unique(ids, return_inverse=True)
+    sums = np.bincount(rows, weights, len(distinct))
+    order: Ids = distinct[np.lexsort((-distinct, -sums))]
     return order
 
 
-def strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, float]:
-    """Return how rare the terms are that each one says, given by term who says it."""
-    total: dict[Name, float] = {}
-    for term, names in saying.items():
-        for name in names:
-            total[name] = total.get(name, 0.0) + rare[term]
-    return total
-
-
-def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
+def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
-    wanted = asked(message)[:TERMS]
-    most, within = TELLING + 1, passages_of(seen.session)
-    everywhere = Wanted(said, wanted, most), Wanted(headed, wanted, most)
-    spoken, headings = having(seen.connection, of.owner, within, *everywhere)
-    telling = [term for term in wanted if max(len(spoken[term]), len(headings[term])) < most]
-    rare = rarest(of.turns, telling, spoken, headings)
+    terms = asked(message)[:TERMS]
+    limit = TELLING + 1  # one more tells that there are too many
+    passages, headings = look_up(
+        lineage.connection,
+        session.owner,
+        passages_of(lineage.session),
+        Lookup(said, terms, limit),
+        Lookup(headed, terms, limit),
+    )
+    telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
+    rare = rarest(session.turns, telling, passages, headings)
     if not rare:
         return Pointing({}, {})
-    terms_of = {
-        "turn": _terms_of_best(rare, Spoken.of(spoken, rare).turns()),
-        "change": _terms_of_best(rare, Spoken.of(headings, rare)),
-    }
-    saying: dict[str | int, list[frozenset[str]]] = {}
-    asking = {f"{what}s": [*best] for what, best in terms_of.items()}
-    for row in seen.visible(_SAYING, **asking):
-        # A turn that is of no effort is one by itself.
-        names = [row.efforts] if row.what == "change" else json.loads(row.efforts) or [row.turn]
-        for name in names:
-            saying.setdefault(name, []).append(frozenset(terms_of[row.what][row.id]))
-    unknown = [term for term in telling if not spoken[term] and not headings[term]]
-    return Pointing({**rare, **dict.fromkeys(unknown, rarity(of.turns))}, saying)
-
-
-def _terms_of_best(rare: Rare, spoken: Spoken) -> dict[int, list[str]]:
-    """Return what says most of the terms, by its id, with the terms that it says."""
-    weights, terms = np.array([*rare.values()]), [*rare]
-    best = strongest(spoken.ids, weights[spoken.terms])[:_BEST]
-    among_best = np.isin(spoken.ids, best)
-    terms_of: dict[int, list[str]] = {number: [] for number in best.tolist()}
-    columns = spoken.terms[among_best].tolist()
-    for number, column in zip(spoken.ids[among_best].tolist(), columns, strict=True):
-        terms_of[number].append(terms[column])
-    return terms_of
+    in_turns = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _BEST)
+    in_headings = Occurrences.of(headings, rare).terms_of_best(rare, _BEST)
+    by_name: dict[str | int, list[frozenset[str]]] = {}
+    ids = {"turns": [*in_turns], "changes": [*in_headings]}
+    for row in lineage.visible(_TURNS_AND_CHANGES, **ids):
+        if row.kind == "change":
+            by_name.setdefault(row.efforts, []).append(in_headings[row.id])
+            continue
+        for name in json.loads(row.efforts) or [row.turn]:  # a turn of no effort by its number
+            by_name.setdefault(name, []).append(in_turns[row.id])
+    unknown = [term for term in telling if not passages[term] and not headings[term]]
+    return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
 
 
 _MONTHS = (
@@ -183,8 +186,8 @@ def _dates(query: str, years: Iterable[int]) -> list[str]:
     (['2026-05-08'], [])
     """
     days: list[str] = []
-    for named in _MONTH_NAMED.finditer(query):
-        before, word, month, after, year = named.groups()
+    for match in _MONTH_NAMED.finditer(query):
+        before, word, month, after, year = match.groups()
         if month.lower() in _VERBS and not (before or word or after or year):
             continue
         day = f"-{int(before or after):02}" if before or after else ""
@@ -204,24 +207,28 @@ def undated(query: str) -> str:
     return query
 
 
-def dated(seen: Lineage, total: int, query: str) -> list[tuple[int, int]]:
-    """Return the first turn of each time that a query names, and the turn after it."""
+def dated(lineage: Lineage, total: int, query: str) -> list[tuple[int, int]]:
+    """Return the first turn of each time that a query names, and the turn after it, by their ids.
+
+    `total` is how many turns the session has.
+    """
     if not total or not _dates(query, [1]):
         return []
-    before = first_turn(seen.session)
-    numbers = range(before + 1, before + total + 1)
+    start = first_turn(lineage.session) + 1
+    numbers = range(start, start + total)
 
-    def when(number: int) -> str:
-        between = {"first": number, "last": numbers[-1]}
-        return seen.connection.execute(_WHEN, between).scalar() or "~"
+    def time_of(number: int) -> str:
+        bounds = {"first": number, "last": numbers[-1]}
+        return lineage.connection.execute(_TIME, bounds).scalar() or "~"
 
-    years = when(numbers[0])[:4], when(numbers[-1])[:4]
+    years = time_of(numbers[0])[:4], time_of(numbers[-1])[:4]
     if not all(map(str.isdecimal, years)):
         return []
+    # "~" is higher than what follows in any time that begins with the day.
     return [
         (
-            numbers[0] + bisect_left(numbers, day, key=when),
-            numbers[0] + bisect_left(numbers, f"{day}~", key=when),
+            start + bisect_left(numbers, day, key=time_of),
+            start + bisect_left(numbers, f"{day}~", key=time_of),
         )
         for day in _dates(query, range(int(years[0]), int(years[1]) + 1))
     ]

@@ -1,8 +1,8 @@
-"""The tables of the archive: the same ones on SQLite and on PostgreSQL.
+"""The tables of the archive, the same on SQLite and on PostgreSQL, and the arithmetic of their ids.
 
-`ebbtide_turns` is the truth; what stands in the other tables was in the transaction of its turn.
-Ids order: a turn's id begins with its session's, a passage's with its turn's, so that all of a
-session lies in one range of ids, and what is searched can be confined to it.
+`ebbtide_turns` is the truth; the rows of the other tables are written in the transaction of their
+turn. A turn's id begins with the bits of its session's, a passage's with its turn's: all of a
+session is one range of ids, to which a search can be confined.
 """
 
 import json
@@ -27,30 +27,33 @@ FTS5 writes ids as differences, which take fewer bytes if they are small.
 """
 
 TERM_BITS = 32
-"""A term is as many bits of a number on PostgreSQL; before them stands the user's number."""
+"""The bits of a term on PostgreSQL, where it is a number; the bits above are the user's number."""
 
 _UNSTORABLE = re.compile("[%\0\ud800-\udfff]")
-_STORED = re.compile("%([0-9a-f]{4})")
-"""What is written otherwise in a name, and how: NUL, surrogates, and the mark itself."""
+_ESCAPED = re.compile("%([0-9a-f]{4})")
+"""The characters of a name that no database stores, and `%` itself; and how they are escaped."""
 
 
 class _Name(sa.TypeDecorator[str]):
-    """Any text in a column; what no database stores is written as `%` and four digits."""
+    """Any text in a column: NUL and surrogates are stored as `%` and four hexadecimal digits."""
 
     impl = sa.String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        return None if value is None else _UNSTORABLE.sub(lambda one: f"%{ord(one[0]):04x}", value)
+        return None if value is None else _UNSTORABLE.sub(lambda m: f"%{ord(m[0]):04x}", value)
 
     def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
         if value is None or "%" not in value:
             return value
-        return _STORED.sub(lambda one: chr(int(one[1], 16)), value)
+        return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), value)
 
 
 class Listed(sa.TypeDecorator[Sequence[Any]]):
-    """Any number of values of a column in one parameter: an array, on SQLite a list in JSON."""
+    """A list of a column's values in one parameter: an array, on SQLite JSON.
+
+    A parameter for each value would reach the limits of both databases with a long session.
+    """
 
     impl = sa.Text
     cache_ok = True
@@ -67,14 +70,14 @@ class Listed(sa.TypeDecorator[Sequence[Any]]):
 
     def process_bind_param(self, value: Sequence[Any] | None, dialect: sa.Dialect) -> Any:
         """Return the values as the database takes them."""
-        listed = [*(value or ())]
+        items = [*(value or ())]
         if isinstance(self.item, _Name):
-            listed = [self.item.process_bind_param(one, dialect) for one in listed]
-        return listed if dialect.name == "postgresql" else json.dumps(listed, ensure_ascii=False)
+            items = [self.item.process_bind_param(item, dialect) for item in items]
+        return items if dialect.name == "postgresql" else json.dumps(items, ensure_ascii=False)
 
 
 class _Vector(UserDefinedType[bytes]):
-    """The type of pgvector's extension, of any number of dimensions, as bytes of float32."""
+    """The type of the extension pgvector, of any dimension; in Python bytes of float32."""
 
     cache_ok = True
 
@@ -90,11 +93,11 @@ class _Vector(UserDefinedType[bytes]):
 
 METADATA = sa.MetaData()
 WORDS = (sa.Text, _Name, sa.LargeBinary, ARRAY)
-"""The types of columns that hold what people said or named."""
+"""The types of columns that hold texts or names of people's."""
 
 _VECTOR = sa.LargeBinary().with_variant(_Vector(), "postgresql")
 _ID = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-"""SQLite numbers the rows of an INTEGER primary key alone."""
+"""SQLite gives out the ids of INTEGER primary keys alone, not of BIGINT ones."""
 
 
 def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
@@ -105,8 +108,8 @@ def _required(kind: Any, *names: str) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind, nullable=False) for name in names]
 
 
-# `sweep` counts what was erased since the files were last written without what is free in them;
-# `key` is the secret with which the archive seals what the nodes wrote.
+# `sweep` counts the erasures since free pages were last reclaimed; `key` is the secret with which
+# the archive seals what the nodes wrote.
 version = _table(
     "version", *_required(sa.Integer, "version", "sweep"), *_required(sa.String, "key")
 )
@@ -146,9 +149,9 @@ branches = _table(
     sqlite_with_rowid=False,
 )
 
-# `ambient` and `efforts_seen` count what a state sees whose tip this turn is; `last` is the mark of
-# the turn's last message, `size` the length of its messages, `content` the digest of what is left
-# of a turn that lost a copy of something erased, `state` the memory's state after it.
+# `ambient` and `efforts_seen` count what is visible from this turn; `last` is the mark of its last
+# message, `size` the length of its messages, `content` the digest of the remaining messages of a
+# turn that lost a copy of something erased, `state` the memory's state after it.
 turns = _table(
     "turns",
     sa.Column("id", _ID, primary_key=True, autoincrement=False),
@@ -169,7 +172,7 @@ turns = _table(
     sa.Index("ebbtide_turns_last", "session", "last"),
 )
 
-# Which turns belong to an effort; ambient ones belong to one that cannot be.
+# The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
 members = _table(
     "members",
     sa.Column("session", _ID, primary_key=True),
@@ -179,7 +182,7 @@ members = _table(
     sqlite_with_rowid=False,
 )
 
-# The manifest: how each change of its status left an effort. Its id is that of a passage.
+# The manifest: an effort after each change of its status. Ids are made like those of passages.
 changes = _table(
     "changes",
     sa.Column("id", _ID, primary_key=True, autoincrement=False),
@@ -210,7 +213,7 @@ extractions = _table(
     sa.Column("entry", sa.LargeBinary, nullable=False),
 )
 
-# Vectors of turns, and of what changes of efforts left to be known, by the ids of these.
+# Vectors of passages, and of the headings of efforts by the ids of their changes.
 vectors, heading_vectors = (
     _table(
         name,
@@ -235,7 +238,7 @@ memories = _table(
     *_required(sa.Boolean, "suppressed", "withdrawn", "attended"),
 )
 
-# Without the list of pending entries, which takes megabytes and which each search reads whole.
+# Without the list of pending entries: it takes megabytes, and each search reads all of it.
 _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": False}}
 
 # The terms of each passage of a turn, and of each change of an effort. SQLite has them as FTS5
@@ -252,7 +255,7 @@ said, headed = (
 )
 
 OF_SESSIONS = (turns, branches, members, changes, compressions, extractions, memories)
-"""The tables whose rows belong to a session, by their column of that name; vectors too."""
+"""The tables whose rows belong to a session, by their column `session`; those of vectors do too."""
 
 
 def has_vectors(connection: sa.Connection) -> bool:
@@ -294,6 +297,6 @@ def turn_of(passage: int) -> int:
 
 
 def passages_of(session: int) -> tuple[int, int]:
-    """Return the first and the last id of what passages a session can have."""
+    """Return the first and the last id that passages of a session can have."""
     first = first_passage(first_turn(session))
     return first, first_passage(first_turn(session + 1)) - 1

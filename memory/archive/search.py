@@ -1,10 +1,11 @@
-"""Searching a session: the passages that say a query's rarest terms are read and scored exactly.
+"""Search a session: read which passages and headings have a query's rarest terms, and score them.
 
-No text is read for it, only which passages and headings have which terms. Of a long query the
-rarest terms count, so that a page costs no more than a sentence or two.
+No text is read for it. Of a long query only the rarest terms count, so that a page of text costs no
+more than a sentence or two.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest
@@ -30,29 +31,21 @@ from ..ranking import (
     score,
 )
 from ..terms import asked
-from .index import SPEAKER, Ids, Wanted, any_of, having, spread
+from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
 from .lineage import AMBIENT, CHANGES, Lineage, Session
 from .protocol import Found
-from .query import TERMS, Spoken, dated, rarest, strengths, strongest, undated
-from .schema import (
-    PASSAGE_BITS,
-    headed,
-    members,
-    passages_of,
-    said,
-    turn_of,
-    turns,
-)
+from .query import TERMS, Occurrences, dated, rarest, strongest, undated
+from .schema import PASSAGE_BITS, headed, members, passages_of, said, turn_of, turns
 from .vectors import MOST, Nearness
 
-_ROWS = 30_000
-"""Passages that are read of one term, the newest: a term of more tells little of a turn.
+_PASSAGES_READ = 30_000
+"""Newest passages that are read of one term: a term that more of them say tells little of a turn.
 
 Of 100,000 efforts 95 % are found first, as with all rows; with 10,000 it is 87 %.
 """
 
 _HEADINGS_READ = 2_000
-"""Headings that are read of one term, the newest: ten for each of those that are looked up."""
+"""Newest headings that are read of one term: ten for each of those that are looked up."""
 
 _HEADINGS_LOOKED_UP = 200
 """Headings whose efforts are looked up, those that say most: four for each effort that counts."""
@@ -70,51 +63,54 @@ _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
 
 _MOST = 200
-"""Passages that are found at most."""
+"""Passages, and efforts, that are returned at most: forty for each result."""
 
 _LONG = 500
 """Turns from which on an effort is scored by those around the best alone, not by all it says."""
 
 _AROUND = range(-2, 3)
-"""The turns around one: the two passages on each side that are its window reach no further."""
+"""Steps to the turns around one: a passage's window, two passages each way, reaches no further."""
 
 _CANDIDATE = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
     any_of(turns.c.id, "ids")
 )
-_SAME = [members.c[name] == turns.c[name] for name in ("session", "branch", "turn")]
+_SAME_TURN = [members.c[name] == turns.c[name] for name in ("session", "branch", "turn")]
+_OF_EFFORTS = (
+    members.c.session == bindparam("session"),
+    any_of(members.c.effort, "efforts"),
+)
 _IN_EFFORTS = (
     select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.passages, members.c.effort)
-    .join(members, and_(*_SAME))
-    .where(members.c.session == bindparam("session"), any_of(members.c.effort, "efforts"))
+    .join(members, and_(*_SAME_TURN))
+    .where(*_OF_EFFORTS)
 )
 _IN_PARTS = _IN_EFFORTS.where(
     any_of(members.c.branch, "branches"), any_of(members.c.turn, "numbers")
 )
-_COUNTED = (
-    select(members.c.effort, func.count())
-    .where(members.c.session == bindparam("session"), any_of(members.c.effort, "efforts"))
-    .group_by(members.c.effort)
+_TURNS_OF_EFFORTS = (
+    select(members.c.effort, func.count()).where(*_OF_EFFORTS).group_by(members.c.effort)
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Query:
-    """A query to a session: which of its passages and headings say what.
+    """A query with what the index has of it in one session.
 
-    `rare` has the terms, the rarest first, which are the columns of `spoken`; `headed` for each the
-    turn of the newest visible heading of each effort that says it. `unknown` is the weight of the
-    terms that nobody says, `named` are the passages of speakers that the query names, `dated` the
-    first and last turn of each time. `near` is what is near to its meaning, if that is known.
+    `rare` has the terms that count, the rarest first: the columns of `occurrences`. `headings` has
+    for each term the efforts whose visible headings say it, with the turn of the newest heading.
+    `unknown` is the weight of the terms that no text says, `by_speakers` the passages of speakers
+    whom the query names, `periods` the first turn of each date and the one after its last. `near`
+    is None without vectors.
     """
 
-    seen: Lineage
-    asked: Sequence[str]
+    lineage: Lineage
+    length: int
     rare: Rare
     unknown: float
-    spoken: Spoken
-    headed: Mapping[str, Mapping[str, int]]
-    named: Ids
-    dated: Sequence[tuple[int, int]]
+    occurrences: Occurrences
+    headings: Mapping[str, Mapping[str, int]]
+    by_speakers: Ids
+    periods: Sequence[tuple[int, int]]
     near: Nearness | None
 
     @property
@@ -122,32 +118,27 @@ class _Query:
         """How rare the terms are."""
         return np.array([*self.rare.values()])
 
-    def saying(self, says: Says) -> list[frozenset[str]]:
-        """Return for each row which terms it says."""
-        terms, rows = [*self.rare], says > 0
-        sets: dict[bytes, frozenset[str]] = {}  # most rows say what another one says
-        for row in rows:
-            if (key := row.tobytes()) not in sets:
-                sets[key] = frozenset(compress(terms, row))
-        return [sets[row.tobytes()] for row in rows]
+    def terms_in(self, says: Says) -> list[frozenset[str]]:
+        """Return for each row the terms that it says."""
+        return [frozenset(compress(self.rare, row)) for row in (says > 0).tolist()]
 
-    def in_time(self, ids: Ids) -> Flags:
-        """Tell which turns are of the times that the query names."""
-        within = np.zeros(len(ids), np.bool_)
-        for first, last in self.dated:
-            within |= (ids >= first) & (ids < last)
-        return within
+    def in_periods(self, turn_ids: Ids) -> Flags:
+        """Tell which turns are of the dates that the query names."""
+        flags = np.zeros(len(turn_ids), np.bool_)
+        for first, end in self.periods:
+            flags |= (turn_ids >= first) & (turn_ids < end)
+        return flags
 
-    def heading_turn(self, name: str) -> int:
+    def heading_turn(self, effort: str) -> int:
         """Return the turn of the newest heading that was found of an effort, 0 for none."""
-        if self.near and name in self.near.headings:
-            return self.near.headings[name]
-        return max((newest.get(name, 0) for newest in self.headed.values()), default=0)
+        if self.near and effort in self.near.headings:
+            return self.near.headings[effort]
+        return max((newest.get(effort, 0) for newest in self.headings.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ranking:
-    """What was scored: passages by their ids, efforts, and the scores.
+    """Scored passages, by row with their ids, and scored efforts.
 
     `near` tells which passages are near in meaning.
     """
@@ -160,54 +151,56 @@ class _Ranking:
 
 
 def search(
-    seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None = None
+    lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None = None
 ) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone."""
     if not asked(query):
         return ()
-    asking = _looked_up(seen, of, query, meaning)
-    ranking = _ranking(asking)
-    if asking.near is not None:
-        ranking = _joined(asking, asking.near, ranking)
-    return _hits(asking, ranking)
+    looked_up = _look_up(lineage, session, query, meaning)
+    ranking = _rank_by_words(looked_up)
+    if looked_up.near is not None:
+        ranking = _blend(looked_up, looked_up.near, ranking)
+    return _hits(looked_up, ranking)
 
 
-def _looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None) -> _Query:
-    wanted = asked(query)[:TERMS]
-    speakers = [SPEAKER + term for term in wanted]
-    everywhere = (
-        Wanted(said, [*wanted, *speakers], _ROWS),
-        Wanted(headed, wanted, _HEADINGS_READ),
+def _look_up(
+    lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None
+) -> _Query:
+    """Ask the index which passages and headings have the terms of a query."""
+    terms = asked(query)[:TERMS]
+    speakers = [SPEAKER + term for term in terms]
+    passages, headings = look_up(
+        lineage.connection,
+        session.owner,
+        passages_of(lineage.session),
+        Lookup(said, [*terms, *speakers], _PASSAGES_READ),
+        Lookup(headed, terms, _HEADINGS_READ),
     )
-    within = passages_of(seen.session)
-    passages, headings = having(seen.connection, of.owner, within, *everywhere)
-    rare = rarest(of.turns, wanted, passages, headings)
-    needed = {*asked(undated(query))}.intersection(wanted)
-    unknown = sum(not passages[term] and not headings[term] for term in needed)
-    # Of a few words one is enough: "authentication problem" is to find `auth-bug`.
-    few = len(needed) in SHORT and rare
-    each = max(rare.values()) if few else rarity(of.turns)
+    rare = rarest(session.turns, terms, passages, headings)
+    required = {*asked(undated(query))}.intersection(terms)
+    unknown = sum(not passages[term] and not headings[term] for term in required)
+    # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
+    short = len(required) in SHORT and rare
+    weight = max(rare.values()) if short else rarity(session.turns)
     return _Query(
-        seen,
-        wanted,
+        lineage,
+        len(terms),
         rare,
-        unknown * each,
-        Spoken.of(passages, rare),
-        _headed(seen, headings, rare),
-        Spoken.of(passages, speakers).ids,
-        dated(seen, of.turns, query),
-        Nearness.of(seen, meaning) if meaning else None,
+        unknown * weight,
+        Occurrences.of(passages, rare),
+        _efforts_by_term(lineage, headings, rare),
+        Occurrences.of(passages, speakers).ids,
+        dated(lineage, session.turns, query),
+        Nearness.of(lineage, meaning) if meaning else None,
     )
 
 
-def _headed(
-    seen: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
+def _efforts_by_term(
+    lineage: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
     """Return by term the efforts whose headings say it, each with the turn of the newest."""
-    spoken = Spoken.of(headings, rare)
-    weights = np.array([*rare.values()])[spoken.terms]
-    best = strongest(spoken.ids, weights)[:_HEADINGS_LOOKED_UP].tolist()
-    rows = {row.id: row for row in seen.visible(CHANGES, ids=best)} if best else {}
+    best = Occurrences.of(headings, rare).strongest(rare)[:_HEADINGS_LOOKED_UP]
+    rows = {row.id: row for row in lineage.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term in rare:
         efforts = newest.setdefault(term, {})
@@ -216,152 +209,158 @@ def _headed(
     return newest
 
 
-def _ranking(asking: _Query) -> _Ranking:
+def _rank_by_words(query: _Query) -> _Ranking:
     """Score the passages of the best turns, and the efforts by headings and all that they say."""
-    strong = ranked(strengths(asking.headed, asking.rare))[:_HEADINGS]
-    near = asking.near.efforts if asking.near else {}
-    headings = [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
-    rows = _rows(asking, headings)
-    in_efforts = (row.effort for row in rows if row.effort != AMBIENT)
-    names = list(dict.fromkeys([*headings, *in_efforts]))
-    ids, passages = _passages(rows, names, asking)
-    says = [[name in asking.headed[term] for term in asking.rare] for name in names]
-    of_headings = np.array(says, np.float64).reshape(len(names), len(asking.rare))
+    strengths: dict[str, float] = defaultdict(float)
+    for term, newest in query.headings.items():
+        for name in newest:
+            strengths[name] += query.rare[term]
+    strong = ranked(strengths)[:_HEADINGS]
+    near = query.near.efforts if query.near else {}
+    efforts = [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
+    rows = _turns_to_score(query, efforts)
+    in_turns = (row.effort for row in rows if row.effort != AMBIENT)
+    names = list(dict.fromkeys([*efforts, *in_turns]))
+    ids, passages = _passages(rows, names, query)
+    headings = [[name in query.headings[term] for term in query.rare] for name in names]
+    of_headings = np.array(headings, np.float64).reshape(len(names), len(query.rare))
     of_effort = passages.topics >= 0
     counted, lengths = of_headings.copy(), np.zeros(len(names))
     np.add.at(counted, passages.topics[of_effort], passages.counted[of_effort])
     np.add.at(lengths, passages.topics[of_effort], passages.lengths[of_effort])
     topics = Topics(names, of_headings, counted, lengths)
-    scores = score(passages, topics, asking.weights, len(asking.asked))
-    if not scores.suffice(passages, topics, asking.weights, asking.unknown):
+    scores = score(passages, topics, query.weights, query.length)
+    if not scores.suffice(passages, topics, query.weights, query.unknown):
         scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
     return _Ranking(ids, passages, topics, scores, np.zeros(len(ids), np.bool_))
 
 
-def _rows(asking: _Query, headings: Sequence[str]) -> list[Any]:
-    """Return the turns to be scored: all of the efforts of the best, and around others.
+def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
+    """Return the turns of the best efforts, those named `headings` too, by effort and turn.
 
-    Around the best turns that are of no effort, or of one that is long.
+    Of long efforts and of no effort, only the best turns and those around them.
     """
-    seen = asking.seen
-    of = {row.turn: json.loads(row.efforts) for row in _candidates(asking)}
-    efforts = list(dict.fromkeys([*(name for names in of.values() for name in names), *headings]))
+    lineage = query.lineage
+    efforts_of = {row.turn: json.loads(row.efforts) for row in _candidates(query)}
+    in_turns = (name for names in efforts_of.values() for name in names)
+    efforts = list(dict.fromkeys([*in_turns, *headings]))
     long: set[str] = set()
-    if efforts and sum(segment.upto for segment in seen.segments) >= _LONG:
-        asked_of = {"session": seen.session, "efforts": efforts}
-        counts = seen.connection.execute(_COUNTED, asked_of)
+    if efforts and sum(segment.upto for segment in lineage.segments) >= _LONG:
+        bound = {"session": lineage.session, "efforts": efforts}
+        counts = lineage.connection.execute(_TURNS_OF_EFFORTS, bound)
         long = {name for name, count in counts if count >= _LONG}
-    apart = [turn for turn, names in of.items() if not names or long.intersection(names)]
-    around = sorted({turn + step for turn in apart for step in _AROUND})
-    whole = [name for name in efforts if name not in long]
-    branches = [segment.branch for segment in seen.segments]
+    centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]
+    around = sorted({turn + step for turn in centres for step in _AROUND})
+    short = [name for name in efforts if name not in long]
+    branches = [segment.branch for segment in lineage.segments]
     parts = {"efforts": [*long, AMBIENT], "branches": branches, "numbers": around}
     order = attrgetter("effort", "turn")
     return [
-        *sorted(seen.visible(_IN_EFFORTS, efforts=whole) if whole else (), key=order),
-        *sorted(seen.visible(_IN_PARTS, **parts) if around else (), key=order),
+        *sorted(lineage.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),
+        *sorted(lineage.visible(_IN_PARTS, **parts) if around else (), key=order),
     ]
 
 
-def _candidates(asking: _Query) -> list[Any]:
+def _candidates(query: _Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
-    saying = asking.spoken.turns()
-    dated = np.unique(saying.ids[asking.in_time(saying.ids)])
-    weights = np.concatenate([asking.weights[saying.terms], np.full(len(dated), _DATED)])
-    order = strongest(np.concatenate([saying.ids, dated]), weights).tolist()
-    best = _visible(asking.seen, order, _CANDIDATES)
-    if asking.near:
-        known = {row.id for row in best}
-        nearest = dict.fromkeys(map(turn_of, asking.near.passages.best(MOST, 0.0)))
-        best += [row for row in _visible(asking.seen, [*nearest], _NEAR) if row.id not in known]
+    in_turns = query.occurrences.by_turn()
+    dated_ids = np.unique(in_turns.ids[query.in_periods(in_turns.ids)])
+    weights = np.concatenate([query.weights[in_turns.columns], np.full(len(dated_ids), _DATED)])
+    order = strongest(np.concatenate([in_turns.ids, dated_ids]), weights).tolist()
+    best = _visible(query.lineage, order, _CANDIDATES)
+    if query.near:
+        nearest = dict.fromkeys(map(turn_of, query.near.passages.best(MOST, 0.0)))
+        near = _visible(query.lineage, [*nearest], _NEAR)
+        best = [*{row.id: row for row in (*best, *near)}.values()]
     return best
 
 
-def _visible(seen: Lineage, order: Sequence[int], limit: int) -> list[Any]:
+def _visible(lineage: Lineage, order: Sequence[int], limit: int) -> list[Any]:
     """Return the first `limit` visible turns among these, in their order."""
     first: list[Any] = []
     for start in range(0, len(order), limit):
         part = order[start : start + limit]
-        rows = {row.id: row for row in seen.visible(_CANDIDATE, ids=part)}
+        rows = {row.id: row for row in lineage.visible(_CANDIDATE, ids=part)}
         first += [rows[number] for number in part if number in rows]
         if len(first) >= limit:
             break
     return first[:limit]
 
 
-def _passages(rows: Sequence[Any], names: Sequence[str], asking: _Query) -> tuple[Ids, Passages]:
+def _passages(rows: Sequence[Any], names: Sequence[str], query: _Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
-    at = {name: row for row, name in enumerate(names)}
-    ids, turn, layouts = spread([(row.id, row.passages or b"") for row in rows])
-    length, user, asks = layouts.T
-    topics = np.array([at.get(row.effort, -1) for row in rows], np.intp)
+    row_of = {name: row for row, name in enumerate(names)}
+    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
+    lengths, user, asks = layouts.T
+    topics = np.array([row_of.get(row.effort, -1) for row in rows], np.intp)
     return ids, Passages(
-        topics[turn],
-        np.array([row.turn for row in rows], np.int64)[turn],
-        asking.spoken.says(ids, len(asking.rare)),
-        length.astype(np.float64),
-        user > 0,
-        asks > 0,
-        np.isin(ids, asking.named),
-        asking.in_time(ids >> PASSAGE_BITS),
+        topics=topics[turn_rows],
+        turns=np.array([row.turn for row in rows], np.int64)[turn_rows],
+        says=query.occurrences.matrix(ids, len(query.rare)),
+        lengths=lengths.astype(np.float64),
+        user=user > 0,
+        asks=asks > 0,
+        named=np.isin(ids, query.by_speakers),
+        dated=query.in_periods(ids >> PASSAGE_BITS),
     )
 
 
-def _joined(asking: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
+def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
     """Return the ranking by words and by meaning as one.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
     passages, topics, words = ranking.passages, ranking.topics, ranking.scores
     floor = near.meaning.floor
-    cosines = near.cosines(asking.seen, ranking.ids)
-    heads = np.array([near.efforts.get(name, 0.0) for name in topics.names])
-    both = words.blended(passages.likeness(cosines, heads))
-    reached = np.nan_to_num(cosines, nan=-1.0) >= floor
+    cosines = near.cosines(query.lineage, ranking.ids)
+    heading_cosines = np.array([near.efforts.get(name, 0.0) for name in topics.names])
+    both = words.blended(passages.likeness(cosines, heading_cosines))
+    near_passages = np.nan_to_num(cosines, nan=-1.0) >= floor
     of_effort = passages.topics >= 0
-    efforts = heads >= floor
-    efforts[passages.topics[of_effort & reached]] = True
-    alike = reached.copy()
-    alike[of_effort] |= efforts[passages.topics[of_effort]]
+    near_efforts = heading_cosines >= floor
+    near_efforts[passages.topics[of_effort & near_passages]] = True
+    near_in_any_way = near_passages.copy()
+    near_in_any_way[of_effort] |= near_efforts[passages.topics[of_effort]]
     scores = Scores(
-        np.where((words.passages > 0) | alike, both.passages, 0.0),
-        np.where((words.topics > 0) | efforts, both.topics, 0.0),
+        np.where((words.passages > 0) | near_in_any_way, both.passages, 0.0),
+        np.where((words.topics > 0) | near_efforts, both.topics, 0.0),
     )
-    return replace(ranking, scores=scores, near=reached)
+    return replace(ranking, scores=scores, near=near_passages)
 
 
-def _hits(asking: _Query, ranking: _Ranking) -> tuple[Found, ...]:
+def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     """Return the best passages; the best one of an effort has the score of the effort."""
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
     order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
     order = order[scores.passages[order] > 0]
-    ambient = _terms_of_ambient(asking, passages, order)
-    terms = asking.saying(topics.says)
+    ambient = _terms_of_ambient(query, passages, order)
+    terms = query.terms_in(topics.says)
     best = np.argsort(-scores.topics, kind="stable")[:_MOST].tolist()
     unplaced = {row: topics.names[row] for row in best if scores.topics[row] > 0}
     hits: list[Found] = []
     for row in order.tolist():
-        topic, turn, at = int(passages.topics[row]), int(passages.turns[row]), scores.passages[row]
+        topic, turn = int(passages.topics[row]), int(passages.turns[row])
+        points = scores.passages[row]
         place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
-        near = not (ranking.near[row] or passages.says[row].any())
-        passage = place, bool(passages.user[row]), near
+        by_neighbours = not (ranking.near[row] or passages.says[row].any())
+        passage = place, bool(passages.user[row]), by_neighbours
         if topic >= 0:
-            at = scores.topics[topic] if unplaced.pop(topic, None) else at
-            hits.append(Found(topics.names[topic], turn, float(at), terms[topic], *passage))
+            points = scores.topics[topic] if unplaced.pop(topic, None) else points
+            hits.append(Found(topics.names[topic], turn, float(points), terms[topic], *passage))
         elif ambient[turn] or ranking.near[row]:
-            hits.append(Found(None, turn, float(at), ambient[turn], *passage))
+            hits.append(Found(None, turn, float(points), ambient[turn], *passage))
     hits += [
         Found(name, turn, float(scores.topics[row]), terms[row])
         for row, name in unplaced.items()
-        if (turn := asking.heading_turn(name))
+        if (turn := query.heading_turn(name))
     ]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
 
 
-def _terms_of_ambient(asking: _Query, passages: Passages, rows: Ids) -> dict[int, frozenset[str]]:
+def _terms_of_ambient(query: _Query, passages: Passages, rows: Ids) -> dict[int, frozenset[str]]:
     """Return which terms the ambient turns of these rows say."""
-    wanted = np.unique(passages.turns[rows][passages.topics[rows] < 0])
-    ambient = (passages.topics < 0) & np.isin(passages.turns, wanted)
-    says = np.zeros((len(wanted), len(asking.rare)))
-    np.add.at(says, np.searchsorted(wanted, passages.turns[ambient]), passages.says[ambient])
-    return dict(zip(wanted.tolist(), asking.saying(says), strict=True))
+    numbers = np.unique(passages.turns[rows][passages.topics[rows] < 0])
+    ambient = (passages.topics < 0) & np.isin(passages.turns, numbers)
+    counts = np.zeros((len(numbers), len(query.rare)))
+    np.add.at(counts, np.searchsorted(numbers, passages.turns[ambient]), passages.says[ambient])
+    return dict(zip(numbers.tolist(), query.terms_in(counts), strict=True))

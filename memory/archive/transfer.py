@@ -1,13 +1,13 @@
-"""Whole sessions: read from an archive, written into one, and copied from one to another.
+"""Copy whole sessions from one archive to another, or write them into one.
 
-A session is written in one transaction and verified in it, so that it is there as it was, or not at
-all; its turns become rows as if each were committed.
+A session is written and verified in one transaction, so that all of it is there or nothing. Its
+turns become rows as if each were committed.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from sqlalchemy import Connection, select, update
 
@@ -27,21 +27,25 @@ from .schema import memories as memory_rows
 from .sql import SqlArchive
 from .verify import verify
 
-DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
-"""What is raised by data that are not what they should be."""
+T = TypeVar("T")
 
-_OF_MEMORIES = [one for one in memory_rows.columns if one.name not in {"owner", "session"}]
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
+"""The errors that damaged data raise where they are decoded."""
+
+_MEMORY = [column for column in memory_rows.columns if column.name not in {"owner", "session"}]
+"""A memory without the numbers of its user and its session, which another archive has not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """A record, where it stands (for errors), the memory's state after it.
+class StoredTurn:
+    """A record with the memory's state after it.
 
-    `content` is the digest of what is left if it lost a copy of something erased.
+    `source` names file and line, or branch and turn, in errors. `content` is the digest of the
+    remaining messages of a turn that lost a copy of something erased.
     """
 
     record: Record
-    where: str
+    source: str
     state: Mapping[str, Any] | None = None
     content: str | None = None
 
@@ -52,22 +56,22 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """All that is kept of a session, its turns in the order of their commit.
+class WholeSession:
+    """All data of a session, its turns in the order of their commit.
 
-    Compressions are with the branch on which they were made. `attention` has what is kept of its
-    memories; None: the turns are to say.
+    A compression comes with the branch on which it was made. `attention` has the rows of its
+    memories; if it is None, they are made from the turns.
     """
 
     owner: Owner
-    turns: tuple[Turn, ...]
+    turns: tuple[StoredTurn, ...]
     compressions: tuple[tuple[str, Compression], ...] = ()
     extractions: tuple[Mapping[str, Any], ...] = ()
     attention: tuple[Mapping[str, Any], ...] | None = None
     reseed: Tip | None = None
 
     def write(self, archive: SqlArchive) -> bool:
-        """Write the session in one transaction; False if the very same is there already.
+        """Write the session in one transaction; return False if the archive has it already.
 
         Raises `ArchiveError` if it is there with other records, or damaged.
         """
@@ -79,13 +83,13 @@ class Whole:
             session = session_of(connection, self.owner)  # with the turns that were written
             scope = scope_of(connection, session, self.owner)
             if fresh:
-                _write_made(scope, self)
+                _write_extras(scope, self)
                 _verify(scope, self)
-            differing = _differing(scope, self)
-            if differing:
+            difference = _difference(scope, self)
+            if difference:
                 raise ArchiveError(
                     f"session {self.owner.thread!r} of {self.owner.user!r} is there already with "
-                    f"other records ({differing}): delete that one, or name another archive; it "
+                    f"other records ({difference}): delete that one, or name another archive; it "
                     "was left as it is"
                 )
         return fresh
@@ -93,7 +97,7 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A session that was taken over; `fresh`: it was written, else it was there already."""
+    """A session that was copied or imported; `fresh`: it was not there already."""
 
     owner: Owner
     turns: int
@@ -102,19 +106,19 @@ class Moved:
 
 
 Report: TypeAlias = Callable[[Moved], object]
-"""Is called with each session that was taken over, as soon as it was."""
+"""Is called after each session that was copied or imported."""
 
 
-def read(archive: SqlArchive, owner: Owner) -> Whole:
-    """Return a session as one moment shows it; raises `SessionNotFoundError`."""
+def read(archive: SqlArchive, owner: Owner) -> WholeSession:
+    """Return all data of a session, read in one transaction; raises `SessionNotFoundError`."""
     if not archive.database.exists():
         raise SessionNotFoundError(owner.thread)
     with archive.database.reading() as connection:
         session = Session.of(connection, owner)
         scope = scope_of(connection, session, owner)
-        noted = select(sessions.c.reseed).where(sessions.c.id == session.id)
-        reseed = connection.execute(noted).scalar()
-        return Whole(
+        query = select(sessions.c.reseed).where(sessions.c.id == session.id)
+        reseed = connection.execute(query).scalar()
+        return WholeSession(
             owner,
             tuple(_turns(scope)),
             compressions=tuple(
@@ -125,7 +129,7 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
                 json.loads(unzipped(row.entry)) for row in scope.rows(extractions, "id")
             ),
             attention=tuple(
-                {one.name: getattr(row, one.name) for one in _OF_MEMORIES}
+                {column.name: getattr(row, column.name) for column in _MEMORY}
                 | {"keywords": json.loads(row.keywords)}
                 for row in scope.rows(memory_rows, "memory")
             ),
@@ -134,46 +138,46 @@ def read(archive: SqlArchive, owner: Owner) -> Whole:
 
 
 def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
-    """Copy all sessions of all users; what is in the target already is compared and passed over.
+    """Copy all sessions of all users; those that the target has already are compared and stay.
 
-    A copy that was stopped goes on where it was. An empty target takes the source's secret over, so
-    that threads go on. Vectors are not copied: the target computes them when it is asked to. Raises
-    `ArchiveError` at the end if sessions could not be copied.
+    So a copy that was stopped can be started again. An empty target takes over the source's secret,
+    with which threads can go on. Vectors are not copied: the target computes them when `embed` is
+    called. Raises `ArchiveError` at the end if sessions could not be copied.
     """
     if source.database.exists():
         target.database.take_key(source.database.key())
 
-    def take(owner: Owner) -> Moved:
-        whole = read(source, owner)
-        return Moved(owner, len(whole.turns), whole.write(target))
+    def copy_session(owner: Owner) -> Moved:
+        session = read(source, owner)
+        return Moved(owner, len(session.turns), session.write(target))
 
     for user in source.users():
-        _copy_apart(source, target, user)
+        _copy_memories_of_no_session(source, target, user)
     owners = (owner for user in source.users() for owner in source.sessions(user))
-    return each(owners, take, report)
+    return move_each(owners, copy_session, report)
 
 
-def _copy_apart(source: SqlArchive, target: SqlArchive, user: str) -> None:
-    """Copy the memories of a user that are of no session; those that are there already stay."""
-    query = select(*_OF_MEMORIES).join(users, users.c.id == memory_rows.c.owner)
+def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: str) -> None:
+    """Copy the memories that were added by hand; those that the target has already stay."""
+    query = select(*_MEMORY).join(users, users.c.id == memory_rows.c.owner)
+    query = query.where(users.c.name == user, memory_rows.c.session.is_(None))
     with source.database.reading() as connection:
-        apart = query.where(users.c.name == user, memory_rows.c.session.is_(None))
-        rows = connection.execute(apart).mappings().all()
+        rows = connection.execute(query).mappings().all()
     if rows:
         with target.database.writing() as connection:
             owner = added(connection, users, {"name": user})
-            adding = upsert(connection, memory_rows).on_conflict_do_nothing()
-            connection.execute(adding, [{**row, "owner": owner} for row in rows])
+            insert = upsert(connection, memory_rows).on_conflict_do_nothing()
+            connection.execute(insert, [{**row, "owner": owner} for row in rows])
 
 
-def each(
-    listed: Iterable[Any], take: Callable[[Any], Moved], report: Report | None
+def move_each(
+    items: Iterable[T], move: Callable[[T], Moved], report: Report | None
 ) -> tuple[Moved, ...]:
-    """Take over sessions; one that cannot be taken stops no other, but is an error at the end."""
+    """Move sessions; one that cannot be moved stops no other, but is an error at the end."""
     moved, failed = list[Moved](), list[ArchiveError]()
-    for item in listed:
+    for item in items:
         try:
-            moved.append(take(item))
+            moved.append(move(item))
         except OSError:  # the database is locked or cannot be reached, also for the next one
             raise
         except ArchiveError as error:
@@ -186,75 +190,81 @@ def each(
     return tuple(moved)
 
 
-def _turns(scope: Scope) -> Iterator[Turn]:
+def _turns(scope: Scope) -> Iterator[StoredTurn]:
+    """Yield the turns of a session in the order of their commit."""
     for row in scope.turns():
-        where = f"{row.branch}:{row.turn}"
+        source = f"{row.branch}:{row.turn}"
         try:
             branch = scope.branches[row.branch]
-            began = branch.first == row.turn and branch.ancestors
-            origin = branch.ancestors[0][:2] if began else None
-            yield Turn(record_of(row, origin), where, state_of(row), row.content)
+            begins = branch.first == row.turn and branch.ancestors
+            origin = branch.ancestors[0][:2] if begins else None
+            yield StoredTurn(record_of(row, origin), source, state_of(row), row.content)
         except DAMAGED as error:
             raise ArchiveFormatError(
-                f"turn {where} of session {scope.owner.thread!r} is damaged: {error}"
+                f"turn {source} of session {scope.owner.thread!r} is damaged: {error}"
             ) from error
 
 
-def _write_turns(connection: Connection, session: Session, whole: Whole) -> None:
-    known: dict[str, Known] = {}
-    for turn in whole.turns:
+def _write_turns(connection: Connection, session: Session, data: WholeSession) -> None:
+    """Commit the turns, each as the branch's newest."""
+    caches: dict[str, Known] = {}
+    for turn in data.turns:
         record = turn.record
         try:
-            before = known.get(record.branch)
-            number, known[record.branch] = write_record(
-                connection, session, record, turn.state, before
+            cache = caches.get(record.branch)
+            number, caches[record.branch] = write_record(
+                connection, session, record, turn.state, cache
             )
-            if whole.attention is None:
-                attend(connection, session, whole.owner, record)
+            if data.attention is None:
+                attend(connection, session, data.owner, record)
         except DAMAGED as error:
-            raise ArchiveFormatError(f"{turn.where}: damaged: it is no turn ({error!r})") from error
+            raise ArchiveFormatError(
+                f"{turn.source}: damaged: it is no turn ({error!r})"
+            ) from error
         if turn.content is not None:
-            own = update(turns).where(turns.c.id == number)
-            connection.execute(own.values(content=turn.content))
+            query = update(turns).where(turns.c.id == number)
+            connection.execute(query.values(content=turn.content))
         session = replace(session, turns=session.turns + 1, branch=record.branch)
 
 
-def _write_made(scope: Scope, whole: Whole) -> None:
-    for branch, compression in whole.compressions:
+def _write_extras(scope: Scope, data: WholeSession) -> None:
+    """Store everything but the turns."""
+    for branch, compression in data.compressions:
         scope.add_compression(branch, compression)
-    for entry in whole.extractions:
+    for entry in data.extractions:
         scope.log(entry)
-    for memory in whole.attention or ():
+    for memory in data.attention or ():
         row = {**memory, "session": scope.session.id, "keywords": packed(memory["keywords"])}
-        adding = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
+        insert = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
         scope.connection.execute(
-            adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
+            insert.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
         )
-    if whole.reseed is not None:
-        scope.note(reseed=packed(astuple(whole.reseed)))
+    if data.reseed is not None:
+        scope.note(reseed=packed(astuple(data.reseed)))
 
 
-def _verify(scope: Scope, whole: Whole) -> None:
-    """Raise `ArchiveFormatError` that says where the first damage stood, if there is any."""
+def _verify(scope: Scope, data: WholeSession) -> None:
+    """Raise `ArchiveFormatError` that names the source of the first damage, if there is any."""
     fatal = [finding for finding in verify(scope) if finding.fatal]
     if fatal:
-        first, places = fatal[0], {"{}:{}".format(*turn.place): turn.where for turn in whole.turns}
+        first = fatal[0]
+        sources = {"{}:{}".format(*turn.place): turn.source for turn in data.turns}
         raise ArchiveFormatError(
-            f"{places.get(first.where, first.where)}: damaged: {first.what} (the first of "
-            f"{len(fatal)} findings); nothing was taken over of session {whole.owner.thread!r}"
+            f"{sources.get(first.where, first.where)}: damaged: {first.what} (the first of "
+            f"{len(fatal)} findings); nothing was taken over of session {data.owner.thread!r}"
         )
 
 
-def _differing(scope: Scope, whole: Whole) -> str:
-    """Return where the first difference to the records that are stored is, "" if there is none."""
+def _difference(scope: Scope, data: WholeSession) -> str:
+    """Name the first turn that differs from the one that is stored; "" if there is none."""
 
-    def compared(turn: Turn) -> tuple[object, ...]:
+    def compared(turn: StoredTurn) -> tuple[object, ...]:
         record = turn.record  # whose digest stands for its messages
         data = packed([record.efforts, record.events, turn.state])
         return record.digest, record.parent, record.status, record.at, turn.content, data
 
     stored = {turn.place: compared(turn) for turn in _turns(scope)}
-    for turn in whole.turns:
+    for turn in data.turns:
         if stored.pop(turn.place, None) != compared(turn):
             return f"turn {turn.record.turn} of branch {turn.record.branch!r}"
     return f"{len(stored)} more" if stored else ""

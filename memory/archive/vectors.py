@@ -1,8 +1,8 @@
-"""The vectors of a session: of its passages, and of what its efforts were known by.
+"""The vectors of a session: of its passages, and of the headings of its efforts.
 
-PostgreSQL computes cosines itself, by pgvector. On SQLite numpy does, and a session's vectors are
-held once they were read: to compare 40,000 then takes 3 ms of processor time. To read them each
-time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
+PostgreSQL computes cosines itself, by pgvector. On SQLite numpy does, and a session's vectors stay
+in memory once they were read: to compare 40,000 then takes 3 ms of processor time. To read them
+each time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 """
 
 import logging
@@ -14,6 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from ..efforts import Effort
 from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..passages import passages
@@ -55,11 +56,11 @@ _AFTER = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Embedded:
-    """The vectors of one turn: of its passages, and of how it left efforts.
+class _TurnVectors:
+    """The vectors of one turn: of its passages, and of each effort that it changed.
 
-    These stand under the places of the changes; of several changes of an effort the last counts.
-    A turn without a passage has one vector of zeros, so that it is not asked for again.
+    `headings` has an effort's vector under the place of its last change in the turn. A turn without
+    a passage has one vector of zeros, so that `fill` does not compute it again.
     """
 
     model: str = ""
@@ -68,49 +69,46 @@ class _Embedded:
 
     def put(self, connection: sa.Connection, session: int, turn: int) -> None:
         """Store them, given the numbers of session and turn."""
-        spoken = dict(enumerate(self.passages))
-        for table, rows in ((vectors, spoken), (heading_vectors, self.headings)):
-            listed = [
-                {
-                    "id": first_passage(turn) + place,
-                    "session": session,
-                    "model": self.model,
-                    "vector": row.tobytes(),
-                }
+        by_place = dict(enumerate(self.passages))
+        for table, rows in ((vectors, by_place), (heading_vectors, self.headings)):
+            same, first = {"session": session, "model": self.model}, first_passage(turn)
+            values = [
+                {"id": first + place, "vector": row.tobytes(), **same}
                 for place, row in rows.items()
             ]
-            if listed:
-                adding = upsert(connection, table)
-                renewed = {name: adding.excluded[name] for name in ("model", "vector")}
-                again = adding.on_conflict_do_update(index_elements=["id"], set_=renewed)
-                connection.execute(again, listed)
+            if values:
+                insert = upsert(connection, table)
+                renewed = {name: insert.excluded[name] for name in ("model", "vector")}
+                connection.execute(
+                    insert.on_conflict_do_update(index_elements=["id"], set_=renewed), values
+                )
 
 
 class Vectors:
-    """The vectors of a database, which has tables of them once a turn is to have some."""
+    """The vectors of a database, whose tables are made with the first vector."""
 
     def __init__(self, database: Database) -> None:
-        """Know of no session that none is missing."""
+        """Take the database; which sessions lack no vector is found out by `fill`."""
         self._database = database
         self._complete: set[tuple[Owner, str]] = set()
 
-    def of_turn(self, owner: Owner, group: Group, embedder: Embedder | None) -> _Embedded:
+    def of_turn(self, owner: Owner, group: Group, embedder: Embedder | None) -> _TurnVectors:
         """Return the vectors of a turn to be stored with it; raises `ArchiveError`.
 
-        Without an embedder, or if it fails, there are none, and `fill` computes them.
+        Without an embedder, or if it fails, there are none yet, and `fill` computes them.
         """
         if embedder is not None:
             try:
                 self._prepare()
-                return _embedded(embedder, [group])[0]
+                return _embed(embedder, [group])[0]
             except EmbeddingError as error:
                 _log.warning("turn %d of %r has no vector: %s", group.turn, owner.thread, error)
         self.look_again(owner)
-        return _Embedded()
+        return _TurnVectors()
 
     def look_again(self, owner: Owner) -> None:
         """Let `fill` look for missing vectors: a turn of the session has none, or lost them."""
-        self._complete = {known for known in self._complete if known[0] != owner}
+        self._complete = {(other, model) for other, model in self._complete if other != owner}
 
     def fill(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors, newest first; see `Archive.embed`."""
@@ -127,22 +125,22 @@ class Vectors:
             numbers = connection.execute(_missing(session.id, model).limit(limit)).scalars().all()
             query = sa.select(turns).where(among(turns.c.id, numbers))
             rows = {row.id: record_of(row) for row in connection.execute(query)} if numbers else {}
-        computed = dict(zip(rows, _embedded(embedder, [*rows.values()]), strict=True))
+        computed = dict(zip(rows, _embed(embedder, [*rows.values()]), strict=True))
         with self._database.writing() as connection:
             own = sa.update(sessions).where(sessions.c.id == session.id)
-            # Who holds vectors of the session reads all again: new ones stand before others.
+            # Caches of the session's vectors are read again: new ones may have lower ids.
             connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
             query = sa.select(turns).where(among(turns.c.id, rows)).with_for_update()
-            read = connection.execute(query).all()
-            same = [row.id for row in read if record_of(row) == rows[row.id]]
+            # A turn that lost text while its vectors were computed gets none of them.
+            same = [row.id for row in connection.execute(query) if record_of(row) == rows[row.id]]
             for number in same:
                 computed[number].put(connection, session.id, number)
-        if len(same) == len(numbers) < limit:  # else some lost text meanwhile
+        if len(same) == len(numbers) < limit:
             self._complete.add((owner, model))
         return len(same)
 
     def _prepare(self) -> None:
-        """Make the tables of vectors, which only who embeds needs; raises `ArchiveError`."""
+        """Make the tables of vectors if need be; raises `ArchiveError` without pgvector."""
         with self._database.reading() as connection:
             if has_vectors(connection):
                 return
@@ -163,29 +161,35 @@ def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
     """Return the query for turns of a session that have no vector of this model, newest first."""
     first = turns.c.id * (1 << PASSAGE_BITS)
     of_turn = vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS)
-    own = turns.c.id.between(first_turn(session), first_turn(session + 1))
-    without = ~sa.exists().where(*of_turn, vectors.c.model == model)
-    return sa.select(turns.c.id).where(own, without).order_by(turns.c.id.desc())
+    in_session = turns.c.id.between(first_turn(session), first_turn(session + 1))
+    has_none = ~sa.exists().where(*of_turn, vectors.c.model == model)
+    return sa.select(turns.c.id).where(in_session, has_none).order_by(turns.c.id.desc())
 
 
-def _embedded(embedder: Embedder, groups: Sequence[Group | Record]) -> list[_Embedded]:
+def _embed(embedder: Embedder, groups: Sequence[Group | Record]) -> list[_TurnVectors]:
     """Return the vectors of turns, asking the model once; raises `EmbeddingError`."""
-    headings: list[dict[int, str]] = []
-    for group in groups:
-        efforts = left_by(group)
-        last = {effort.id: place for place, effort in enumerate(efforts)}
-        changed = ((place, efforts[place]) for place in last.values())
-        headings.append(
-            {at: " ".join((one.id, one.summary or one.goal, *one.keywords)) for at, one in changed}
-        )
-    parts = [[part.searched for part in passages(group.messages)] or [""] for group in groups]
-    turns_of = [*zip(parts, headings, strict=True)]
-    texts = [text for part, heads in turns_of for text in (*part, *heads.values())]
+    passage_texts = [
+        [passage.searched for passage in passages(group.messages)] or [""] for group in groups
+    ]
+    heading_texts = [_heading_texts(left_by(group)) for group in groups]
+    by_turn = [*zip(passage_texts, heading_texts, strict=True)]
+    texts = [text for parts, headings in by_turn for text in (*parts, *headings.values())]
     rows, name = iter(embedder.documents(texts)), embedder.name
     return [
-        _Embedded(name, [next(rows) for _ in part], {place: next(rows) for place in heads})
-        for part, heads in turns_of
+        _TurnVectors(name, [next(rows) for _ in parts], {place: next(rows) for place in headings})
+        for parts, headings in by_turn
     ]
+
+
+def _heading_texts(efforts: Sequence[Effort]) -> dict[int, str]:
+    """Return what is embedded of efforts, each under the place of its last change.
+
+    >>> _heading_texts([Effort("a", "open", "Mend."), Effort("a", "concluded", summary="Mended.")])
+    {1: 'a Mended.'}
+    """
+    texts = [" ".join((e.id, e.summary or e.goal, *e.keywords)) for e in efforts]
+    last = {effort.id: place for place, effort in enumerate(efforts)}
+    return {place: texts[place] for place in last.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,60 +205,66 @@ class Nearness:
     headings: Mapping[str, int]
 
     @classmethod
-    def of(cls, seen: Lineage, meaning: QueryEmbedding) -> Self | None:
+    def of(cls, lineage: Lineage, meaning: QueryEmbedding) -> Self | None:
         """Return what of a session is near to a meaning, None if it has no vectors."""
-        if not has_vectors(seen.connection):
+        if not has_vectors(lineage.connection):
             return None
-        heads, near = _near(seen, heading_vectors, meaning), _near(seen, vectors, meaning)
-        if not len(heads.ids) and not len(near.ids):
+        heading_cosines = _nearest(lineage, heading_vectors, meaning)
+        passage_cosines = _nearest(lineage, vectors, meaning)
+        if not len(heading_cosines.ids) and not len(passage_cosines.ids):
             return None
-        best = heads.best(_HEADINGS)
-        cosines = dict(zip(best, heads.of(np.array(best, np.int64)).tolist(), strict=True))
-        rows = seen.visible(CHANGES, ids=best) if best else []
+        best = heading_cosines.best(_HEADINGS)
+        values = heading_cosines.of(np.array(best, np.int64)).tolist()
+        cosines = dict(zip(best, values, strict=True))
+        rows = lineage.visible(CHANGES, ids=best) if best else []
         rows.sort(key=lambda row: (row.turn, row.id))
         efforts = {row.effort: cosines[row.id] for row in rows}
-        return cls(meaning, near, efforts, {row.effort: row.turn for row in rows})
+        return cls(meaning, passage_cosines, efforts, {row.effort: row.turn for row in rows})
 
-    def cosines(self, seen: Lineage, wanted: Ids) -> Numbers:
+    def cosines(self, lineage: Lineage, ids: Ids) -> Numbers:
         """Return the cosines of passages, NaN of one without a vector."""
-        if is_sqlite(seen.connection):
-            return self.passages.of(wanted)
-        those = among(vectors.c.id, wanted.tolist())
-        return _computed(seen, vectors, self.meaning, those, len(wanted)).of(wanted)
+        if is_sqlite(lineage.connection):
+            return self.passages.of(ids)
+        condition = among(vectors.c.id, ids.tolist())
+        return _computed(lineage, vectors, self.meaning, condition, len(ids)).of(ids)
 
 
-def _near(seen: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosines:
-    """Return the cosines of the vectors of a session with a meaning, or of the nearest ones.
+def _nearest(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosines:
+    """Return the cosines of a session's vectors with a meaning; on PostgreSQL the highest alone.
 
-    On SQLite only new ones are read: ids ascend as they are committed; what older turns get later
-    makes another edition.
+    On SQLite only new vectors are read: ids ascend as turns are committed, and if an older turn
+    gets a vector later, the lineage has another edition.
     """
-    if not is_sqlite(seen.connection):
-        return _computed(seen, table, meaning, table.c.session == seen.session, MOST)
-    key = (seen.edition, table.name, meaning.model)
-    matrix = seen.vectors.get(key) or Matrix()
-    asked = {"session": seen.session, "model": meaning.model, "last": matrix.last}
-    rows = seen.connection.execute(_AFTER[table.name], asked).all()
+    if not is_sqlite(lineage.connection):
+        return _computed(lineage, table, meaning, table.c.session == lineage.session, MOST)
+    key = (lineage.edition, table.name, meaning.model)
+    matrix = lineage.vectors.get(key) or Matrix()
+    bound = {"session": lineage.session, "model": meaning.model, "last": matrix.last}
+    rows = lineage.connection.execute(_AFTER[table.name], bound).all()
     if rows:
-        ids, read = zip(*rows, strict=True)
-        new = np.frombuffer(b"".join(read), np.float32).reshape(len(ids), len(meaning.vector))
-        matrix = seen.vectors.put(key, matrix.followed(ids, new))
+        ids, data = zip(*rows, strict=True)
+        new = np.frombuffer(b"".join(data), np.float32).reshape(len(ids), len(meaning.vector))
+        matrix = lineage.vectors.put(key, matrix.followed(ids, new))
     return matrix.cosines(meaning.vector)
 
 
 def _computed(
-    seen: Lineage,
+    lineage: Lineage,
     table: sa.Table,
     meaning: QueryEmbedding,
-    where: sa.ColumnElement[bool],
-    most: int,
+    condition: sa.ColumnElement[bool],
+    limit: int,
 ) -> Cosines:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
-    asked = sa.bindparam("asked", meaning.vector.tobytes(), table.c.vector.type)
-    far = table.c.vector.op("<=>", return_type=sa.Float)(asked)
-    away = sa.func.coalesce(sa.func.nullif(far, sa.literal_column("'NaN'::float8")), 1.0)
-    query = sa.select(table.c.id, away).where(where, table.c.model == meaning.model)
-    rows = sorted(seen.connection.execute(query.order_by(away, table.c.id).limit(most)).all())
-    values = [1.0 - float(far) for _, far in rows]
+    vector = sa.bindparam("asked", meaning.vector.tobytes(), table.c.vector.type)
+    or_nan = table.c.vector.op("<=>", return_type=sa.Float)(vector)
+    distance = sa.func.coalesce(sa.func.nullif(or_nan, sa.literal_column("'NaN'::float8")), 1.0)
+    query = (
+        sa.select(table.c.id, distance)
+        .where(condition, table.c.model == meaning.model)
+        .order_by(distance, table.c.id)
+        .limit(limit)
+    )
+    rows = sorted(lineage.connection.execute(query).all())
     ids = np.array([number for number, _ in rows], np.int64)
-    return Cosines.rounded(ids, np.array(values, np.float32))
+    return Cosines.rounded(ids, np.array([1.0 - float(far) for _, far in rows], np.float32))

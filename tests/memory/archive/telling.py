@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.archive.transfer import Whole, read
+from ebbtide.memory.archive.transfer import WholeSession, read
 from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.salience import Compression, ExtractionEntry, Item, Kind
 from tests.memory.turns import START, answer, concluded, human, opened, turn
@@ -52,7 +52,7 @@ def attention(archive: SqlArchive, owner: Owner) -> list[Any]:
     return sorted(kept, key=lambda one: one["memory"])
 
 
-def all_of(archive: SqlArchive) -> dict[Owner, Whole]:
+def all_of(archive: SqlArchive) -> dict[Owner, WholeSession]:
     """Return all that an archive holds."""
     return {
         owner: read(archive, owner) for user in archive.users() for owner in archive.sessions(user)
