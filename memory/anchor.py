@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
-from .messages import Message, saying
+from .messages import Message, with_content
 from .settings import Settings
 from .state_blocks import FIELDS, blocks, cut_content, without_blocks
 from .tokens import TokenCounter, cut_marked
@@ -120,5 +120,5 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
     for message in messages:
         content = raw.get(message["data"].get("id") or "")
         edited = not content or cut_content(content) != message["data"].get("content", "")
-        whole.append(message if edited else saying(message, content))
+        whole.append(message if edited else with_content(message, content))
     return tuple(whole)

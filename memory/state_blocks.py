@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .messages import Message, saying
+from .messages import Message, with_content
 
 START, END = "---STATE---", "---END STATE---"
 """The markers that the model is told to use."""
@@ -179,7 +179,7 @@ def without_blocks(message: Message) -> Message:
     if message["type"] != "ai" or not content:
         return message
     shown = cut_content(content)
-    return message if shown is content else saying(message, shown)
+    return message if shown is content else with_content(message, shown)
 
 
 def _divided(content: Any) -> tuple[Any, list[str]]:

@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .messages import Message, calls, fenced, fingerprint, is_call, reworded, saying, speaks, text
+from .messages import (
+    Message,
+    calls,
+    fenced,
+    fingerprint,
+    is_call,
+    reworded,
+    speaks,
+    text,
+    with_content,
+)
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -204,7 +214,7 @@ def _plain(message: Message) -> Iterator[Message]:
     """Yield a message without calls, unless it says nothing and nobody waits for an answer."""
     says = bool(text(message).strip())
     if message["type"] == "human":
-        yield message if says else saying(message, render("empty_message"))
+        yield message if says else with_content(message, render("empty_message"))
     elif message["type"] == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
     elif says:  # of another role: it says so unless it is the user's
