@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from ..prompts.loader import render
 from .anchor import shown
 from .efforts import Effort
-from .messages import Message, calls, compact, saying
+from .messages import Message, calls, compact, with_content
 from .record import Event, Owner, Record
 from .transcript import OWN_TOOLS, result_of
 
@@ -211,7 +211,7 @@ def without_copies(record: Record, gone: Gone) -> Record:
         for key in _LISTS:
             if isinstance(body.get(key), list):
                 after[key] = [_entry(entry, gone) for entry in body[key]]
-        messages.append(message if after == body else saying(message, compact(after)))
+        messages.append(message if after == body else with_content(message, compact(after)))
     return record if messages == [*record.messages] else replace(record, messages=tuple(messages))
 
 

@@ -1,4 +1,4 @@
-"""Messages as plain data: their text and calls, and fences around quotations."""
+"""Messages as plain data: their text, calls and digests, and the fences around quotes."""
 
 import hashlib
 import json
@@ -9,16 +9,16 @@ from typing import Any, TypeAlias
 Message: TypeAlias = Mapping[str, Any]
 
 _CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
-"""Content blocks in which providers repeat the calls of a message."""
+"""Types of content blocks in which providers repeat the calls of a message."""
 
-_LONE = re.compile("[\ud800-\udfff]")
-"""A lone surrogate, which no UTF-8 holds."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+"""UTF-8 cannot encode it, so no database and no provider takes it."""
 
 _THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Content blocks in which providers return what a model thought."""
+"""Types of content blocks in which providers return the reasoning of a model."""
 
 _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
-"""What models and clients repeat or invent, so that it tells no message from another."""
+"""Fields that differ between two deliveries of the same message, so a digest leaves them out."""
 
 
 def clean(value: Any) -> Any:
@@ -28,7 +28,7 @@ def clean(value: Any) -> Any:
     True
     """
     if isinstance(value, str):
-        return _LONE.sub("\ufffd", value)
+        return _LONE_SURROGATE.sub("\ufffd", value)
     if isinstance(value, Mapping):
         return {clean(key): clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -38,16 +38,12 @@ def clean(value: Any) -> Any:
 
 
 def broken(value: Any) -> bool:
-    """Tell whether there is a lone surrogate in `value`, at any depth."""
-    if isinstance(value, str):
-        return bool(_LONE.search(value))
-    if isinstance(value, Mapping):
-        return any(broken(key) or broken(item) for key, item in value.items())
-    return isinstance(value, list | tuple) and any(broken(item) for item in value)
+    """Tell whether `value` has a lone surrogate at any depth."""
+    return bool(clean(value) != value)
 
 
 def unserialisable(value: Any) -> dict[str, str]:
-    """Return the marker, with the name of its class, that stands for what JSON cannot hold."""
+    """Return the placeholder of a value that JSON cannot hold; it names the class."""
     kind = type(value)
     return {"ebbtide_unserialisable": f"{kind.__module__}.{kind.__qualname__}"}
 
@@ -65,42 +61,45 @@ def text(message: Message) -> str:
 
 
 def speaks(content: Any) -> bool:
-    """Tell whether the content of an answer says anything beside what the model thought.
+    """Tell whether the content of an answer has more than reasoning.
 
-    Providers answer 400 where it does not. Anthropic: "all messages must have non-empty content",
-    "The final block in an assistant message cannot be `thinking`". OpenAI: "Item of type
-    'reasoning' was provided without its required following item".
+    Providers answer 400 if it has not. Anthropic: "all messages must have non-empty content", "The
+    final block in an assistant message cannot be `thinking`". OpenAI: "Item of type 'reasoning' was
+    provided without its required following item".
 
     >>> speaks("Yes."), speaks(" "), speaks([{"type": "thinking", "thinking": "Well"}])
     (True, False, False)
     """
     parts = content if isinstance(content, list) else [content or ""]
-    said = [part for part in parts if isinstance(part, str) or part.get("type") not in _THOUGHTS]
-    return any(_block_text(part).strip() for part in said)
+    return any(
+        _block_text(part).strip()
+        for part in parts
+        if isinstance(part, str) or part.get("type") not in _THOUGHTS
+    )
 
 
-def reworded(content: Any, said: str) -> Any:
-    """Return the content of an answer with `said` for its words, and without its calls.
+def reworded(content: Any, words: str) -> Any:
+    """Return the content of an answer with other words and without its calls.
 
-    Adapters write the calls again. Thoughts that a provider knows by id go as well: it refuses them
-    without the words and calls that it knows by id, and those without them. Others stay, since
-    Anthropic refuses calls of the running turn without them.
+    Adapters add the calls again. Reasoning with an id goes too: OpenAI refuses it without the words
+    and calls that belong to it by id. Reasoning without an id stays: Anthropic refuses calls of the
+    running turn without it.
 
     >>> thoughts = [{"type": "thinking", "thinking": "Well"}, {"type": "reasoning", "id": "rs_1"}]
     >>> reworded([*thoughts, "No, never."], "[reasoning]No…")
     [{'type': 'thinking', 'thinking': 'Well'}, {'type': 'text', 'text': 'No…'}]
     """
     if not isinstance(content, list):
-        return said
+        return words
     blocks = [block for block in content if isinstance(block, Mapping)]
     for kind in (_THOUGHTS | _CALLS) & {block.get("type") for block in blocks}:
-        said = said.replace(f"[{kind}]", "")  # where `text` has one of them
+        words = words.replace(f"[{kind}]", "")  # the placeholder that `text` makes of a block
     thoughts = [block for block in blocks if block.get("type") in _THOUGHTS and "id" not in block]
-    return [*thoughts, {"type": "text", "text": said}] if said.strip() else thoughts
+    return [*thoughts, {"type": "text", "text": words}] if words.strip() else thoughts
 
 
-def saying(message: Message, content: Any) -> Message:
-    """Return a message with another content."""
+def with_content(message: Message, content: Any) -> Message:
+    """Return the message with its content replaced."""
     return {**message, "data": {**message["data"], "content": content}}
 
 
@@ -122,22 +121,22 @@ def arguments(call: Mapping[str, Any]) -> str:
 
 
 def compact(value: Any) -> str:
-    """Return compact JSON, as tools answer in it."""
+    """Return the compact JSON in which tools answer."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
-    """Return the calls without a result; ids may repeat after each message of the assistant."""
+    """Return the calls without a result; models may use an id again in a later answer."""
     waiting: list[Mapping[str, Any]] = []
-    done: list[Mapping[str, Any]] = []
+    missed: list[Mapping[str, Any]] = []
     for message in messages:
         if message["type"] == "ai":
-            done += waiting
+            missed += waiting
             waiting = list(calls(message))
         elif message["type"] == "tool":
             call_id = message["data"].get("tool_call_id")
             waiting = [call for call in waiting if call.get("id") != call_id]
-    return (*done, *waiting)
+    return (*missed, *waiting)
 
 
 def answered(messages: Sequence[Message]) -> bool:
@@ -146,7 +145,7 @@ def answered(messages: Sequence[Message]) -> bool:
 
 
 def digest(messages: Sequence[Message], length: int = 16) -> str:
-    """Return the fingerprint of a group, without what tells no message from another.
+    """Return the fingerprint of messages without ids, usage and other `_VOLATILE` fields.
 
     >>> digest([{"type": "human", "data": {"content": "hi", "id": "1"}}])
     '25dbdbddb6bccc04'
@@ -161,6 +160,7 @@ def fingerprint(value: Any, length: int = 16) -> str:
 
 
 def _identity(message: Message) -> dict[str, Any]:
+    """Return the fields of a message that a digest is made of."""
     data = {key: value for key, value in message["data"].items() if key not in _VOLATILE}
     for key in ("tool_calls", "invalid_tool_calls"):
         if data.get(key):
@@ -183,40 +183,40 @@ def _block_text(block: Any) -> str:
     return str(block.get("text", "")) if kind == "text" else f"[{kind}]"
 
 
-# The first line of what `fenced` returns.
+# The first line of a quote made by `fenced`.
 _OPENING = re.compile(r'<(?P<tag>\w+)(?: [^<>\n]*)? key="(?P<key>[0-9a-f]{16})">\n')
 
 
 def fenced(tag: str, content: str, **attributes: str) -> str:
     r"""Quote `content` between fences keyed with 16 hex digits of its SHA-256.
 
-    Who wrote the content could not know the key, so that no forged closing fence matches.
+    No content can hold its own hash, so no closing fence forged in it matches.
 
     >>> fenced("log", "hello", part="1 of 1")
     '<log part="1 of 1" key="2cf24dba5fb0a30e">\nhello\n</log 2cf24dba5fb0a30e>'
     """
     key = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
-    named = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f'<{tag}{named} key="{key}">\n{content}\n</{tag} {key}>'
+    pairs = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f'<{tag}{pairs} key="{key}">\n{content}\n</{tag} {key}>'
 
 
 def unquoted(text: str) -> str:
-    """Return a text without what stands between such fences.
+    """Return a text without the quotes that `fenced` made.
 
     >>> unquoted("Here: " + fenced("log", "hello") + " and so on")
     'Here:  and so on'
     """
     parts: list[str] = []
-    unclosed = set[str]()
-    after = 0
+    unclosed = set[str]()  # else many openings without a closing would each search the whole text
+    begin = 0
     for opening in _OPENING.finditer(text):
         closing = f"\n</{opening['tag']} {opening['key']}>"
-        if opening.start() < after or closing in unclosed:
+        if opening.start() < begin or closing in unclosed:
             continue
         end = text.find(closing, opening.end())
         if end < 0:
             unclosed.add(closing)
         else:
-            parts.append(text[after : opening.start()])
-            after = end + len(closing)
-    return "".join([*parts, text[after:]])
+            parts.append(text[begin : opening.start()])
+            begin = end + len(closing)
+    return "".join([*parts, text[begin:]])

@@ -1,4 +1,4 @@
-"""Names of efforts, also of other sessions, and turn numbers as people write them."""
+"""Names of efforts and sessions, and turn numbers as people write them."""
 
 import hashlib
 import re
@@ -11,30 +11,30 @@ from .errors import ToolError
 from .record import Owner
 
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
-"""A turn, or two with a dash between them; no session has as many turns as ten digits count."""
+"""A turn, or two with a dash between them; no session has a turn of ten digits."""
 
 _LIMIT = 100_000
-"""Numbers that a list of ranges may name, lest `1-999999999` fills the memory."""
+"""Numbers in a list of ranges at most: `1-999999999` would fill the memory."""
 
 
-def numbers(written: str) -> frozenset[int]:
-    """Return the turn numbers that a text names; anything else raises a `ToolError`.
+def numbers(text: str) -> frozenset[int]:
+    """Return the turn numbers of a list of ranges; raise `ToolError` if it is none.
 
     >>> sorted(numbers("3-5, 8"))
     [3, 4, 5, 8]
     """
-    named: set[int] = set()
-    for part in filter(str.strip, written.split(",")):
+    turns: set[int] = set()
+    for part in filter(str.strip, text.split(",")):
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not 0 <= last - first < _LIMIT - len(named):
-            raise ToolError(f'turns {written[:80]!r} cannot be read; write them like "3-5,8"')
-        named.update(range(first, last + 1))
-    return frozenset(named)
+        if not 0 <= last - first < _LIMIT - len(turns):
+            raise ToolError(f'turns {text[:80]!r} cannot be read; write them like "3-5,8"')
+        turns.update(range(first, last + 1))
+    return frozenset(turns)
 
 
 def ranges(turns: Sequence[int]) -> str:
-    """Write ascending turn numbers with ranges, the inverse of `numbers`.
+    """Write ascending turn numbers as a list of ranges, the inverse of `numbers`.
 
     >>> ranges([3, 4, 5, 8])
     '3-5,8'
@@ -46,13 +46,13 @@ def ranges(turns: Sequence[int]) -> str:
     return ",".join(span(first, last) for first, last in runs)
 
 
-def turns_named(written: str) -> str:
-    """Return turn numbers, written as ranges, with the word before them: 'turns 4-6,8'."""
-    return f"turn{'' if written.isdecimal() else 's'} {written}"
+def turns_named(listed: str) -> str:
+    """Return a list of ranges with the word 'turn' or 'turns' before it: 'turns 4-6,8'."""
+    return f"turn{'' if listed.isdecimal() else 's'} {listed}"
 
 
 def ranges_between(turns: Sequence[int], last: int) -> str:
-    """Write the numbers from 1 to `last` that are not among ascending `turns`.
+    """Write the numbers from 1 to `last` without the ascending `turns` as a list of ranges.
 
     >>> ranges_between([3, 7, 8], 9), ranges_between([1, 2], 2)
     ('1-2,4-6,9', '')
@@ -63,34 +63,34 @@ def ranges_between(turns: Sequence[int], last: int) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """Write all numbers from one to another: '2-9', or '2' for a single one."""
+    """Write a range of numbers: '2-9', or '2' for a single one."""
     return str(first) if first == last else f"{first}-{last}"
 
 
 SLUG_LENGTH = 64
-"""Characters of an effort's name: what a column of a table shows."""
+"""Characters of an effort's name at most: the width of a table's column."""
 
 _NAME_BYTES = 200
-"""Bytes of a file name; file systems take 255, and endings are added."""
+"""Bytes of a file name at most: file systems take 255, and suffixes are added."""
 
-# What changes how the character before it looks: emoji and their kin.
+# Variation selectors and keycaps, which change the look of the character before them.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
 _ASCII = re.compile("[a-z0-9]+")
-# Parts of Korean syllables, which some file systems put together.
+# Parts of Korean syllables, which some file systems compose.
 _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
-# Windows takes them for devices.
+# File names that Windows reserves for devices.
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"}
     | {port + digit for port in ("com", "lpt") for digit in "0123456789¹²³"}
 )
 _EMPTY, _HASHED, _DIGITS = "%", "~", 32
-"""The name of nothing, what stands before a hash, and hexadecimal digits of one."""
+"""The file name of the empty text, the mark before a hash, and the hash's hexadecimal digits."""
 
 
 def slug(name: str) -> str:
-    """Return the id of an effort: words of letters and digits of any script, joined by hyphens.
+    """Return the id of an effort: its words, letters and digits of any script, joined by hyphens.
 
-    Raises `ToolError` for path syntax, more than 64 characters, and if nothing is left.
+    Raises `ToolError` for path syntax, more than 64 characters, and a name without words.
 
     >>> slug("Fix the Auth Bug!")
     'fix-the-auth-bug'
@@ -98,25 +98,24 @@ def slug(name: str) -> str:
     text = unicodedata.normalize("NFKC", name)
     slugged = hyphenated(text)
     if ".." in name or "/" in text or "\\" in text:
-        why = "looks like a path"
+        problem = "looks like a path"
     elif not slugged:
-        why = "has no letters or digits"
+        problem = "has no letters or digits"
     elif len(slugged) > SLUG_LENGTH:
-        why = f"has {len(slugged)} characters"
+        problem = f"has {len(slugged)} characters"
     else:
         return slugged
-    shown = name if len(name) <= SLUG_LENGTH else f"{name[:SLUG_LENGTH]}…"
+    quoted = name if len(name) <= SLUG_LENGTH else f"{name[:SLUG_LENGTH]}…"
     raise ToolError(
-        f"effort name {shown!r} {why}: use a short name of letters, digits and hyphens, "
+        f"effort name {quoted!r} {problem}: use a short name of letters, digits and hyphens, "
         f"at most {SLUG_LENGTH} characters, such as 'auth-bug'"
     )
 
 
 def hyphenated(text: str) -> str:
-    """Return the words of any text as ids have them: lower case, joined by hyphens.
+    """Return the words of a text in lower case, joined by hyphens.
 
-    Accents and vowel signs stay on their letter; what is not seen, such as a soft hyphen, parts no
-    word.
+    Accents and vowel signs stay on their letter; an invisible soft hyphen divides no word.
 
     >>> hyphenated("Is the Auth Bug fixed?")
     'is-the-auth-bug-fixed'
@@ -127,17 +126,17 @@ def hyphenated(text: str) -> str:
     plain = ""
     for character in _SELECTORS.sub("", lower):
         kind = unicodedata.category(character)
-        mark = plain[-1:].strip() and kind in {"Mn", "Mc"}
-        unseen = "" if kind == "Cf" else " "
-        plain += character if mark or character.isalnum() else unseen
+        on_letter = plain[-1:].strip() and kind in {"Mn", "Mc"}
+        separator = "" if kind == "Cf" else " "
+        plain += character if on_letter or character.isalnum() else separator
     return "-".join(plain.split())
 
 
 def safe_name(text: str) -> str:
-    """Return a file name for any text, at most `_NAME_BYTES` long, another one for each text.
+    """Return a file name of at most `_NAME_BYTES` for any text, different for each text.
 
-    Whatever a file system might fold, forbid or reserve is written as `%xx`; what is too long
-    keeps its beginning and ends in a hash.
+    Characters that a file system may fold, forbid or reserve are written as `%xx`; a long name is
+    cut and ends in a hash.
 
     >>> safe_name("Über/uns"), safe_name("con"), safe_name("")
     ('%c3%9cber%2funs', '%63on', '%')
@@ -159,7 +158,7 @@ def safe_name(text: str) -> str:
 
 
 def _plain(character: str) -> bool:
-    """Tell whether no file system would change this character or mistake it for another."""
+    """Tell whether every file system keeps this character and tells it from all others."""
     if character in "-_.":
         return True
     stable = (
@@ -178,22 +177,22 @@ def _digest(text: str) -> str:
 
 
 _ODD = re.compile(r"[^\w.:-]")
-"""What is quoted in a session's name: spaces, slashes, and all that has a meaning there."""
+"""A character that is percent-encoded in a session's name, such as space, slash and `@`."""
 
 _LONGEST = 80
-"""Characters of a session's name in a qualified id; a longer one ends with its digest."""
+"""Characters of a session's name before it is cut and ends in a hash."""
 
 _KEY = 12
-"""Hexadecimal digits of that digest: 48 bits."""
+"""Hexadecimal digits of that hash: 48 bits."""
 
 _NAMESPACE, _EFFORT = "@", "/"
-"""What stands before a namespace, and before an effort; `quote` leaves neither in a name."""
+"""The marks before a namespace and before an effort; inside names both are percent-encoded."""
 
 
 def session_name(owner: Owner) -> str:
-    """Return the name of a session: its thread, quoted so that it is one word, and its namespace.
+    """Return the name of a session: its thread and namespace, percent-encoded to one word.
 
-    What is too long keeps its beginning and ends in a hash.
+    A long name is cut and ends in a hash.
 
     >>> session_name(Owner("ann", "t1")), session_name(Owner("ann", "Büro 2/a", "sub"))
     ('t1', 'Büro%202%2Fa@sub')
@@ -208,25 +207,25 @@ def session_name(owner: Owner) -> str:
 
 
 def session_called(text: str) -> str:
-    """Return the name of the session that somebody calls by its name, or by its bare thread.
+    """Return the name of the session that a text means, by its name or by its bare thread.
 
     >>> session_called("planning%202026"), session_called("planning 2026")
     ('planning%202026', 'planning%202026')
     """
     thread, _, namespace = text.partition(_NAMESPACE)
-    named = session_name(Owner("", unquote(thread), unquote(namespace))) == text
-    # The name of one whose thread is too long does not tell the whole thread.
-    hashed = len(text) == _LONGEST + len(_HASHED) + _KEY
-    return text if named or hashed else session_name(Owner("", text))
+    is_name = session_name(Owner("", unquote(thread), unquote(namespace))) == text
+    # A name that was cut cannot be built again from its text.
+    is_cut = len(text) == _LONGEST + len(_HASHED) + _KEY
+    return text if is_name or is_cut else session_name(Owner("", text))
 
 
 def qualified(owner: Owner, effort_id: str) -> str:
-    """Return the id by which other sessions know an effort, such as 't1/auth-bug'."""
+    """Return the id of an effort in other sessions, such as 't1/auth-bug'."""
     return f"{session_name(owner)}{_EFFORT}{effort_id}"
 
 
 def is_qualified(effort_id: str) -> bool:
-    """Tell whether an id names an effort with its session; names of efforts have no slash."""
+    """Tell whether an id includes a session; names of efforts have no slash."""
     return _EFFORT in effort_id
 
 

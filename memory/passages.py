@@ -1,4 +1,4 @@
-"""The passages of a turn, and what is shown of one that was found: sentences to be read alone."""
+"""The passages of a turn, which search finds, and the excerpts that show them."""
 
 import json
 import re
@@ -14,29 +14,32 @@ from .terms import is_question, terms
 from .transcript import OWN_TOOLS, offsets, rendered, speaker
 
 LONGEST = 800
-"""Characters, about 200 tokens. On long answers 400 and 5,000 bring 4 and 2 % less into 1,000."""
+"""Characters of a passage at most, about 200 tokens.
 
-_MOST = (1 << 10) - 1
-"""Passages of a turn, as ten bits of their ids tell them apart; the last one has all the rest."""
+In searches of long answers, 400 and 5,000 characters found 4 and 2 % less within 1,000 tokens.
+"""
+
+_MAX_PASSAGES = (1 << 10) - 1
+"""Passages of a turn at most: ten bits of an id hold their number."""
 
 _ENOUGH = LONGEST // 2
-"""From here on a passage ends with its paragraph."""
+"""Characters from which on a passage ends with its paragraph."""
 
 _SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
-"""A name of up to three words that do not begin with a small letter, as transcripts have it."""
+"""A speaker in a transcript: up to three words that do not begin with a small letter, a colon."""
 
 _BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)
 """Encoded data: no word is that long."""
 
 _ENDS = re.compile(r"(?<=[.!?。！？])\s+")
-"""What parts sentences of which each may be a question."""
+"""The space after a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of what the message with this number says, from `begin` on, and the speaker's name.
+    """A piece of the text of message number `message`, from character `begin` on.
 
-    `user` tells that the user says it, `sought` that it is nothing but what its turn searched for.
+    `user`: the user wrote it. `only_query`: it has no terms but those that its turn searched for.
     """
 
     message: int
@@ -44,70 +47,74 @@ class Passage:
     text: str
     speaker: str = field(default="", kw_only=True)
     user: bool = field(default=False, kw_only=True)
-    sought: bool = field(default=False, kw_only=True)
+    only_query: bool = field(default=False, kw_only=True)
 
     @property
     def asks(self) -> bool:
-        """Tell whether the user only asks, so that it answers nothing."""
-        words = self.text[len(self.speaker) + 1 :] if self._named else self.text
+        """Whether the user only asks here, so that the passage answers no question."""
+        words = self.text[len(self.speaker) + 1 :] if self._begins_with_speaker else self.text
         sentences = [sentence for sentence in _ENDS.split(words.strip()) if sentence]
-        return self.user and bool(sentences) and (self.sought or all(map(is_question, sentences)))
+        only_asks = self.only_query or all(map(is_question, sentences))
+        return self.user and bool(sentences) and only_asks
 
     @property
     def searched(self) -> str:
-        """The text with the name of its speaker, who is not named again in what follows."""
-        return self.text if self._named or not self.speaker else f"{self.speaker}: {self.text}"
+        """The text to index: a later passage of a message needs the name of its speaker too."""
+        if self._begins_with_speaker or not self.speaker:
+            return self.text
+        return f"{self.speaker}: {self.text}"
 
     @property
-    def _named(self) -> bool:
+    def _begins_with_speaker(self) -> bool:
         return bool(self.speaker) and self.text.lstrip().startswith(self.speaker)
 
 
-def passages(messages: Sequence[Message], most: int = _MOST) -> list[Passage]:
-    """Return what a turn says in pieces, at most so many: the last one has all the rest.
+def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Passage]:
+    """Return at most `limit` passages of a turn; the last one has all the remaining text.
 
     >>> [piece.text for piece in passages([{"type": "human", "data": {"content": "Which port?"}}])]
     ['Which port?']
     """
-    wanted = _searched_for(messages)
+    queries = _query_terms(messages)
     pieces = []
-    for at, message in enumerate(messages):
-        user, named, said = message["type"] == "human", message["data"].get("name"), _said(message)
-        who = named if isinstance(named, str) and message["type"] != "tool" else ""
-        if in_text := _SPEAKER.match(said):
-            who = in_text[1]
-        for begin, end in spans(said):
-            piece = said[begin:end]
+    for number, message in enumerate(messages):
+        user, text = message["type"] == "human", _searchable(message)
+        name = message["data"].get("name")
+        speaker = name if isinstance(name, str) and message["type"] != "tool" else ""
+        if prefix := _SPEAKER.match(text):
+            speaker = prefix[1]
+        for begin, end in spans(text):
+            piece = text[begin:end]
             if piece.strip():
-                sought = user and bool(wanted) and wanted.issuperset(terms(piece))
-                pieces.append(Passage(at, begin, piece, speaker=who, user=user, sought=sought))
-    if len(pieces) <= most:
+                only = user and bool(queries) and queries.issuperset(terms(piece))
+                passage = Passage(number, begin, piece, speaker=speaker, user=user, only_query=only)
+                pieces.append(passage)
+    if len(pieces) <= limit:
         return pieces
-    last = pieces[most - 1]
-    text = "\n".join(piece.text for piece in pieces[most - 1 :])
-    return [*pieces[: most - 1], Passage(last.message, last.begin, text, user=last.user)]
+    last = pieces[limit - 1]
+    text = "\n".join(piece.text for piece in pieces[limit - 1 :])
+    return [*pieces[: limit - 1], Passage(last.message, last.begin, text, user=last.user)]
 
 
 def _calls(message: Message) -> list[Mapping[str, Any]]:
-    """Return the calls of a message, of whatever form it was committed in."""
-    listed = message["data"].get("tool_calls")
-    calls = listed if isinstance(listed, list) else []
-    return [call for call in calls if isinstance(call, Mapping)]
+    """Return the well-formed calls of a message; applications may commit others."""
+    calls = message["data"].get("tool_calls")
+    return [call for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
 
 
-def _searched_for(messages: Sequence[Message]) -> frozenset[str]:
+def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
     """Return the terms that a turn searched for."""
-    wanted = set[str]()
+    queried = set[str]()
     for call in chain.from_iterable(map(_calls, messages)):
         args = call.get("args")
         query = args.get("query") if isinstance(args, Mapping) else None
         if call.get("name") == "search_efforts" and isinstance(query, str):
-            wanted.update(terms(query))
-    return frozenset(wanted)
+            queried.update(terms(query))
+    return frozenset(queried)
 
 
-def _said(message: Message) -> str:
-    """Return the texts of a message, and its calls, without encoded data."""
+def _searchable(message: Message) -> str:
+    """Return the texts and calls of a message without encoded data and the memory's own tools."""
     data = message["data"]
     if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
         return ""
@@ -123,23 +130,23 @@ def _said(message: Message) -> str:
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of a text, joined as far as they make no passage too long."""
+    """Yield begin and end of the passages of a text: sentences up to `LONGEST` characters."""
     begin = end = 0
-    for _, after in _sentence_spans(text, LONGEST):
-        whole = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
-        if end > begin and (whole or after - begin > LONGEST):
+    for _, next_end in _sentence_spans(text, LONGEST):
+        paragraph_ends = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
+        if end > begin and (paragraph_ends or next_end - begin > LONGEST):
             yield begin, end
             begin = end
-        end = after
+        end = next_end
     if end > begin:
         yield begin, end
 
 
 def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of a text with what closes each, together the whole text.
+    """Yield begin and end of each sentence with the marks and space after it.
 
-    A point within a number, a version or a file's name ends none; a sentence of more than `longest`
-    characters is cut. The archive stores which passage was found, so this stays as it is.
+    A point within a number, a version or a file name ends no sentence; one longer than `longest`
+    characters is cut. Do not change the rule: the archive refers to passages by their number.
 
     >>> [*_sentence_spans("Use v1.2. Go!", 800)]
     [(0, 10), (10, 13)]
@@ -148,13 +155,13 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
         rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
         r"|[\n.!?。！？]+\s*"
     )
-    return (found.span() for found in re.finditer(sentence, text))
+    return (match.span() for match in re.finditer(sentence, text))
 
 
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
-"""A state block, as texts that were put together of several messages have it."""
+"""A state block in a transcript, where a speaker may stand before it."""
 
-_SHOWN = 400
+_EXCERPT = 400
 """Characters of an excerpt, about 100 tokens."""
 
 _WORD = 40
@@ -163,7 +170,7 @@ _WORD = 40
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A range of a rendered turn, who speaks there if it does not say so, whether it only asks."""
+    """A range of a rendered turn, its speaker if the range does not name him, whether it asks."""
 
     begin: int
     end: int
@@ -171,74 +178,74 @@ class Excerpt:
     asks: bool = False
 
 
-def excerpt(messages: Sequence[Message], place: int) -> Excerpt | None:
-    """Return what is shown of a turn for this passage of it; None if it is not there.
+def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
+    """Return the excerpt that shows passage `number` of a turn; None if the log has no such text.
 
-    A short passage is shown with what follows, a question with what may be its answer.
+    A short passage is shown with the next ones, a question with its likely answer.
     """
     log, begins = rendered(messages), [offset.text for offset in offsets(messages)]
     begin, end = 0, 0
-    shown: list[Passage] = []
-    for piece in passages(messages)[place:]:
-        said = piece.text.strip()
-        at = log.find(said, begins[piece.message])
-        room = 2 * LONGEST if shown and shown[-1].asks else _SHOWN
-        if at < 0 or (shown and at + len(said) - begin > room):
+    pieces: list[Passage] = []
+    for piece in passages(messages)[number:]:
+        text = piece.text.strip()
+        start = log.find(text, begins[piece.message])
+        room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
+        if start < 0 or (pieces and start + len(text) - begin > room):
             break
-        begin, end = (begin if shown else at), at + len(said)
-        shown.append(piece)
-    if not shown:
+        begin, end = (begin if pieces else start), start + len(text)
+        pieces.append(piece)
+    if not pieces:
         return None
-    first, asks = shown[0], shown[-1].asks
-    if first.begin:
+    first, asks = pieces[0], pieces[-1].asks
+    if first.begin:  # the log names the speaker only before the beginning of a message
         return Excerpt(begin, end, speaker(messages[first.message]), asks)
     return Excerpt(log.rfind("\n", 0, begins[first.message]) + 1, end, asks=asks)
 
 
-def best_piece(text: str, wanted: Collection[str]) -> tuple[int, int]:
-    """Return begin and end of the sentences, up to 400 characters, that say most wanted terms.
+def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:
+    """Return begin and end of the sentences, up to 400 characters, with most terms of a query.
 
-    State blocks are passed over. Of equals the one that begins latest, since what follows a match
-    says more than what precedes it; the beginning if nothing matches.
+    State blocks are skipped. Of equals the latest wins, since the text after a match tells more
+    than the text before it; if nothing matches, the first sentences.
 
     >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
     (13, 35)
     """
-    seen = _BLOCK.sub(lambda block: " " * len(block[0]), text)
-    whole = _sentence_spans(seen, _SHOWN)
-    sentences = [(begin, end) for begin, end in whole if seen[begin:end].strip()] or [(0, 0)]
-    hits = [[term for term in terms(seen[begin:end]) if term in wanted] for begin, end in sentences]
+    plain = _BLOCK.sub(lambda block: " " * len(block[0]), text)
+    spans = _sentence_spans(plain, _EXCERPT)
+    sentences = [(begin, end) for begin, end in spans if plain[begin:end].strip()] or [(0, 0)]
+    hits = [[term for term in terms(plain[begin:end]) if term in query] for begin, end in sentences]
     ends = [end for _, end in sentences]
 
-    def fitting(first: int) -> int:
-        """Return up to where those from the first on fit together."""
-        return max(first + 1, bisect_right(ends, sentences[first][0] + _SHOWN))
+    def stop(first: int) -> int:
+        """Return the index after the last sentence that fits together with the first one."""
+        return max(first + 1, bisect_right(ends, sentences[first][0] + _EXCERPT))
 
     def rank(first: int) -> tuple[int, int, int]:
-        inside = [term for terms in hits[first : fitting(first)] for term in terms]
+        inside = [*chain.from_iterable(hits[first : stop(first)])]
         return len(set(inside)), len(inside), first
 
-    first = max((at for at, terms in enumerate(hits) if terms), key=rank, default=0)
-    begin, end = sentences[first][0], ends[fitting(first) - 1]
-    shown = text[begin:end]
-    return end - len(shown.lstrip()), begin + len(shown.rstrip())
+    first = max((index for index, terms in enumerate(hits) if terms), key=rank, default=0)
+    begin, end = sentences[first][0], ends[stop(first) - 1]
+    piece = text[begin:end]
+    return end - len(piece.lstrip()), begin + len(piece.rstrip())
 
 
-def word_end(said: str, end: int) -> int:
-    """Return where the last whole word ends before a position, itself if no space is near.
+def word_end(text: str, end: int) -> int:
+    """Return where the last whole word ends at or before a position; the position if none is near.
 
     >>> word_end("one two three", 9), word_end("one two three", 7)
     (7, 7)
     """
-    space = max(said.rfind(space, max(0, end - _WORD), end + 1) for space in " \n")
+    space = max(text.rfind(space, max(0, end - _WORD), end + 1) for space in " \n")
     return space if space > 0 else end
 
 
-def word_begin(said: str, begin: int) -> int:
-    """Return where the next whole word begins, the position itself if no space is near.
+def word_begin(text: str, begin: int) -> int:
+    """Return where the next whole word begins at or after a position; the position if none is near.
 
     >>> word_begin("one two three", 5), word_begin("one two three", 8)
     (8, 8)
     """
-    near = [said.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
-    return min((at + 1 for at in near if at >= 0), default=begin)
+    spaces = [text.find(space, begin - 1, begin + _WORD) for space in " \n"] if begin else []
+    return min((space + 1 for space in spaces if space >= 0), default=begin)

@@ -1,6 +1,6 @@
-"""Whose turns are stored, what a stored turn is, and on which branch it is written.
+"""Owners, stored turns, and the branch on which a turn is written.
 
-A retry finds the place of its first attempt, since branches are named by what begins them.
+A retry is written where its first attempt was, since a branch is named by the turn it begins with.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from .messages import Message, digest, fingerprint
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased"]
 Origin: TypeAlias = tuple[str, int] | None
-"""Where a branch began: its parent, and the last turn of that which it sees."""
+"""Where a branch began: its parent branch, and the last turn of the parent that it sees."""
 
 DEFAULT_USER = "default"
-"""The user of sessions that name none; such sessions know nothing of one another."""
+"""The user of sessions without a user; they share no memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whom a session belongs to: user, thread, and checkpoint namespace without task ids."""
+    """The owner of a session: user, thread, and checkpoint namespace without task ids."""
 
     user: str
     thread: str
@@ -29,7 +29,7 @@ class Owner:
 
     @property
     def anonymous(self) -> bool:
-        """Whether no user was named, so that there is no memory across sessions."""
+        """Whether there is no user, so no memory across sessions."""
         return self.user == DEFAULT_USER
 
 
@@ -44,9 +44,9 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The messages and events of one turn, ready to be committed; `at` is ISO 8601 in UTC.
+    """The messages and events of one turn before it is committed.
 
-    `state` is the memory's state after the turn, plain data.
+    `at` is ISO 8601 in UTC, `state` the memory's state after the turn as plain data.
     """
 
     turn: int
@@ -60,10 +60,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A committed group with its place: branch, parent digest, and where its branch began.
+    """A committed group with its branch and the digest of its parent turn.
 
-    `origin` is None but in the first record of a branch. An `erased` record is a tombstone: it
-    keeps its place and its digest, and has no text.
+    Only the first record of a branch has an `origin`. An `erased` record is a tombstone: it keeps
+    its place and its digest, and has no text.
     """
 
     turn: int
@@ -79,12 +79,12 @@ class Record:
 
     @property
     def tip(self) -> Tip:
-        """The tip of a state that has just committed this record."""
+        """The tip of a state whose last turn is this record."""
         return Tip(self.branch, self.turn, self.digest)
 
 
 def branch_id(parent: str, turn: int, group_digest: str) -> str:
-    """Name the branch that begins with this group, the same for every retry.
+    """Return the id of the branch that begins with this group, the same for every retry.
 
     >>> branch_id("main", 3, "9f3c2a0011223344")
     'bcf9cba8d21e'
@@ -109,7 +109,7 @@ def place(group: Group, branch: str, parent: str, origin: Origin) -> Record:
 
 
 def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the efforts a turn belongs to: the active one at its end, then those it concluded.
+    """Return the efforts of a turn: the active one at its end, then those it concluded.
 
     >>> memberships("b", [{"type": "concluded", "effort": "a"}])
     ('b', 'a')
@@ -120,7 +120,7 @@ def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What decides whether a record is the one that would be written."""
+    """An occupied place of the history; a retry is known by these values."""
 
     digest: str
     parent: str
@@ -128,20 +128,20 @@ class Slot:
 
 
 class _Slots(Protocol):
-    """The occupied places of a session."""
+    """The occupied places of a session, as the archive stores them."""
 
     def slot(self, branch: str, turn: int) -> Slot | None:
-        """Return what occupies this place, None if it is free."""
+        """Return the slot of a place, None if it is free."""
 
     def head(self, branch: str, below: int | None = None) -> int:
         """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
 
 
 def placement(tip: Tip, group: Group, slots: _Slots) -> tuple[Record, bool]:
-    """Return the record of `group` at its place after `tip`, and whether it is stored there.
+    """Return the record of `group` at its place after `tip`, and whether it is already stored.
 
-    Raises `TipNotFoundError` if the archive does not hold what the tip names: whoever has the state
-    has another archive than the one that it was made with, and would go on without a memory.
+    A record that does not continue its branch begins a new one. Raises `TipNotFoundError` if the
+    tip's turn is not in the archive: the state was made with another one.
     """
     before = slots.slot(tip.branch, tip.turn)
     if tip.turn and (before is None or before.digest != tip.digest):
@@ -156,9 +156,9 @@ def placement(tip: Tip, group: Group, slots: _Slots) -> tuple[Record, bool]:
     # A branch never sees a turn twice, so it leaves its parent before its own first turn.
     origin = (tip.branch, max(0, min(tip.turn, turn - 1)))
     branch = tip.branch
-    wanted = Slot(record.digest, record.parent, origin)
-    while True:
+    own_slot = Slot(record.digest, record.parent, origin)
+    while True:  # the id may be that of a branch with another origin: then derive the next from it
         branch = branch_id(branch, turn, record.digest)
         slot = slots.slot(branch, turn)
-        if slot == wanted or (slot is None and slots.head(branch) == 0):
+        if slot == own_slot or (slot is None and slots.head(branch) == 0):
             return replace(record, branch=branch, origin=origin), slot is not None

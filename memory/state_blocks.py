@@ -1,15 +1,15 @@
-"""State blocks in what a model says: found line by line, also while the text still comes in.
+"""State blocks in the answers of a model, found line by line, also in a stream.
 
-A block is what stands between `---STATE---` and `---END STATE---`, each alone on its line. Markers
-inside code fences, quotes of the memory and running text do not count. Where a second block begins
-before the first one has ended, the second counts, and what stands of the first is text.
+A block is the text between `---STATE---` and `---END STATE---`, each alone on its line. Markers
+inside code fences, quotes of the memory and running text do not count. A block that begins inside
+another replaces it: the lines of the first are then plain text.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .messages import Message, saying
+from .messages import Message, with_content
 
 START, END = "---STATE---", "---END STATE---"
 """The markers that the model is told to use."""
@@ -18,27 +18,27 @@ FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
 """The fields that the model is told to use; others are kept as well."""
 
 _MARKER = re.compile(rf" {{0,3}}({START}|{END})\s*")
-"""With more spaces before it Markdown shows code."""
+"""At most three spaces may precede it: after more Markdown shows code."""
 
 _CODE = re.compile(r" {0,3}(`{3,}+(?=[^`]*\Z)|~{3,}+)")
-"""The first line of a code fence: in Markdown no backtick follows those that begin one."""
+"""The first line of a code fence; in Markdown no further backtick may follow on it."""
 
 _QUOTE = re.compile(r'<(?P<tag>\w+)(?: [^<>]*)? key="(?P<key>[0-9a-f]{16})">\s*$')
 """The first line of a quote of the memory, as `messages.fenced` writes it."""
 
-_LOOK = 64
-"""Characters of a line that are enough to see that nothing of it can be shown yet.
+_HEAD = 64
+"""Characters that decide whether a line may become a marker, with room for white space around it.
 
-Such a line is blank, or no longer than a marker but for the white space around it.
+Only they are compared, so that a long line costs no more with each piece.
 """
 
 
 class Cutter:
-    r"""Takes a text in pieces and gives it back without its blocks, as early as it can.
+    r"""Cuts the blocks out of a streamed text and returns the rest as early as possible.
 
-    However the text is divided, the pieces given back are the same when put together. What turns
-    out to be no block is given back late. Blank lines around a block become those of one side. Each
-    piece is looked at once, however long its line: the work grows with the text and not faster.
+    The result does not depend on how the text is divided. Lines that may begin a block are held
+    back until it is clear. Of the blank lines before and after a block the longer run stays. Each
+    piece is read once, so the work is linear in the length of the text.
 
     >>> cutter = Cutter()
     >>> [cutter.feed(piece) for piece in ("Done.\n", "\n---ST", "ATE---\nGoal: x\n")]
@@ -48,30 +48,31 @@ class Cutter:
     """
 
     def __init__(self) -> None:
-        """Begin before the first character."""
+        """Start with an empty text."""
         self.blocks: list[str] = []
-        self._line: list[str] = []
-        self._length = self._shown = 0
+        # The current line: its pieces, its first characters, its length, how much was released.
+        self._pieces: list[str] = []
         self._head = ""
-        self._fence: Callable[[str], object] | None = None
-        self._block: list[str] = []
-        self._gap: list[str] = []
-        self._before = ""
-        self._cut = self._said = False
+        self._length = self._released = 0
+        self._closes_fence: Callable[[str], object] | None = None
+        self._block: list[str] = []  # the lines of a block that has not ended
+        self._gap: list[str] = []  # blank lines held back
+        self._gap_before = ""  # those before the last block
+        self._after_block = self._has_text = False
 
     def feed(self, text: str) -> str:
-        """Take the next piece; return what can be shown by now."""
-        *ended, rest = text.split("\n")
-        shown = [self._ended(line + "\n") for line in ended]
-        return "".join(shown) + self._begun(rest)
+        """Take the next piece; return the text that can be released."""
+        *lines, unfinished = text.split("\n")
+        released = [self._end_line(line + "\n") for line in lines]
+        return "".join(released) + self._extend_line(unfinished)
 
     def end(self) -> str:
-        """Return what was held back; no more text may follow."""
-        shown = self._ended("") + self._released()
-        return shown if self._cut else shown + "".join(self._gap)
+        """Return the text that was held back; no more text may follow."""
+        released = self._end_line("") + self._give_up_block()
+        return released if self._after_block else released + "".join(self._gap)
 
     def cut(self, content: Any, *, last: bool) -> Any:
-        """Return a text or content blocks, the `last` or not, with what can be shown of it."""
+        """Return a text or content blocks with the text that can be released, all if `last`."""
         if isinstance(content, str):
             return self.feed(content) + (self.end() if last else "")
         items = [_with_text(item, self.feed) for item in content]
@@ -83,110 +84,109 @@ class Cutter:
             items[texts[-1]] = _with_text(items[texts[-1]], lambda text: text + late)
         return items
 
-    def _begun(self, piece: str) -> str:
-        """Return what can be shown of a line that may go on, given the next piece of it."""
-        returns, self._length = self._length - self._shown, self._length + len(piece)
-        self._line.append(piece)
+    def _extend_line(self, piece: str) -> str:
+        """Take a piece of a line that may go on; return the text that can be released."""
+        # A carriage return is held back, since it may belong to the end of the line.
+        returns, self._length = self._length - self._released, self._length + len(piece)
+        self._pieces.append(piece)
         if self._block:
             return ""
-        if self._shown:
+        if self._released:
             body = piece.rstrip("\r")
-            shown = "\r" * returns + body if body else ""
-            self._shown += len(shown)
-            return shown
+            text = "\r" * returns + body if body else ""
+            self._released += len(text)
+            return text
         head = self._head + piece
-        self._head = head[:_LOOK]
+        self._head = head[:_HEAD]
         if START.startswith(head.strip()):  # blank, or what may become a marker
             return ""
-        return self._text("".join(self._line).rstrip("\r"))
+        return self._release("".join(self._pieces).rstrip("\r"))
 
-    def _ended(self, end: str) -> str:
-        """Return what can be shown now that a line has ended."""
-        line = "".join([*self._line, end])
-        self._line, self._length, self._head = [], 0, ""
-        marker = None if self._fenced(line) else _MARKER.fullmatch(line)
+    def _end_line(self, end: str) -> str:
+        """Take the end of a line; return the text that can be released."""
+        line = "".join([*self._pieces, end])
+        self._pieces, self._length, self._head = [], 0, ""
+        marker = None if self._is_fenced(line) else _MARKER.fullmatch(line)
         if marker and marker[1] == START:
-            shown, self._block = self._released(), [line]
-            return shown
+            released, self._block = self._give_up_block(), [line]
+            return released
         if not self._block:
-            return self._plain(line)
+            return self._release_line(line)
         self._block.append(line)
-        if marker:  # the block is left out, and what is around it joined
+        if marker:
             self.blocks.append("".join(self._block[1:-1]))
-            self._before = max(self._before, "".join(self._gap), key=_breaks)
-            self._block, self._gap, self._cut = [], ["\n"] * line.endswith("\n"), True
+            self._gap_before = max(self._gap_before, "".join(self._gap), key=_breaks)
+            self._block, self._gap, self._after_block = [], ["\n"] * line.endswith("\n"), True
         return ""
 
-    def _released(self) -> str:
-        """Show the lines held so far: no end came, so they were no block."""
+    def _give_up_block(self) -> str:
+        """Release the lines of a block that had no end: they were plain text."""
         lines, self._block = self._block, []
-        return "".join(map(self._plain, lines))
+        return "".join(map(self._release_line, lines))
 
-    def _plain(self, line: str) -> str:
-        """Show a whole line, but hold back its end."""
+    def _release_line(self, line: str) -> str:
+        """Return a whole line but its end, which is held back as blank lines are."""
         body = line.rstrip("\r\n")
-        if not body.strip() and not self._shown:
+        if not body.strip() and not self._released:
             self._gap.append(line)
             return ""
-        shown = self._text(body)
-        self._gap, self._shown = [line[len(body) :]], 0
-        return shown
+        text = self._release(body)
+        self._released, self._gap = 0, [line[len(body) :]]
+        return text
 
-    def _text(self, line: str) -> str:
-        """Show what is new of a line that says something, after the blank lines before it.
-
-        Around a block they are those of the side with more.
-        """
+    def _release(self, line: str) -> str:
+        """Return the part of a line that was not released, after the blank lines held back."""
         blank = ""
-        if not self._shown:
+        if not self._released:
             blank = "".join(self._gap)
-            if self._cut:
-                blank = max(self._before, blank, key=_breaks) if self._said else ""
-            self._gap, self._before, self._cut, self._said = [], "", False, True
-        new, self._shown = line[self._shown :], len(line)
+            if self._after_block:
+                blank = max(self._gap_before, blank, key=_breaks) if self._has_text else ""
+            self._gap, self._gap_before, self._after_block, self._has_text = [], "", False, True
+        new, self._released = line[self._released :], len(line)
         return blank + new
 
-    def _fenced(self, line: str) -> bool:
-        """Tell whether a line is a part of a fenced text, its fences included."""
-        if self._fence is not None:
-            if self._fence(line):
-                self._fence = None
+    def _is_fenced(self, line: str) -> bool:
+        """Tell whether a line belongs to a code fence or a quote, including its delimiters."""
+        if self._closes_fence is not None:
+            if self._closes_fence(line):
+                self._closes_fence = None
             return True
         if code := _CODE.match(line):
             fence = code[1]
-            self._fence = re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}\s*").fullmatch
+            self._closes_fence = re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}\s*").fullmatch
         elif quote := _QUOTE.search(line):
-            self._fence = re.compile(f"</{quote['tag']} {quote['key']}>").match
-        return self._fence is not None
+            self._closes_fence = re.compile(f"</{quote['tag']} {quote['key']}>").match
+        return self._closes_fence is not None
 
 
 def blocks(content: Any) -> tuple[str, ...]:
-    """Return what stands in the blocks of a message's content, in order."""
+    """Return the texts of the blocks in a message's content, in order."""
     return tuple(_divided(content)[1])
 
 
 def cut_content(content: Any) -> Any:
     """Return the content of a message, a text or content blocks, without its state blocks."""
-    shown, found = _divided(content)
-    if not found:
+    remainder, state_blocks = _divided(content)
+    if not state_blocks:
         return content
-    return shown if isinstance(shown, str) else [item for item in shown if _text_of(item) != ""]
+    is_text = isinstance(remainder, str)
+    return remainder if is_text else [item for item in remainder if _text_of(item) != ""]
 
 
 def without_blocks(message: Message) -> Message:
-    """Return a message of the model without its state blocks, any other as it is."""
+    """Return a message of the model without its state blocks, any other unchanged."""
     content = message["data"].get("content")
     if message["type"] != "ai" or not content:
         return message
-    shown = cut_content(content)
-    return message if shown is content else saying(message, shown)
+    remainder = cut_content(content)
+    return message if remainder is content else with_content(message, remainder)
 
 
 def _divided(content: Any) -> tuple[Any, list[str]]:
-    """Return content with what its blocks leave of its texts, and the blocks."""
+    """Return content without its state blocks, and the blocks."""
     texts = [content] if isinstance(content, str) else map(_text_of, content)
-    said = "".join(filter(None, texts))
-    if START not in said or END not in said:  # most answers, and each is read in every later call
+    text = "".join(filter(None, texts))
+    if START not in text or END not in text:  # most answers, and each is read in every later call
         return content, []
     cutter = Cutter()
     return cutter.cut(content, last=True), cutter.blocks

@@ -1,4 +1,4 @@
-"""The terms of a text, and the words of everyday talk that say nothing of its topic."""
+"""The terms of a text: stems of its words, without those that tell nothing of its topic."""
 
 import re
 import unicodedata
@@ -12,24 +12,25 @@ CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 )
-"""Scripts that do not part their words, Thai, Lao, Burmese and Khmer too: a range of a pattern."""
+"""Scripts that write words without spaces, Thai, Lao, Burmese and Khmer too, as regex ranges."""
 
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
-"""A run of letters and digits, CJK apart from the rest."""
+"""A run of letters and digits, of CJK characters or of others."""
 
-# What begins a piece whose terms are pairs of characters.
 _IDEOGRAPH = re.compile(f"[{CJK}]")
-_ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
-"""What may be a mark or a format character: nothing that most texts are made of."""
+"""The first character of a piece whose terms are pairs of characters."""
 
-_REMEMBERED = 50_000
-"""Words whose stems and terms are remembered: with all of them that takes 10 MB."""
+_ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
+"""A character that may be a mark or a format character; most texts have none to look up."""
+
+_CACHED = 50_000
+"""Words whose stems and terms are cached: 10 MB when full."""
 
 _SHORTEST = 3
-"""Characters of a term that says what a text is about; CJK pairs aside."""
+"""Characters of a keyword at least, CJK pairs aside."""
 
 _STOP_PHRASES = re.compile(r"\b(carry on|go ahead|go on|keep going|the thing)\b")
-"""What says only that the talk goes on; taken out of a query before its words are looked at."""
+"""Phrases that only keep the talk going; removed from a query before it is split into words."""
 
 _STOP_WORDS = frozenset(
     """
@@ -52,7 +53,7 @@ who whom whose why will with within without would wouldn wow yeah yep yes yet yo
 yourself yourselves
 """.split()  # noqa: SIM905 (three hundred lines as a list)
 )
-"""English words that say nothing of what a text is about, contractions without their apostrophe."""
+"""English words without a topic; contractions are split at their apostrophe."""
 
 _SPELLINGS = tuple(
     (re.compile(pattern), spelling)
@@ -66,7 +67,7 @@ _SPELLINGS = tuple(
         (r"^authori[sz].*", "auth"),  # its stem is that of `author`
     )
 )
-"""British spellings and what they become, which need be no word: `surprise` becomes `surprize`."""
+"""British spellings and their replacement, which need be no word: `surprise` to `surprize`."""
 
 _FAMILIES = """
 admin administration, advert advertisement, aging ageing, airplane aeroplane, aluminum aluminium,
@@ -83,11 +84,11 @@ prod, program programme, repo repository, request req, skeptical sceptical, skil
 stats, sync synchronize, technology tech, television tv, transaction txn, variable var, woolen
 woollen, yogurt yoghurt
 """
-"""Short forms beside the long ones, and spellings that follow no rule."""
+"""Words with one meaning: short and long forms, and spellings that follow no rule."""
 
 
 def folded(text: str) -> str:
-    r"""Return a text as it is compared: NFKC, case folded, without marks and what is not seen.
+    r"""Return a text normalised for comparison: NFKC, case folded, no marks or format characters.
 
     >>> folded("Au\u00adth")
     'auth'
@@ -96,8 +97,8 @@ def folded(text: str) -> str:
     if plain.isascii():
         return plain
     kinds = {character: unicodedata.category(character) for character in _ODD.findall(plain)}
-    unseen = {ord(odd): None for odd, kind in kinds.items() if kind[0] == "M" or kind == "Cf"}
-    return plain.translate(unseen)
+    removed = {ord(odd): None for odd, kind in kinds.items() if kind[0] == "M" or kind == "Cf"}
+    return plain.translate(removed)
 
 
 def is_pair(term: str) -> bool:
@@ -106,7 +107,7 @@ def is_pair(term: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text in their order, as they are compared; CJK text in pairs.
+    """Return the normalised words of a text in order, CJK text as pairs of characters.
 
     >>> words("Fixed the 数据库")
     ['fixed', 'the', '数据', '据库']
@@ -117,7 +118,7 @@ def words(text: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in their order: stems of words that are not stop words.
+    """Return the terms of a text in order: the stems of its words without stop words.
 
     >>> terms("The refresh tokens weren't called, 401! 修复登录")
     ['refresh', 'token', 'call', '401', '修复', '复登', '登录']
@@ -131,12 +132,12 @@ def content(text: str) -> list[str]:
 
 
 def long_enough(terms: Iterable[str]) -> list[str]:
-    """Return which of these terms can be keywords: 3 characters and more, and CJK pairs."""
+    """Return the terms that can be keywords: those of 3 characters and more, and CJK pairs."""
     return [term for term in terms if len(term) >= _SHORTEST or is_pair(term)]
 
 
 def asked(query: str) -> list[str]:
-    """Return the different terms of a query, without what only asks; none if it asks for nothing.
+    """Return the distinct terms of a query without its request phrases; none if it has no topic.
 
     >>> asked("What was the fix for the auth thing?"), asked("ok, carry on")
     (['fix', 'auth'], [])
@@ -146,16 +147,16 @@ def asked(query: str) -> list[str]:
 
 
 def indexed(text: str) -> list[str]:
-    """Return the different terms under which a text is found: each character of a pair is one.
+    """Return the distinct terms to index a text by; the characters of CJK pairs are terms too.
 
     >>> indexed("修复 axios")
     ['修复', 'axio', '修', '复']
     """
-    said = terms(text)
-    return list(dict.fromkeys([*said, *"".join(filter(is_pair, said))]))
+    found = terms(text)
+    return list(dict.fromkeys([*found, *"".join(filter(is_pair, found))]))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def _term(word: str) -> str:
     """Return the term of a word, empty for a stop word or a single letter."""
     if _IDEOGRAPH.match(word):
@@ -166,24 +167,24 @@ def _term(word: str) -> str:
     return _SAME.get(root, root)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=_CACHED)
 def stem(word: str) -> str:
-    """Return the stem of an English word, however it is spelt; others stay, or lose an ending.
+    """Return the stem of an English word in American spelling; other words may lose an ending.
 
     >>> stem("favourites"), stem("organised"), stem("organizer")
     ('favorit', 'organiz', 'organiz')
     """
     for pattern, spelling in _SPELLINGS:
         word = pattern.sub(spelling, word)
-    # A stemmer holds the word that it works on, so that threads must not share one.
+    # A new stemmer each time: it has state, so threads must not share one.
     return str(snowballstemmer.stemmer("english").stemWord(word))
 
 
-_LISTED = [[stem(word) for word in family.split()] for family in _FAMILIES.split(",")]
-_SAME = {short: family[0] for family in _LISTED for short in family}
-"""By stem, the one of its family under which it is known."""
+_STEMS = [[stem(word) for word in family.split()] for family in _FAMILIES.split(",")]
+_SAME = {root: stems[0] for stems in _STEMS for root in stems}
+"""The first stem of its family, by stem."""
 
-# What not to find a topic by: the words that any talk has, whatever it is about.
+# Words that talks on any topic have.
 _ENGLISH = """
 able absolutely add amazing answer appreciate awesome bad beautiful best better big bring busy buy
 call care chance change chat check choose cool could course day deal definitely difference different
@@ -209,11 +210,11 @@ _CHINESE = """
 """
 
 _CHATTER = frozenset([*content(_ENGLISH), *_CHINESE.split()])
-"""What every talk says; a message that says no more points at nothing."""
+"""Terms of talks on any topic; a message of nothing else refers to no topic."""
 
 
 def telling(text: str) -> frozenset[str]:
-    """Return the terms of a text that can tell its topic: those that not every talk has.
+    """Return the terms of a text that tell its topic, without those of any talk.
 
     >>> sorted(telling("Good idea, thanks! What about the login tokens?"))
     ['login', 'token']
@@ -221,7 +222,7 @@ def telling(text: str) -> frozenset[str]:
     return frozenset(long_enough(asked(text))) - _CHATTER
 
 
-# Requests in English, with what may stand before them; in other languages the mark tells.
+# English requests with and without introductions; other languages are known by the mark only.
 _ASKS = re.compile(r"[?？][\"'”’)*]*$")
 _BEFORE = (
     r"(?:(?:again|and|but|hey|hi|just|now|ok|okay|please|so|then|well|"
@@ -229,7 +230,7 @@ _BEFORE = (
 )
 _BE_OR_DO = r"(?:'s|\s+(?:is|are|was|were|do|does|did|has|have|had|can|should|will))\b"
 _OPEN = r"(?:all|any\w*|every\w*|how|if|what|when|where|whether|which|who|whose|why)\b"
-# Of a request to find something, what is not sought itself.
+# The beginning of a request to find something, up to what shall be found.
 _LEAD = re.compile(
     rf"\A\s*{_BEFORE}(?:(?:find|recall)(?: out)? (?={_OPEN})|(?:give|remind|show) (?:me|us)\b|"
     r"look up\b|(?:look|search)\b[^,;:]{0,40}? for\b)"

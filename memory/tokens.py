@@ -1,18 +1,19 @@
 """Counting tokens as o200k_base does, and cutting texts to a number of them.
 
-The arithmetic is what OpenAI published and checked against its API: `num_tokens_for_tools` for
-gpt-4o (OpenAI cookbook, "How to count tokens with tiktoken", section 7). It knows flat parameters
-only: here what stands inside others counts as parameters do, and other keywords as compact JSON,
-which is a bound. The vocabulary is shipped; nothing uses the network or a cache on disk.
+Tools are counted as OpenAI checked against its API (OpenAI cookbook, "How to count tokens with
+tiktoken", section 7: `num_tokens_for_tools`, gpt-4o). That handles flat parameters only: here
+nested ones count like flat ones and other keywords as compact JSON, an upper bound. The vocabulary
+is shipped: nothing uses the network or a cache on disk.
 """
 
 import base64
 import hashlib
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
+from itertools import chain
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -36,13 +37,15 @@ _CHOICE = 3
 _NESTED = 1
 """Tokens around an alternative or the items of an array: a bar, or brackets."""
 
-# What holds schemas of its own, and all that is shown in a form of its own.
-_INSIDE = ("items", "anyOf", "oneOf", "allOf")
-_READ = frozenset({"type", "description", "enum", "properties", "required", *_INSIDE})
+# The keywords that hold further schemas, and all keywords that are not counted as JSON.
+_NESTING = ("items", "anyOf", "oneOf", "allOf")
+_RENDERED = frozenset({"type", "description", "enum", "properties", "required", *_NESTING})
 
 
 def pieces(schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the texts of a tool, in OpenAI's form or the bare function, and the tokens around each.
+    """Yield the tokens around each text of a tool, and the text.
+
+    The schema is a bare function or one in OpenAI's envelope.
 
     >>> size = {"type": "string", "description": "One of two.", "enum": ["S", "XL"]}
     >>> parameters = {"type": "object", "properties": {"size": size}}
@@ -51,34 +54,34 @@ def pieces(schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """
     function = schema.get("function", schema)
     yield _FUNCTION, f"{function.get('name') or ''}:{_description(function)}"
-    yield from _inside(function.get("parameters"))
+    yield from _nested(function.get("parameters"))
 
 
-def _inside(schema: Any) -> Iterator[tuple[int, str]]:
-    """Yield what stands in a schema beside its own type and description."""
+def _nested(schema: Any) -> Iterator[tuple[int, str]]:
+    """Yield the pieces of a schema without its own type and description."""
     if not isinstance(schema, Mapping):
         return
     around, properties = _PROPERTIES, schema.get("properties")
     for name, value in properties.items() if isinstance(properties, Mapping) else ():
-        yield around + _PROPERTY, f"{name}:{_shown(value)}"
-        yield from _inside(value)
+        yield around + _PROPERTY, f"{name}:{_type_and_description(value)}"
+        yield from _nested(value)
         around = 0
-    for key in _INSIDE:
+    for key in _NESTING:
         value = schema.get(key, ())
         for part in value if isinstance(value, list | tuple) else [value]:
-            yield _NESTED, _shown(part)
-            yield from _inside(part)
+            yield _NESTED, _type_and_description(part)
+            yield from _nested(part)
     for number, value in enumerate(schema.get("enum") or ()):
         yield _CHOICE if number else 0, str(value)
-    rest = {key: value for key, value in schema.items() if key not in _READ}
-    if isinstance(rest.get("additionalProperties"), bool):
-        del rest["additionalProperties"]
-    if rest:
-        yield 0, compact(rest)
+    others = {key: value for key, value in schema.items() if key not in _RENDERED}
+    if isinstance(others.get("additionalProperties"), bool):  # OpenAI renders no such flag
+        del others["additionalProperties"]
+    if others:
+        yield 0, compact(others)
 
 
-def _shown(schema: Any) -> str:
-    """Return the type and description of a schema; of `true` and `false`, the word."""
+def _type_and_description(schema: Any) -> str:
+    """Return the type and description of a schema; a boolean schema as that word."""
     if not isinstance(schema, Mapping):
         return str(schema)
     kind = schema.get("type") or ""
@@ -112,21 +115,21 @@ _IMAGE_TOKENS = 1_445
 """Tokens of one image at most, at OpenAI's high detail: 85 + 170 for each tile of 512 x 512.
 
 An image is scaled to fit into 2048 x 2048 and then to a shorter side of 768, so it has at most
-4 x 2 tiles (OpenAI, "Images and vision"; `langchain_openai`, `_count_image_tokens`). It is no bound
-for models that are billed otherwise: Anthropic names about 1,600 tokens at most, some of OpenAI's
-small models multiply. What a provider reports above the count becomes the thread's safety factor.
+4 x 2 tiles (OpenAI, "Images and vision"; `langchain_openai`, `_count_image_tokens`). Other models
+may bill more: Anthropic names about 1,600 tokens at most, some of OpenAI's small models multiply.
+What a provider reports above the count becomes the thread's safety factor.
 """
 
 _LOW_DETAIL_TOKENS = 85
 """Tokens of one image that is sent with `detail` "low", whatever its size (source as above)."""
 
-# As published by OpenAI; another file would count otherwise.
+# As published by OpenAI; the digest is checked since another file would count differently.
 _VOCABULARY = "o200k_base.tiktoken"
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 _SPECIAL = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
 """The numbers of the special tokens, as `tiktoken_ext.openai_public` has them."""
 
-# How `tiktoken_ext.openai_public` divides a text before it is encoded.
+# The pattern by which `tiktoken_ext.openai_public` splits a text before encoding it.
 _CONTRACTION = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _PATTERN = "|".join(
@@ -141,16 +144,16 @@ _PATTERN = "|".join(
     )
 )
 _SLICE = 200_000
-"""Characters that are encoded at once, so that no call of the encoder is long."""
+"""Characters that are encoded at once: tiktoken fails on longer runs of white space."""
 
 _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
-"""Where a word ends before what belongs to no word: no token spans that."""
+"""The end of a word before space or punctuation: no token spans it."""
 
 _HARD_CUT = 8
-"""Tokens that a cut within a word can add, both sides taken together."""
+"""Tokens added for a cut within a word: twice the most that 200,000 random cuts hid."""
 
 _CACHED = 16_384
-"""Texts whose counts are kept: those of some hundred turns."""
+"""Texts whose counts are cached: those of some hundred turns."""
 
 _IMAGES = frozenset({"image", "image_url", "input_image"})
 """Content blocks of images: LangChain's own, of OpenAI's chat, of its Responses API."""
@@ -159,21 +162,24 @@ _SENTENCE = re.compile(
     r"(?m:^[ \t]*\d+\.(?=\s))|"
     r"(?P<end>(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|[。！？｡]+[”’」』）】]*|\n)"
 )
-"""Marks that end no sentence, as in "...x", are passed as a whole, not from each of them anew."""
+"""The end of a sentence, or the number of a list item, which ends none.
+
+Possessive quantifiers: a long run of marks before a letter is tried once, not from each mark.
+"""
 
 _WORD = re.compile(r"(?<=\S)(?=\s)")
-"""Where a text is cut if it has no sentence that fits."""
+"""The end of a word, where a text is cut if no sentence fits."""
 
-_loading = Lock()  # else each of the threads that count first would read the vocabulary
+_loading = Lock()  # so that threads which count at once read the vocabulary once
 
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
-    """Return a counter that remembers the last `size` results by digest, not by text."""
-    known: Lately[int] = Lately(size)
+    """Return a counter that caches its last `size` results, by digest since texts may be long."""
+    results: Lately[int] = Lately(size)
 
     def counter(text: str) -> int:
         key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        return known.once(key, partial(count, text))
+        return results.once(key, partial(count, text))
 
     return counter
 
@@ -181,10 +187,8 @@ def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
 def exact(text: str) -> int:
     """Return the number of `o200k_base` tokens of `text`; names of special tokens are plain text.
 
-    Texts over 200,000 characters are counted in slices, since tiktoken fails on long runs of white
-    space. Slices end where a word does, which leaves the count exact; where none ends, eight tokens
-    are added: twice what was measured (in 200,000 random cuts the parts had at most four tokens
-    less than the whole), and under 1 % of any slice.
+    Texts over 200,000 characters are counted in slices. Slices end after a word, which leaves the
+    count exact; where no word ends, `_HARD_CUT` is added, under 1 % of any slice.
 
     >>> exact("Nothing is lost.")
     4
@@ -206,16 +210,16 @@ def exact(text: str) -> int:
 
 
 count: TokenCounter = cached(exact)
-"""The counter in use where none is given: `exact`, remembered."""
+"""The default counter: `exact`, cached."""
 
 
 def count_message(message: Message, count: TokenCounter = count) -> int:
-    """Return the tokens of a message: text, name, tool calls, and what is around them.
+    """Return the tokens of a message: text, name, tool calls and overhead.
 
     Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results
-    `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments. Blocks
-    that are no text or image (sound, files, reasoning) count as JSON, which is a bound. Ids of
-    calls and names of tool results are not shown to a model.
+    `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments. Other
+    blocks than text and images (sound, files, reasoning) count as JSON, an upper bound. A model
+    sees no ids of calls and no names of tool results.
 
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
@@ -223,8 +227,9 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     data, called = message["data"], calls(message)
     content = data.get("content") or ()
     blocks = [content] if isinstance(content, str) else content
-    tokens = MESSAGE_OVERHEAD
-    tokens += sum(_count_block(block, count, called=bool(called)) for block in blocks)
+    if called:  # providers repeat calls as blocks, which must not count twice
+        blocks = [block for block in blocks if not is_call(block)]
+    tokens = MESSAGE_OVERHEAD + sum(_count_block(block, count) for block in blocks)
     tokens += sum(count(str(call.get("name") or "")) + count(arguments(call)) for call in called)
     if message["type"] == "tool":
         tokens += _RESULT_OVERHEAD
@@ -234,26 +239,27 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
 
 
 def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> int:
-    """Return the tokens of messages together."""
+    """Return the sum of the tokens of messages."""
     return sum(count_message(message, count) for message in messages)
 
 
 def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = count) -> int:
-    """Return the tokens of tool schemas as OpenAI shows them to a model (see `pieces`).
+    """Return the tokens of tool schemas as OpenAI renders them for a model (see `pieces`).
 
     >>> count_tools([{"name": "a"}, {"name": "b"}], lambda s: 1)
     28
     """
-    shown = (piece for schema in schemas for piece in pieces(schema))
-    tokens = sum(around + count(text) for around, text in shown)
-    return _TOOLS_OVERHEAD + tokens if schemas else 0
+    if not schemas:
+        return 0
+    texts = chain.from_iterable(map(pieces, schemas))
+    return _TOOLS_OVERHEAD + sum(around + count(text) for around, text in texts)
 
 
 def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
     """Return the longest prefix of whole sentences within `limit` tokens.
 
-    Too long a first sentence is cut after a word, or inside the first word if that is too long, and
-    ends in "…". If nothing fits the result is empty.
+    A first sentence that is too long is cut after a word, a first word that is too long inside it,
+    and ends in "…". If nothing fits the result is empty.
 
     >>> cut_at_sentence("It works. It is fast. It is small.", 5, lambda s: len(s.split()))
     'It works. It is fast.'
@@ -271,7 +277,7 @@ def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
 
 
 def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
-    """Return a text within `limit` tokens, or its beginning and an ellipsis."""
+    """Return the text if it has at most `limit` tokens, else its beginning and an ellipsis."""
     if count(text) <= limit:
         return text
     cut = cut_at_sentence(text, limit, count)
@@ -280,28 +286,30 @@ def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
-    """Return the last of `ends` whose prefix fits, 0 if none; long prefixes are tried last."""
-    high = 1
-    while high <= len(ends) and fits(text[: ends[high - 1]]):
-        high *= 2
-    low, high = high // 2, min(high, len(ends) + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(text[: ends[middle - 1]]) else (low, middle)
-    return ends[low - 1] if low else 0
+    """Return the last of `ends` whose prefix fits, 0 if none.
+
+    The number of ends is doubled before it is bisected, so that no prefix counted is much too long.
+    """
+    number = 1
+    while number <= len(ends) and fits(text[: ends[number - 1]]):
+        number *= 2
+    low, high = number // 2, min(number - 1, len(ends))
+    number = bisect_left(ends, 1, low, high, key=lambda end: not fits(text[:end]))
+    return ends[number - 1] if number else 0
 
 
-def _count_block(block: Any, count: TokenCounter, *, called: bool) -> int:
+def _count_block(block: Any, count: TokenCounter) -> int:
+    """Return the tokens of a content block: of a text, an image, or its JSON."""
     if isinstance(block, str):
         return count(block)
     kind = block.get("type")
     if kind == "text":
         return count(str(block.get("text", "")))
-    if kind in _IMAGES:  # those of type `image` are sent without a detail
+    if kind in _IMAGES:  # LangChain drops the detail of blocks of type `image`
         image = block if kind == "input_image" else block.get("image_url")
         low = isinstance(image, Mapping) and image.get("detail") == "low"
         return _LOW_DETAIL_TOKENS if low else _IMAGE_TOKENS
-    return 0 if called and is_call(block) else count(compact(block))
+    return count(compact(block))
 
 
 @cache
@@ -316,19 +324,19 @@ def _load() -> Encoding:
 
 
 _GUESSES = 16
-"""Counts by which a length is guessed: 10 were the most that any prose, code or data needed.
+"""Guesses of a length before it is bisected: prose, code and data needed 10 at most.
 
-Where the density of tokens changes suddenly, guesses come close too slowly, by hundreds of counts.
+Where the density of tokens changes suddenly, guesses alone would need hundreds of counts.
 """
 
 _TOKEN = 16
-"""Characters of a long text that are looked at for each token: prose has four or five of them."""
+"""Characters of a text that are tried first for each token allowed: prose has four or five."""
 
 
 def fit(text: str, limit: int, count: TokenCounter) -> int:
     """Return how many leading characters of `text` fit into `limit` tokens, at least one.
 
-    It is guessed from how far the last guess was off; if that does not get there, it is searched.
+    Each guess is scaled by how far the last one was off; after `_GUESSES` the rest is bisected.
 
     >>> fit("one two three", 2, lambda text: len(text.split()))
     8
@@ -342,7 +350,7 @@ def fit(text: str, limit: int, count: TokenCounter) -> int:
 
 
 def fit_end(text: str, limit: int, count: TokenCounter) -> int:
-    """Return where the end of `text` begins that fits into `limit` tokens, at least one character.
+    """Return where the longest end of `text` within `limit` tokens begins, at least one character.
 
     >>> fit_end("one two three", 2, lambda text: len(text.split()))
     5

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
-from .messages import Message, arguments, calls, compact, saying, text
+from .messages import Message, arguments, calls, compact, text, with_content
 from .record import Group, Record
 from .state_blocks import without_blocks
 from .tokens import TokenCounter, fit
@@ -206,7 +206,9 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
     parts = [next(left) if name in part else part for part in _parts(message, body)]
     whole = {**body, listed: parts} if listed in body else parts[0]
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
-    return saying(message, compact({**whole, "next": cut} if cut and "next" in body else whole))
+    return with_content(
+        message, compact({**whole, "next": cut} if cut and "next" in body else whole)
+    )
 
 
 def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:

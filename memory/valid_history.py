@@ -6,14 +6,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .messages import Message, calls, fenced, fingerprint, is_call, reworded, saying, speaks, text
+from .messages import (
+    Message,
+    calls,
+    fenced,
+    fingerprint,
+    is_call,
+    reworded,
+    speaks,
+    text,
+    with_content,
+)
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
-"""Tells the memory's own messages from those of the user."""
+"""The `name` by which the memory's own messages are told from those of the user."""
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
-"""Anthropic takes no other characters in the id of a call, OpenAI no more of them."""
+"""The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
 
 _LONGEST_NAME = 64
 """Characters of a tool's name that OpenAI and Anthropic accept."""
@@ -28,39 +38,39 @@ def note(content: str) -> Message:
 
 
 def note_within(message: Message, limit: int, count: TokenCounter) -> Message:
-    """Return a note within `limit` tokens: its head and an ellipsis if it is longer."""
+    """Return a note if it has at most `limit` tokens, else its head and an ellipsis."""
     if count_message(message, count) <= limit:
         return message
-    said = text(message)
+    content = text(message)
     around = count_message(note("…]"), count)
-    return note(f"{said[: fit(said, max(1, limit - around - 2), count)]}…]")
+    return note(f"{content[: fit(content, max(1, limit - around - 2), count)]}…]")
 
 
 def quote_within(
-    quoted: Callable[[str], Message], said: str, limit: int, count: TokenCounter
+    quote: Callable[[str], Message], content: str, limit: int, count: TokenCounter
 ) -> Message:
-    """Return the note that quotes a text, or its head and an ellipsis, within `limit` tokens."""
-    whole, free = quoted(said), limit - count_message(quoted("…"), count)
-    while count_message(whole, count) > limit and free >= 0:
-        whole = quoted(f"{said[: fit(said, free, count)]}…")
-        free -= max(1, count_message(whole, count) - limit)
-    return whole
+    """Return the note that quotes a text, cut and with an ellipsis if over `limit` tokens."""
+    message, room = quote(content), limit - count_message(quote("…"), count)
+    # The tokens of a whole may be more than those of its parts, so one cut may not be enough.
+    while count_message(message, count) > limit and room >= 0:
+        message = quote(f"{content[: fit(content, room, count)]}…")
+        room -= max(1, count_message(message, count) - limit)
+    return message
 
 
 def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return the messages such that every call is followed by its result and no result is alone.
+    """Return the messages with every call followed by its result and no other results.
 
     Missing results are filled in, orphan results become quotes, system messages become user text.
-    The user's messages without content say that they are empty; answers without words are left
-    out: providers refuse one that is empty, or nothing but thoughts. Calls have names that are
-    taken (see `_sendable`), whatever a model made up.
+    An empty user message gets a text that says so. Answers that are empty or only reasoning are
+    left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`).
     """
-    rounds: list[list[Message]] = [[]]  # each begins at an assistant message but perhaps the first
-    for message in map(_named, messages):
+    rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
+    for message in map(_with_sendable_names, messages):
         if message["type"] == "ai":
             rounds.append([])
         rounds[-1].append(message)
-    return tuple(fixed for part in rounds for fixed in _paired(part))
+    return tuple(fixed for round_ in rounds for fixed in _paired(round_))
 
 
 def _sendable(name: str | None) -> str:
@@ -73,29 +83,29 @@ def _sendable(name: str | None) -> str:
 
 
 def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages in which each call has an id of its own, one that every provider takes.
+    """Return messages in which the id of each call is unique and accepted by every provider.
 
-    Some models begin anew in each answer (`call_0`), to which Anthropic answers 400 "`tool_use` ids
-    must be unique"; OpenAI and Anthropic refuse some ids that the other made.
+    Some models number the calls of each answer from `call_0`, to which Anthropic answers 400
+    "`tool_use` ids must be unique"; OpenAI and Anthropic refuse some ids that the other made.
     """
     times: Counter[str] = Counter()
-    ids: dict[str, str] = {}
-    renamed: list[Message] = []
+    new_ids: dict[str, str] = {}
+    unique: list[Message] = []
     for message in messages:
         if message["type"] == "ai":
-            given = [str(call["id"]) for call in calls(message)]
-            times.update(given)
-            ids = {}
-            for call_id in given:
-                fits = times[call_id] == 1 and _ID.fullmatch(call_id)
-                ids[call_id] = call_id if fits else f"call_{fingerprint([call_id, times[call_id]])}"
-        same = all(call_id == own for call_id, own in ids.items())
-        renamed.append(message if same else _with_ids(message, ids))
-    return tuple(renamed)
+            ids = [str(call["id"]) for call in calls(message)]
+            times.update(ids)
+            new_ids = {
+                call_id: f"call_{fingerprint([call_id, times[call_id]])}"
+                for call_id in ids
+                if times[call_id] > 1 or not _ID.fullmatch(call_id)
+            }
+        unique.append(_with_ids(message, new_ids) if new_ids else message)
+    return tuple(unique)
 
 
 def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
-    """Return a message with other ids of calls, wherever they stand in it."""
+    """Return a message with the ids of calls replaced wherever they stand in it."""
     data = dict(message["data"])
     if message["type"] == "tool":
         data["tool_call_id"] = ids.get(data["tool_call_id"], data["tool_call_id"])
@@ -103,89 +113,90 @@ def _with_ids(message: Message, ids: Mapping[str, str]) -> Message:
         for key in data.keys() & {"tool_calls", "content"}:
             data[key] = _with_id(data[key], ids)
         extra = data.get("additional_kwargs") or {}
-        data["additional_kwargs"] = {key: _keyed(value, ids) for key, value in extra.items()}
+        data["additional_kwargs"] = {key: _with_id_keys(extra[key], ids) for key in extra}
     return {**message, "data": data}
 
 
-def _keyed(value: Any, ids: Mapping[str, str]) -> Any:
-    """Return what an adapter keeps of calls: a list of them, or something by their ids."""
-    if isinstance(value, Mapping):
-        return {ids.get(key, key): item for key, item in value.items()}
-    return _with_id(value, ids)
+def _with_id_keys(extra: Any, ids: Mapping[str, str]) -> Any:
+    """Return what an adapter keeps, a list of calls or values by the ids of calls, with new ids."""
+    if isinstance(extra, Mapping):
+        return {ids.get(key, key): value for key, value in extra.items()}
+    return _with_id(extra, ids)
 
 
 def _with_id(item: Any, ids: Mapping[str, str]) -> Any:
-    """Return a call, or a list of calls, with other ids; anything else as it is."""
+    """Return a call, or a list of calls, with its id replaced; anything else unchanged."""
     if isinstance(item, list):
-        return [_with_id(each, ids) for each in item]
+        return [_with_id(part, ids) for part in item]
     if not isinstance(item, Mapping):
         return item
     return {**item, **{key: ids[item[key]] for key in ("id", "call_id") if item.get(key) in ids}}
 
 
-def _named(message: Message) -> Message:
-    """Return a message whose calls, or the call that it answers, have names that can be sent."""
+def _with_sendable_names(message: Message) -> Message:
+    """Return a message whose calls, or whose answered call, have names that can be sent."""
     data = dict(message["data"])
     if message["type"] == "tool" and data.get("name") is not None:
         data["name"] = _sendable(data["name"])
     if message["type"] == "ai":
         extra = data.get("additional_kwargs")
-        data |= _calling(data)
-        data |= {"additional_kwargs": extra | _calling(extra)} if extra else {}
+        data |= _renamed_calls(data)
+        data |= {"additional_kwargs": extra | _renamed_calls(extra)} if extra else {}
         if isinstance(data.get("content"), list):
             data["content"] = [
-                _called(block) if is_call(block) else block for block in data["content"]
+                _renamed(block) if is_call(block) else block for block in data["content"]
             ]
-        # By it OpenAI's adapter would leave the context to the provider, who keeps all of it.
-        about = data.get("response_metadata") or {}
-        if str(about.get("id")).startswith("resp_"):
-            data["response_metadata"] = {key: about[key] for key in about if key != "id"}
+        # With this id OpenAI's adapter would use the provider's stored context instead of ours.
+        metadata = data.get("response_metadata") or {}
+        if str(metadata.get("id")).startswith("resp_"):
+            data["response_metadata"] = {key: metadata[key] for key in metadata if key != "id"}
     return {**message, "data": data}
 
 
-def _calling(data: Mapping[str, Any]) -> dict[str, Any]:
+def _renamed_calls(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that hold calls, with names that can be sent."""
     fields = ("tool_calls", "invalid_tool_calls", "function_call")
-    return {key: _called(data[key]) for key in fields if data.get(key)}
+    return {key: _renamed(data[key]) for key in fields if data.get(key)}
 
 
-def _called(given: Any) -> Any:
-    """Return a call, or a list of calls, as LangChain has them or as OpenAI nests them."""
-    if isinstance(given, list):
-        return [_called(call) for call in given]
-    if not isinstance(given, Mapping):
-        return given
-    if "function" in given:
-        return {**given, "function": _called(given["function"])}
-    return {**given, "name": _sendable(given.get("name"))}
+def _renamed(call: Any) -> Any:
+    """Return a call, or a list of calls, in LangChain's or OpenAI's form, with a sendable name."""
+    if isinstance(call, list):
+        return [_renamed(part) for part in call]
+    if not isinstance(call, Mapping):
+        return call
+    if "function" in call:
+        return {**call, "function": _renamed(call["function"])}
+    return {**call, "name": _sendable(call.get("name"))}
 
 
-def _paired(part: Sequence[Message]) -> Iterator[Message]:
-    asked = calls(part[0]) if part and part[0]["type"] == "ai" else ()
-    if asked:
-        yield _with_valid_calls(part[0])
+def _paired(round_: Sequence[Message]) -> Iterator[Message]:
+    """Yield an answer, the results of its calls in their order, then the round's other messages."""
+    requests = calls(round_[0]) if round_ and round_[0]["type"] == "ai" else ()
+    if requests:
+        yield _with_valid_calls(round_[0])
     results: dict[Any, Message] = {}
-    for message in part:
+    for message in round_:
         if message["type"] == "tool":
             results.setdefault(message["data"].get("tool_call_id"), message)
-    yield from (results.get(c["id"]) or no_result(c, render("no_result")) for c in asked)
-    known = {call["id"] for call in asked}
-    for message in part[1:] if asked else part:
+    yield from (results.get(c["id"]) or no_result(c, render("no_result")) for c in requests)
+    call_ids = {call["id"] for call in requests}
+    for message in round_[1:] if requests else round_:
         if message["type"] != "tool":
-            yield from _plain(message)
-        elif message["data"].get("tool_call_id") not in known:
-            said = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
-            yield note(render("orphan_result", quote=fenced("result", said)))
+            yield from _without_calls(message)
+        elif message["data"].get("tool_call_id") not in call_ids:
+            content = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
+            yield note(render("orphan_result", quote=fenced("result", content)))
 
 
-def no_result(call: Mapping[str, Any], why: str) -> Message:
+def no_result(call: Mapping[str, Any], reason: str) -> Message:
     """Return the error result of a call that was not run."""
-    data = {"content": why, "tool_call_id": call["id"], "name": call["name"], "status": "error"}
+    data = {"content": reason, "tool_call_id": call["id"], "name": call["name"], "status": "error"}
     return {"type": "tool", "data": data}
 
 
 def _with_valid_calls(message: Message) -> Message:
-    """Turn invalid calls into valid ones that quote what was sent: not all providers send them."""
+    """Turn invalid calls into valid ones that quote their text: some adapters drop invalid ones."""
     data = dict(message["data"])
     if isinstance(data.get("content"), str) and not data["content"].strip():
         data["content"] = ""  # Anthropic: "text content blocks must contain non-whitespace text"
@@ -200,14 +211,14 @@ def _with_valid_calls(message: Message) -> Message:
     return {**message, "data": data}
 
 
-def _plain(message: Message) -> Iterator[Message]:
-    """Yield a message without calls, unless it says nothing and nobody waits for an answer."""
-    says = bool(text(message).strip())
+def _without_calls(message: Message) -> Iterator[Message]:
+    """Yield a message without calls in a role that can be sent; an empty one only of the user."""
+    blank = not text(message).strip()
     if message["type"] == "human":
-        yield message if says else saying(message, render("empty_message"))
+        yield message if not blank else with_content(message, render("empty_message"))
     elif message["type"] == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
-    elif says:  # of another role: it says so unless it is the user's
+    elif not blank:  # a system message or one of another role
         content = message["data"]["content"]
         if message["data"].get("role") != "user":
             content = render("system_in_turn", text=text(message))

@@ -14,7 +14,7 @@ from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..efforts import Effort, one_line
 from ..errors import ToolError
-from ..messages import Message, compact, fenced, saying
+from ..messages import Message, compact, fenced, with_content
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Record
 from ..running_turn import RunningTurn
@@ -99,7 +99,7 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
         decides = message["type"] == "tool" and message["data"].get("name") in DECIDING
         result = result_of(message) if decides else {}
         brief = {name: result[name] for name in _BRIEF if name in result}
-        past.append(saying(message, compact(brief)) if brief else message)
+        past.append(with_content(message, compact(brief)) if brief else message)
     return tuple(past)
 
 
