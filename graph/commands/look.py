@@ -190,7 +190,7 @@ def show_context(
 def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
     """Return what `show_context` does, of a thread already read."""
     resumed = thread.unfinished
-    if message is not None or thread.following == (START,):
+    if message is not None or thread.next_nodes == (START,):
         thread.at_rest()
     begins = not resumed or thread.turn > thread.state.get("turn", 0)
     values = dict(thread.values)
