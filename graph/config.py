@@ -1,8 +1,8 @@
 """The configuration: arguments beat the environment, which beats `ebbtide.yaml`.
 
 The file and the environment (`EBBTIDE_CONTEXT_BUDGET`) may give every field of `Settings` but
-`user_id`, which belongs to a run, and `model` and `root`. A variable that is almost one of these is
-an error, since its setting would silently keep its default.
+`user_id`, which belongs to a run, and `model` and `root`. A misspelt variable is an error: if it
+were ignored, the setting would silently keep its default.
 """
 
 import logging
@@ -24,15 +24,15 @@ from ..memory.settings import Settings
 _log = logging.getLogger("ebbtide.config")
 
 _REDIS_URL = "EBBTIDE_REDIS_URL"
-"""The variable that names the server; it may hold a password, so it is in no file and no log."""
+"""The variable with the URL of Redis; it may hold a password, so no file and no log has it."""
 
 
 def redis_attention(
     archive: SqlArchive, settings: Settings, environment: Mapping[str, str]
 ) -> Attention | None:
-    """Return attention cached on the Redis server that the environment names, None without one.
+    """Return attention cached on the Redis server of the environment, None if it names none.
 
-    Raises `SettingsError` if the extra `redis` is missing, or if the URL is none.
+    Raises `SettingsError` if the extra `redis` is missing, or the URL is invalid.
     """
     url = environment.get(_REDIS_URL)
     if not url:
@@ -51,17 +51,17 @@ def redis_attention(
 
 
 FILE = "ebbtide.yaml"
-"""The file that is read from the working directory if no other is named."""
+"""The file that is read from the working directory by default."""
 
 PREFIX = "EBBTIDE_"
-"""What the names of all variables begin with."""
+"""The prefix of all environment variables."""
 
 ROOT = "~/.ebbtide"
-"""The folder of the archive if no other is named: the same one, wherever one stands."""
+"""The default folder of the archive: the same one from every working directory."""
 
 
 class Keys(Settings):
-    """What may be configured: the settings, and what only a program decides."""
+    """All keys of a configuration: the settings, and two that only a program decides."""
 
     model: str | None = Field(
         None, min_length=1, description="Chat model, such as `openai:gpt-5-mini`"
@@ -73,26 +73,26 @@ class Keys(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A configuration that was read; `model` is None if none was named.
+    """A configuration that was read; `model` is None if none was chosen.
 
-    `given` says where each value that is no default was given: `ebbtide.yaml:3`, `EBBTIDE_MODEL`.
+    `sources` has the source of each value that is no default: `ebbtide.yaml:3`, `EBBTIDE_MODEL`.
     """
 
     settings: Settings
     model: str | None
     root: str
-    given: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 _Layer: TypeAlias = dict[str, tuple[Any, str]]
-"""Values by name, each with where it was given: `ebbtide.yaml:3`, `EBBTIDE_MODEL`."""
+"""Values by name, each with its source: `ebbtide.yaml:3`, `EBBTIDE_MODEL`."""
 
 _NEAR = 0.8
-"""How alike two names must be for one to be a slip of the other. All begin with EBBTIDE_, which
-makes any two alike by half: at 0.8 a letter too many is found, and EBBTIDE_CI is nobody's."""
+"""The ratio of `difflib` from which a variable counts as misspelt. All begin with EBBTIDE_, so
+any two are alike by half: at 0.8 a letter too many is found, and EBBTIDE_CI is no misspelling."""
 
 NAMES = tuple(name for name in Keys.model_fields if name != "user_id")
-"""The names that a file, the environment and the arguments may give."""
+"""The names that are allowed in a file, the environment and the arguments."""
 
 
 def load(
@@ -102,10 +102,10 @@ def load(
     path: Path | None = None,
     directory: Path = Path(),
 ) -> Config:
-    """Return the configuration; an argument that is None was not given.
+    """Return the configuration; arguments that are None are ignored.
 
-    Reads `path`, or `ebbtide.yaml` in `directory` if it is there. Raises `SettingsError` that says
-    file and line, variable or argument of each unknown name and bad value, overridden or not.
+    Reads `path`, by default `ebbtide.yaml` in `directory` if it exists. Raises `SettingsError` for
+    unknown names and bad values, overridden or not, with file and line, variable or argument.
     """
     layers: tuple[_Layer, ...] = (
         _from_file(path or directory / FILE, required=path is not None),
@@ -113,19 +113,20 @@ def load(
         {name: (value, f"argument {name}") for name, value in arguments.items()},
     )
     chosen: dict[str, Any] = {}
-    given: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for layer in layers:
         checked = _checked(layer)
         chosen |= checked
-        given |= {name: layer[name][1] for name in checked}
+        sources |= {name: layer[name][1] for name in checked}
     model, root = chosen.pop("model", None), _folder(chosen.pop("root", ROOT))
-    return Config(Settings.model_validate(chosen), model, root, given)
+    return Config(Settings.model_validate(chosen), model, root, sources)
 
 
 def _checked(layer: _Layer) -> dict[str, Any]:
-    for name, (_, where) in layer.items():
+    """Return the values of a layer; raise `SettingsError` for an unknown name or a bad value."""
+    for name, (_, source) in layer.items():
         if name not in NAMES:
-            raise SettingsError(f"{where}: {_unknown(name)}")
+            raise SettingsError(f"{source}: {_unknown(name)}")
     values = {name: value for name, (value, _) in layer.items() if value is not None}
     try:
         keys = Keys.model_validate(values)
@@ -140,6 +141,7 @@ def _checked(layer: _Layer) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> str:
+    """Return what to do about an unknown key."""
     if name == "user_id":
         return "'user_id' may only be set by a run: remove it"
     if near := get_close_matches(name, NAMES, n=1):
@@ -148,13 +150,13 @@ def _unknown(name: str) -> str:
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Layer:
-    """Return what variables give; raises `SettingsError` for one that is almost a setting's."""
+    """Return the values of environment variables; raise `SettingsError` for a misspelt one."""
     variables = {name: PREFIX + name.upper() for name in NAMES}
-    known = [*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"]
-    for other in sorted({name for name in environment if name.startswith(PREFIX)} - {*known}):
-        if near := get_close_matches(other, known, n=1, cutoff=_NEAR):
-            raise SettingsError(f"{other}: unknown variable: did you mean {near[0]}?")
-        _log.warning("%s is no setting of Ebbtide and is ignored", other)
+    allowed = [*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"]
+    for unknown in sorted({name for name in environment if name.startswith(PREFIX)} - {*allowed}):
+        if near := get_close_matches(unknown, allowed, n=1, cutoff=_NEAR):
+            raise SettingsError(f"{unknown}: unknown variable: did you mean {near[0]}?")
+        _log.warning("%s is no setting of Ebbtide and is ignored", unknown)
     return {
         name: (environment[variable], variable)
         for name, variable in variables.items()
@@ -163,6 +165,7 @@ def _from_environment(environment: Mapping[str, str]) -> _Layer:
 
 
 def _from_file(path: Path, *, required: bool) -> _Layer:
+    """Return the values of a file; raise `SettingsError` if it cannot be read."""
     if not required and not path.exists():
         return {}
     try:
@@ -172,19 +175,19 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
         raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
-    root, where = layer.get("root", (None, ""))
-    if root:  # a folder is meant as seen from where the file is
-        layer["root"] = _folder(root, path.parent), where
+    root, source = layer.get("root", (None, ""))
+    if root:  # a relative folder is relative to the file
+        layer["root"] = _folder(root, path.parent), source
     return layer
 
 
-def _folder(root: Any, beside: Path = Path()) -> str:
-    """Return where a folder is, and the URL of a database as it is."""
-    return root if "://" in str(root) else str(beside / Path(str(root)).expanduser())
+def _folder(root: Any, directory: Path = Path()) -> str:
+    """Return the path of an archive's folder; the URL of a database stays as it is."""
+    return root if "://" in str(root) else str(directory / Path(str(root)).expanduser())
 
 
 def _entries(loader: yaml.SafeLoader, path: Path) -> _Layer:
-    """Return each key with its scalar as it is written, so that `off` is not False."""
+    """Return each key with the text of its scalar: YAML would read `off` as False."""
     root = loader.get_single_node()
     if root is None:
         return {}
@@ -192,10 +195,10 @@ def _entries(loader: yaml.SafeLoader, path: Path) -> _Layer:
         raise SettingsError(f"{path}:{root.start_mark.line + 1}: expected lines `name: value`")
     layer: _Layer = {}
     for key, node in root.value:
-        where = f"{path}:{key.start_mark.line + 1}"
+        source = f"{path}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode) or key.value in layer:
-            raise SettingsError(f"{where}: expected a name, each once, got {key.value!r}")
+            raise SettingsError(f"{source}: expected a name, each once, got {key.value!r}")
         value = loader.construct_object(node, deep=True)
-        written = isinstance(node, yaml.ScalarNode) and value is not None
-        layer[key.value] = (node.value if written else value, where)
+        is_scalar = isinstance(node, yaml.ScalarNode) and value is not None
+        layer[key.value] = (node.value if is_scalar else value, source)
     return layer

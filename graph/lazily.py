@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used, so that `ebbtide --help` is there at once."""
+"""Names that are imported at their first use, so that `ebbtide --help` starts fast."""
 
 import ast
 import sys
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def exports(module: str, stub: str) -> tuple[list[str], Callable[[str], Any]]:
-    """Return `__all__` and `__getattr__` of a module, from the imports of the stub beside it.
+    """Return `__all__` and `__getattr__` of a module, from the imports in its stub file.
 
-    So each name stands once, where type checkers read it too.
+    Type checkers read the same stub, so each name is written once.
     """
     package = str(sys.modules[module].__package__)
     homes = {
@@ -21,11 +21,11 @@ def exports(module: str, stub: str) -> tuple[list[str], Callable[[str], Any]]:
         for alias in line.names
     }
 
-    def found(name: str) -> Any:
+    def imported(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name)
         value = getattr(import_module(homes[name], package), name)
-        setattr(sys.modules[module], name, value)  # the next use does not come here
+        setattr(sys.modules[module], name, value)  # later uses skip this function
         return value
 
-    return sorted(homes), found
+    return sorted(homes), imported

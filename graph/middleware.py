@@ -1,7 +1,7 @@
 """The memory as a middleware of LangChain's `create_agent`.
 
-Its hooks call the functions of the nodes, so that a turn is what it is in the graph of `build`.
-What the agent is made of, its model, tools and prompt, is known from the requests for its model.
+Its hooks call the functions of the nodes, so that a turn is the same as in the graph of `build`.
+The agent's model, tools and prompt are learned from the requests for its model.
 """
 
 import asyncio
@@ -53,32 +53,32 @@ from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
 from ..nodes.turn.values import owner_of, running, sealed, trusted
-from .agent import build_memory_graph, known_tools
+from .agent import build_memory_graph, tool_parts
 
 _log = logging.getLogger("ebbtide.calls")
-_looking: ContextVar[bool] = ContextVar("ebbtide_looking", default=False)
-"""Set while a command asks what the model would be sent, and by whom."""
+_probing: ContextVar[bool] = ContextVar("ebbtide_probing", default=False)
+"""True while `EbbtideMiddleware.parts` runs the model node only to learn its request."""
 
 _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
-"""The parts that are the agent's own model where none was given."""
+"""The parts that are by default the agent's own model."""
 
-_Asked: TypeAlias = tuple[
+_Prepared: TypeAlias = tuple[
     RunnableConfig,
     ModelRequest[Any],
     Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]],
 ]
-"""How the model is called, with which request, and what makes of its answer what is kept."""
+"""Config and request of a model call, and the function that makes its response an update."""
 
 
 class MemoryAgentState(AgentState[Any]):
-    """What the middleware keeps in a thread, beside its messages; `memory` is no input."""
+    """The state of a thread beside its messages; `memory` is no input."""
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
     raw_answers: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
 
-class Others(TypedDict, total=False):
-    """What else `EbbtideMiddleware` takes, as `build_memory_graph` does."""
+class AgentOptions(TypedDict, total=False):
+    """Further arguments of `EbbtideMiddleware`, as `build_memory_graph` has them."""
 
     summary_model: BaseChatModel | str | None
     extraction_model: BaseChatModel | str | None
@@ -91,9 +91,9 @@ class Others(TypedDict, total=False):
 class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     """Give an agent of `create_agent` a working memory that manages itself.
 
-    Put it behind middleware that changes the prompt, the tools or the model, so that these are
-    counted, and before what only calls again (retries, fallbacks) or looks at calls (approval).
-    Each agent has one of its own.
+    Put it after middleware that changes the prompt, the tools or the model, so that the changes are
+    counted, and before middleware that repeats calls (retries, fallbacks) or checks them
+    (approval). Each agent needs an instance of its own.
     """
 
     state_schema = MemoryAgentState
@@ -103,41 +103,42 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         *,
         archive: Archive | None = None,
         settings: Settings | None = None,
-        **others: Unpack[Others],
+        **options: Unpack[AgentOptions],
     ) -> None:
-        """Take what `build_memory_graph` takes; other models are by default the agent's own."""
-        graph = build_memory_graph(_Unknown(), archive=archive, settings=settings, **others)
-        self._given = graph.parts
-        # What the last request to the model showed, and the parts that were made from it.
-        self._seen: tuple[tuple[Any, ...], AgentParts] | None = None
+        """Take the arguments of `build_memory_graph`; models are by default the agent's own."""
+        graph = build_memory_graph(_UnknownModel(), archive=archive, settings=settings, **options)
+        self._initial = graph.parts
+        # The signature of the last request to the model, and the parts made from it.
+        self._learned: tuple[tuple[Any, ...], AgentParts] | None = None
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin the turn; take away what somebody else than the thread's user said."""
-        known = trusted(state, self._given.archive)
-        try:  # a hook cannot take away and raise, so `after_agent` raises
-            owner_of(known, runtime, resolve(runtime.context, self._given.settings))
+        """Begin the turn; remove messages of anybody but the thread's user."""
+        turn_state = trusted(state, self._initial.archive)
+        try:  # a hook cannot both remove messages and raise, so `after_agent` raises
+            owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
         except SessionNotFoundError:
-            foreign = [RemoveMessage(str(message.id)) for message in told_apart(known).new]
+            foreign = [RemoveMessage(str(message.id)) for message in told_apart(turn_state).new]
             if foreign:
                 return {"messages": foreign, "jump_to": "end"}
-        return self._sealed(begin_turn(known, runtime, parts=self._parts(known)), known)
+        update = begin_turn(turn_state, runtime, parts=self._parts(turn_state))
+        return self._sealed(update, turn_state)
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin the turn."""
+        """Begin the turn as `before_agent` does."""
         return await asyncio.to_thread(self.before_agent, state, runtime)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Send the working context instead of the messages."""
-        if _looking.get():
-            self._learned(request)
+        if _probing.get():
+            self._parts_from(request)
             return AIMessage("")
-        config, sent, update = self._asked(request)
+        config, new_request, to_update = self._prepared(request)
         with set_config_context(config) as context:
-            return update(context.run(handler, sent))
+            return to_update(context.run(handler, new_request))
 
     async def awrap_model_call(
         self,
@@ -145,36 +146,36 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
-        config, sent, update = await asyncio.to_thread(self._asked, request)
+        config, new_request, to_update = await asyncio.to_thread(self._prepared, request)
 
         async def answer() -> ModelResponse[Any]:
-            return await handler(sent)
+            return await handler(new_request)
 
         with set_config_context(config) as context:
             response = await asyncio.create_task(answer(), context=context)
-        return await asyncio.to_thread(update, response)
+        return await asyncio.to_thread(to_update, response)
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Answer the calls of memory tools, one after the other."""
-        known, parts = self._called(state)
+        """Run the memory tools that were called, one after the other."""
+        turn_state, parts = self._memory_calls(state)
         if parts is None:
             return None
-        return self._ran(state, known, run_tools(known, runtime, parts=parts))
+        return self._after_tools(state, turn_state, run_tools(turn_state, runtime, parts=parts))
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Do what `after_model` does, without holding a thread while a model summarises."""
-        known, parts = await asyncio.to_thread(self._called, state)
+        turn_state, parts = await asyncio.to_thread(self._memory_calls, state)
         if parts is None:
             return None
-        update = await arun_tools(known, runtime, parts=parts)
-        return await asyncio.to_thread(self._ran, state, known, update)
+        update = await arun_tools(turn_state, runtime, parts=parts)
+        return await asyncio.to_thread(self._after_tools, state, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
-        """Make the result of a tool fit to be kept."""
+        """Shorten the result of a tool to what can be stored."""
         return fit(handler(request))
 
     async def awrap_tool_call(
@@ -185,131 +186,134 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
-        known, update = self._ended(state, runtime)
-        if known.get("due"):
-            update |= compress(known, runtime, parts=self._parts(known))
+        turn_state, update = self._committed(state, runtime)
+        if turn_state.get("due"):
+            update |= compress(turn_state, runtime, parts=self._parts(turn_state))
         return self._sealed(update, unpacked(state))
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
-        known, update = await asyncio.to_thread(self._ended, state, runtime)
-        if known.get("due"):
-            update |= await acompress(known, runtime, parts=self._parts(known))
+        turn_state, update = await asyncio.to_thread(self._committed, state, runtime)
+        if turn_state.get("due"):
+            update |= await acompress(turn_state, runtime, parts=self._parts(turn_state))
         return await asyncio.to_thread(self._sealed, update, unpacked(state))
 
     def parts(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
-        """Return the parts of an agent with this middleware; if none are known, ask the agent."""
-        if self._seen is None:
+        """Return the parts of an agent with this middleware; before its first call, try one."""
+        if self._learned is None:
             graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
             graph.add_node("model", agent.builder.nodes["model"].runnable)
             graph.add_edge(START, "model")
-            token = _looking.set(True)
+            token = _probing.set(True)
             try:
                 graph.compile(checkpointer=False).invoke({"messages": []})
-            except Exception as error:  # noqa: BLE001 (any middleware's: most commands ask no model)
+            except Exception as error:  # noqa: BLE001 (another middleware may raise anything)
                 _log.warning("the agent's parts are not known before its first call: %s", error)
             finally:
-                _looking.reset(token)
-        return self._given if self._seen is None else self._seen[1]
+                _probing.reset(token)
+        return self._initial if self._learned is None else self._learned[1]
 
     def _sealed(self, update: dict[str, Any], before: TurnState) -> dict[str, Any]:
-        return sealed(update, before, self._given.archive)
+        return sealed(update, before, self._initial.archive)
 
-    def _parts(self, known: TurnState) -> AgentParts:
-        """Return the parts as the model was called last; before, sizes as the thread has them."""
-        if self._seen is not None:
-            return self._seen[1]
-        tokens = known.get("context_report", {}).get("tokens")
+    def _parts(self, turn_state: TurnState) -> AgentParts:
+        """Return the parts of the last model call; before the first, with the thread's sizes."""
+        if self._learned is not None:
+            return self._learned[1]
+        tokens = turn_state.get("context_report", {}).get("tokens")
         if not tokens:
-            return self._given
-        return replace(self._given, fixed=(tokens["system"], tokens["tools"]))
+            return self._initial
+        return replace(self._initial, fixed=(tokens["system"], tokens["tools"]))
 
-    def _called(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
-        """Return the state, and the parts if there are calls of memory tools, or invalid ones."""
-        known = trusted(_as_edited(state), self._given.archive)
-        messages = to_dicts(running(known))
-        others = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
-        if not waiting(messages, others):
-            return known, None
-        return known, replace(self._parts(known), tools=others)
+    def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
+        """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
+        turn_state = trusted(_as_edited(state), self._initial.archive)
+        messages = to_dicts(running(turn_state))
+        application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
+        if not waiting(messages, application_calls):
+            return turn_state, None
+        return turn_state, replace(self._parts(turn_state), tools=application_calls)
 
-    def _ran(
-        self, state: MemoryAgentState, known: TurnState, update: dict[str, Any]
+    def _after_tools(
+        self, state: MemoryAgentState, turn_state: TurnState, update: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the update after memory tools; LangChain ends a turn of invalid calls alone."""
+        """Return the update after memory tools; LangChain would end a turn of invalid calls."""
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
-        return {**self._sealed(update, known), **jump}
+        return {**self._sealed(update, turn_state), **jump}
 
-    def _asked(self, request: ModelRequest[Any]) -> _Asked:
-        """Return the config and the request with the working context, and what takes its answer."""
-        parts, runtime = self._learned(request), request.runtime
-        state = trusted(cast("Mapping[str, Any]", request.state), self._given.archive)
-        _unspoilt(state)
+    def _prepared(self, request: ModelRequest[Any]) -> _Prepared:
+        """Return the config, the request with the working context, and what reads the answer."""
+        parts, runtime = self._parts_from(request), request.runtime
+        state = trusted(cast("Mapping[str, Any]", request.state), self._initial.archive)
+        _check_messages(state)
         settings = resolve(runtime.context, parts.settings)
         check_budget(settings, *parts.sizes(settings))
         call = Call.prepared(state, runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
-        sent = request.override(
-            system_message=_opening(request, system.text, settings),
+        new_request = request.override(
+            system_message=_system_message(request, system.text, settings),
             messages=messages,
             tools=[*schemas(), *request.tools],
             tool_choice=call.tool_choice or request.tool_choice,
         )
 
-        def answered(response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
+        def to_update(response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
             ended = response.structured_response is not None
-            asked = replace(call, limit=None) if ended else call
-            update = asked.answered(response.result)
+            final_call = replace(call, limit=None) if ended else call
+            update = final_call.answered(response.result)
             shown = replace(response, result=update.pop("messages"))
             update.pop("context", None)
             return ExtendedModelResponse(shown, Command(update=self._sealed(update, state)))
 
-        return call.config, sent, answered
+        return call.config, new_request, to_update
 
-    def _learned(self, request: ModelRequest[Any]) -> AgentParts:
-        """Return the parts, updated and remembered from what a request shows."""
-        shown = (request.model, request.response_format, request.system_prompt, *request.tools)
-        seen, given = self._seen, self._given
-        if seen is None or not _same(shown, seen[0]):
-            parts = known_tools([*request.tools, *_formats(request.response_format)], given.count)
-            models = (name for name in _MODELS if getattr(given, name) is given.model)
+    def _parts_from(self, request: ModelRequest[Any]) -> AgentParts:
+        """Return the parts of the agent that sends a request; remember them."""
+        signature = (request.model, request.response_format, request.system_prompt, *request.tools)
+        learned, initial = self._learned, self._initial
+        if learned is None or not _same_objects(signature, learned[0]):
+            tools = [*request.tools, *_answer_schemas(request.response_format)]
+            parts = tool_parts(tools, initial.count)
+            models = (name for name in _MODELS if getattr(initial, name) is initial.model)
             parts |= dict.fromkeys(models, taking_tools(request.model))
             parts["system"] = request.system_prompt or ""
-            seen = self._seen = shown, replace(given, **parts)
-        return seen[1]
+            learned = self._learned = signature, replace(initial, **parts)
+        return learned[1]
 
-    def _ended(
+    def _committed(
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> tuple[TurnState, dict[str, Any]]:
-        """Return the state after the turn was committed, and the update that leads to it.
+        """Commit the turn; return the state after it, and the update that leads to it.
 
-        A middleware before this one may have ended the run before the turn was begun. A turn that
-        somebody else broke off waits for the user's next message, which settles it.
+        A middleware before this one may have ended the run before the turn began. A turn that
+        another middleware broke off is settled when the user's next message arrives.
         """
-        known, update = trusted(state, self._given.archive), cast("dict[str, Any]", {})
-        parts = self._parts(known)
-        begun = known.get("turn", 0) > known.get("persisted", 0)
-        if not begun and told_apart(known).new:
-            update = begin_turn(known, runtime, parts=parts)
-            known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
-        owner_of(known, runtime, resolve(runtime.context, parts.settings))
-        if not unarchived(known) or unanswered(to_dicts(running(known))):
-            return known, update
-        update |= persist(known, runtime, parts=parts)
-        return cast("TurnState", {**known, **update}), update
+        turn_state, update = trusted(state, self._initial.archive), cast("dict[str, Any]", {})
+        parts = self._parts(turn_state)
+        begun = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
+        if not begun and told_apart(turn_state).new:
+            update = begin_turn(turn_state, runtime, parts=parts)
+            turn_state = cast(
+                "TurnState", {**turn_state, **update, "messages": update["messages"].value}
+            )
+        owner_of(turn_state, runtime, resolve(runtime.context, parts.settings))
+        if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
+            return turn_state, update
+        update |= persist(turn_state, runtime, parts=parts)
+        return cast("TurnState", {**turn_state, **update}), update
 
 
-def _same(shown: tuple[Any, ...], before: tuple[Any, ...]) -> bool:
-    """Tell whether two requests show the same objects; prompts may be equal copies."""
-    return len(shown) == len(before) and all(
+def _same_objects(signature: tuple[Any, ...], older: tuple[Any, ...]) -> bool:
+    """Tell whether two signatures have the same objects; texts may be equal copies."""
+    return len(signature) == len(older) and all(
         new is old or (isinstance(new, str) and new == old)
-        for new, old in zip(shown, before, strict=True)
+        for new, old in zip(signature, older, strict=True)
     )
 
 
-class _Unknown(BaseChatModel):
-    """Stands in for the agent's model until its first call shows which one it is."""
+class _UnknownModel(BaseChatModel):
+    """A placeholder for the agent's model until its first request."""
 
     @property
     def _llm_type(self) -> str:
@@ -323,8 +327,8 @@ class _Unknown(BaseChatModel):
 
 
 def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the state with the calls that a person changed; kept are those of the model."""
-    edited = state.get("hitl_edited_tool_calls")  # what LangChain's approval keeps, by ids
+    """Return the state with calls as a person edited them; the state has the model's."""
+    edited = state.get("hitl_edited_tool_calls")  # LangChain's approval stores edits by call id
     if not edited:
         return state
     messages = [
@@ -338,11 +342,11 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**state, "messages": messages}
 
 
-def _unspoilt(state: TurnState) -> None:
-    """Raise `SettingsError` if another middleware took the question away or decided too late."""
+def _check_messages(state: TurnState) -> None:
+    """Raise `SettingsError` if another middleware removed the question or refused a call late."""
     messages = state["messages"]
-    asked = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
-    if not {*asked[-1:]}.intersection(str(message.id) for message in messages):
+    questions = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
+    if not {*questions[-1:]}.intersection(str(message.id) for message in messages):
         raise SettingsError(
             "another middleware took away what the user said in this turn: leave out what "
             "summarises or trims messages, as SummarizationMiddleware does"
@@ -356,17 +360,19 @@ def _unspoilt(state: TurnState) -> None:
         )
 
 
-def _opening(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
-    """Return the system message; blocks of the application's own stay as they are."""
-    own = request.system_message
-    if own is None or isinstance(own.content, str):
+def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
+    """Return the system message; content blocks of the application stay as they are."""
+    application_message = request.system_message
+    if application_message is None or isinstance(application_message.content, str):
         return SystemMessage(text)
-    ours = {"type": "text", "text": instructions("", settings)}
-    return own.model_copy(update={"content": [ours, *own.content]})
+    our_block = {"type": "text", "text": instructions("", settings)}
+    return application_message.model_copy(
+        update={"content": [our_block, *application_message.content]}
+    )
 
 
-def _formats(response_format: Any) -> list[BaseTool | dict[str, Any]]:
-    """Return the schemas of a structured answer as they are counted: like tools."""
+def _answer_schemas(response_format: Any) -> list[BaseTool | dict[str, Any]]:
+    """Return the schemas of a structured answer; they are counted like tools."""
     if response_format is None:
         return []
     if isinstance(response_format, ProviderStrategy):

@@ -1,4 +1,4 @@
-"""Which model is used: the one named, else OpenAI's with a key, else the offline one."""
+"""Choose the chat model: by name, else OpenAI's if there is a key, else the offline model."""
 
 import logging
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ OFFLINE = "offline"
 
 
 def choose_model(name: str | None, environment: Mapping[str, str]) -> BaseChatModel:
-    """Return the model called `name`, "offline" for the offline one.
+    """Return the model called `name`; "offline" is the offline model.
 
-    Without a name it is OpenAI's if `OPENAI_API_KEY` is set, else the offline model, with a notice.
+    Without a name it is OpenAI's if `OPENAI_API_KEY` is set, else the offline model and a warning.
     """
     chosen = model_name(name, environment)
     if chosen != OFFLINE:

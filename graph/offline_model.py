@@ -1,10 +1,10 @@
 """A chat model without a model: every command and example runs with no key and no network.
 
-It reads only the messages it is given. It calls the memory tools on plain requests ("let's work
-on …", "that's done", "expand …"), an application's on "use NAME with key=value", and otherwise
-quotes the best matching sentence of its prompt. A question that nothing there answers is searched
-for, once a turn. So what it answers shows what the context holds and what the search finds. It
-keeps ports, versions and addresses that the user states in a state block if it is told of one.
+It reads only its messages. It calls the memory tools on plain requests ("let's work on …",
+"that's done", "expand …"), an application's tool on "use NAME with key=value", and otherwise quotes
+the best matching sentence of its prompt. If none answers a question, it searches, once a turn. So
+its answers show what the context holds and what the search finds. If the instructions ask for a
+state block, it writes ports, versions and addresses that the user states into one.
 """
 
 import math
@@ -42,19 +42,19 @@ from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
 from .offline_prompt import Call, Prompt, split
 
 _ASKING = frozenset(terms("decide recall remember"))
-"""What is said of remembering, not of what is remembered."""
+"""Words about remembering, which are left out of the terms of a question."""
 
 _ENOUGH = 0.4
-"""Share of the weight of a question's words that an answer needs."""
+"""The share of the weight of a question's terms that an answer must have."""
 
 _ENOUGH_CJK = 0.15
 """The same for CJK text: a pair of characters says less than a word."""
 
 _PREFERENCE = 0.1
-"""What is added for sentences that the memory shows: of equals they come first."""
+"""Added to the score of sentences from the memory, so that they win over equal ones."""
 
 _LONGEST = 400
-"""Characters of a text that is quoted: a sentence or two."""
+"""Characters of a quotation: a sentence or two."""
 
 _GREETING = re.compile(r"(?i)(?:hello|hi|hey|good (?:morning|evening|day))\b[^.?!,]{0,20}[.!]*")
 _INTRODUCTION = (
@@ -69,7 +69,7 @@ _OUTCOMES = {
     "expanded": "Expanded {effort_id}: {tokens_loaded} tokens of its log are back in view.",
     "collapsed": "Collapsed {effort_id}.",
 }
-"""What is told of a memory tool's result, by its status."""
+"""The answer to a memory tool's result, by its status."""
 
 _DECISION = re.compile(
     r"\b(?:decid\w+|decision|chose|choose|agreed?|found|fix(?:ed|es)?|because|solved|caused?|"
@@ -89,7 +89,7 @@ _CONSTANT = re.compile(
 """Ports, versions, addresses."""
 
 _STATE = re.compile(r'<state key="(?P<key>\w+)">\n(?P<anchor>.*)\n</state (?P=key)>', re.DOTALL)
-"""The state block that the memory shows."""
+"""The state block in the memory's messages."""
 
 _BACKGROUND = re.compile(
     r'^<background key="(?P<key>\w+)">\n(?P<old>.*?)\n</background (?P=key)>$',
@@ -98,10 +98,10 @@ _BACKGROUND = re.compile(
 """The old background in a request for a new one."""
 
 _PICKED = 40
-"""Quotes that are picked from a log; `MOST_QUOTED` tokens hold about as many."""
+"""Quotes from one log; `MOST_QUOTED` tokens hold about as many."""
 
 _OUTPUTS = 10
-"""Lines of tools' outputs among the sentences that are picked, the newest."""
+"""Lines of tool output among the quotes of a log, the newest."""
 
 _SALIENT = 4
 """Sentences of a summary."""
@@ -110,7 +110,7 @@ _KEYWORDS = 8
 """Keywords of a summary."""
 
 _IMPORTANCE = 50
-"""That of a log without numbers and decisions; a memory of that fades after 20 days."""
+"""The importance of a log without numbers and decisions; such a memory fades after 20 days."""
 
 _SILENCE = "Nothing was said."
 
@@ -129,7 +129,7 @@ class OfflineModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with these tools; by the choice "any" it calls the last if no other."""
+        """Return the model with these tools; by the choice "any" the last one is the default."""
         formatted = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=formatted, tool_choice=tool_choice, **kwargs)
 
@@ -147,12 +147,12 @@ class OfflineModel(BaseChatModel):
         if choice == "any" and isinstance(answer, str):  # a structured answer: fill the last schema
             name = [*schemas][-1]
             values = _summary(prompt) | _salient(prompt)
-            wanted = schemas[name].get("properties", ())
-            answer = [Call(name, {field: values[field] for field in wanted if field in values})]
+            properties = schemas[name].get("properties", ())
+            answer = [Call(name, {field: values[field] for field in properties if field in values})]
         if isinstance(answer, str):
             message = AIMessage(_with_block(answer, prompt))
         else:
-            # The ids follow from the prompt, so that the same prompt gives the same answer.
+            # The ids are derived from the prompt, so that the same prompt gives the same answer.
             contents = [[message.type, message.content] for message in messages]
             calls = [
                 tool_call(
@@ -162,11 +162,11 @@ class OfflineModel(BaseChatModel):
             ]
             message = AIMessage("", tool_calls=calls)
         message.response_metadata = {"model_name": "offline"}
-        read = sum(count_message(message_to_dict(message), count) for message in messages)
-        read += REPLY_OVERHEAD + count_tools(tools, count)
-        written = count_message(message_to_dict(message), count)
+        sent = sum(count_message(message_to_dict(message), count) for message in messages)
+        sent += REPLY_OVERHEAD + count_tools(tools, count)
+        answered = count_message(message_to_dict(message), count)
         message.usage_metadata = UsageMetadata(
-            input_tokens=read, output_tokens=written, total_tokens=read + written
+            input_tokens=sent, output_tokens=answered, total_tokens=sent + answered
         )
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -180,15 +180,18 @@ class OfflineModel(BaseChatModel):
         answer = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
         for word in re.findall(r"\s*\S+\s*|\s+", answer.text):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
-        rest = answer.model_dump(exclude={"content", "type", "id"})
-        yield ChatGenerationChunk(message=AIMessageChunk(content="", **rest, chunk_position="last"))
+        metadata = answer.model_dump(exclude={"content", "type", "id"})
+        last = AIMessageChunk(content="", **metadata, chunk_position="last")
+        yield ChatGenerationChunk(message=last)
 
 
 def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:
-    """Return what a prompt is answered with: calls of `tools`, or a text."""
+    """Return the answer to a prompt: calls of `tools`, or a text."""
     requests = prompt.requests(tools)
-    asked = [call for call in requests.values() if call]
-    calls = [call for at, call in enumerate(asked) if call not in asked[:at]]  # said twice
+    calls: list[Call] = []
+    for call in requests.values():
+        if call and call not in calls:
+            calls.append(call)
     if calls and not prompt.results:
         return calls
     questions = [part for part, call in requests.items() if call is None and is_question(part)]
@@ -196,7 +199,7 @@ def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:
     unanswered = [question for question in questions if not answers[question]]
     lookups: list[Call] = []
     for question in unanswered[:1]:
-        # First the log that it names; a search does not show logs of other sessions.
+        # A log that the question names comes first; a search does not show logs of other sessions.
         hidden = [effort for effort, is_hidden in prompt.efforts.items() if is_hidden]
         logs = [effort for effort in hidden if {*words(effort)} <= {*words(question)}][-1:]
         results = (str(e.get("id")) for _, body in prompt.results for e in body.get("results", ()))
@@ -205,51 +208,56 @@ def _reply(prompt: Prompt, tools: Collection[str]) -> Sequence[Call] | str:
         if telling(question):  # small talk has no words to search for
             lookups.append(Call("search_efforts", {"query": question}))
     lookup = [call for call in lookups if call.tool in {*tools} - prompt.called][:1]
-    return lookup or _text(prompt, answers, beside=bool(calls))
+    return lookup or _text(prompt, answers, has_requests=bool(calls))
 
 
 def _quotations(questions: Sequence[str], prompt: Prompt) -> dict[str, str | None]:
-    """Quote for each question the sentence with the best overlap, rare words weighing more.
+    """Quote for each question the sentence that shares most of its terms, None below a threshold.
 
-    Of equals it is the newest. The name of its effort counts like a sentence's own words.
+    Rare terms weigh more. Of equal sentences the newest is quoted. The name of its effort counts
+    like a sentence's own words.
     """
     quotable = [(s, {*terms(f"{s.effort} {s.text}")}) for s in prompt.quotable]
-    seen = Counter(term for _, own in quotable for term in own)
+    frequency = Counter(term for _, sentence_terms in quotable for term in sentence_terms)
     quotations: dict[str, str | None] = {}
     for question in questions:
-        wanted = {*terms(question)} - _ASKING
-        weights = {term: math.log(1 + (1 + len(quotable)) / (1 + seen[term])) for term in wanted}
-        least = (_ENOUGH_CJK if any(map(is_pair, wanted)) else _ENOUGH) * sum(weights.values())
-        quotations[question], highest = None, 0.0
-        for sentence, own in quotable:
-            score = sum(weights[term] for term in wanted & own)
+        question_terms = {*terms(question)} - _ASKING
+        weights = {
+            t: math.log(1 + (1 + len(quotable)) / (1 + frequency[t])) for t in question_terms
+        }
+        share = _ENOUGH_CJK if any(map(is_pair, question_terms)) else _ENOUGH
+        threshold = share * sum(weights.values())
+        quotations[question], best_score = None, 0.0
+        for sentence, sentence_terms in quotable:
+            score = sum(weights[term] for term in question_terms & sentence_terms)
             preferred = score + _PREFERENCE * (sentence.speaker == "memory")
-            if score and score >= least and preferred >= highest:
+            if score and score >= threshold and preferred >= best_score:
                 quotations[question] = f'{sentence.where}: "{_clipped(sentence.text)}"'
-                highest = preferred
+                best_score = preferred
     return quotations
 
 
-def _text(prompt: Prompt, answers: Mapping[str, str | None], *, beside: bool) -> str:
-    """Return what is said of results and questions, `beside` requests or alone."""
+def _text(prompt: Prompt, answers: Mapping[str, str | None], *, has_requests: bool) -> str:
+    """Return the text that reports results and answers questions."""
     if not prompt.text:
         return "I read only text, and there is no request in what I was given."
-    # What was looked up for questions is not told where it answers all of them.
-    looked_up = answers and all(answers.values()) and not beside
+    # Results of lookups are not reported if the answers quote them.
+    looked_up = answers and all(answers.values()) and not has_requests
     parts = [] if looked_up else [_outcome(*result) for result in prompt.results]
-    told_of = {body.get("query") for _, body in prompt.results if body.get("results")}
+    reported_queries = {body.get("query") for _, body in prompt.results if body.get("results")}
     for question, answer in answers.items():
-        if answer or question not in told_of:
+        if answer or question not in reported_queries:
             missing = f'I do not find an answer to "{_clipped(question)}" in my context.'
             parts.append(answer or missing)
     if parts:
         return " ".join(parts)
-    most = max(prompt.parts, key=_signals)
-    return _INTRODUCTION if _GREETING.fullmatch(prompt.text) else f"Noted: {_clipped(most)}"
+    if _GREETING.fullmatch(prompt.text):
+        return _INTRODUCTION
+    return f"Noted: {_clipped(max(prompt.parts, key=_signals))}"
 
 
 def _outcome(result: ToolMessage, body: Mapping[str, Any]) -> str:
-    """Tell in one sentence what a tool did."""
+    """Report the result of a tool in one sentence."""
     text, name = str(result.text), result.name or "The tool"
     if "error" in body or result.status == "error":
         return f"{name} did not work: {_clipped(str(body.get('error', text)))}"
@@ -273,22 +281,26 @@ def _outcome(result: ToolMessage, body: Mapping[str, Any]) -> str:
 
 
 def _signals(text: str) -> int:
-    """Count what makes a sentence worth keeping: decisions twice, numbers once."""
+    """Score a sentence: 2 for each word of a decision, 1 for each number.
+
+    >>> _signals("We chose port 8080 because of the proxy.")
+    5
+    """
     return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
 
 
 def _clipped(text: str) -> str:
-    """Return the text, cut after a word and ended by "…" if it is too long for a quotation."""
+    """Return the text, cut after a word and with "…" if it is too long for a quotation."""
     if len(text) <= _LONGEST:
         return text
     return (text[:_LONGEST].rpartition(" ")[0] or text[:_LONGEST]) + "…"
 
 
 def _summary(prompt: Prompt) -> dict[str, Any]:
-    """Summarise a log by quotes: the first request, telling sentences, the last answer."""
+    """Summarise a log by quotes: the first request, decisions and numbers, the last answer."""
     everything = prompt.sentences
     log = [sentence for sentence in everything if sentence.source == "the log"] or everything
-    # What tools and the offline model itself say repeats other text.
+    # Text of tools and of the offline model itself repeats other text.
     log = [sentence for sentence in log if not sentence.repeats and sentence.speaker != "tool"]
     texts = list(dict.fromkeys(sentence.text for sentence in log))
     requests = [sentence.text for sentence in log if sentence.speaker == "user"]
@@ -307,8 +319,8 @@ def _summary(prompt: Prompt) -> dict[str, Any]:
 
 
 def _salient(prompt: Prompt) -> dict[str, Any]:
-    """Pick the sentences of a log that tell a goal, a constraint, a decision or a number."""
-    # A request for more lists what is quoted already.
+    """Quote the sentences of a log with a goal, a constraint, a decision or a number."""
+    # A further request for quotes lists the earlier ones.
     listed = prompt.messages[-1].text.partition("<log")[0]
     quoted = {*re.findall(r"^\d+\. (.+)$", listed, re.MULTILINE)}
     items: dict[str, dict[str, Any]] = {}
@@ -320,43 +332,43 @@ def _salient(prompt: Prompt) -> dict[str, Any]:
         if _signals(text) or kind not in {Kind.OUTPUT, Kind.FACT}:
             items[text] = {"quote": text, "kind": str(kind), "turn": int(sentence.turn)}
     outputs = [quote for quote, item in items.items() if item["kind"] == Kind.OUTPUT]
-    others = [quote for quote in items if quote not in outputs[:-_OUTPUTS]]
-    best = sorted(others, key=_signals, reverse=True)[:_PICKED]
-    return {"new": [items[quote] for quote in others if quote in best], "done": []}
+    candidates = [quote for quote in items if quote not in outputs[:-_OUTPUTS]]
+    best = sorted(candidates, key=_signals, reverse=True)[:_PICKED]
+    return {"new": [items[quote] for quote in candidates if quote in best], "done": []}
 
 
 def _background(prompt: Prompt) -> str | None:
-    """Write a background if asked: the old one's first sentence, what users said first and last."""
-    asked = _BACKGROUND.search(prompt.messages[-1].text) if prompt.messages else None
-    if asked is None:
+    """Return a background, None if not asked: first of the old one, first and last user message."""
+    request = _BACKGROUND.search(prompt.messages[-1].text) if prompt.messages else None
+    if request is None:
         return None
-    old = [] if asked["old"] == "nothing" else split(asked["old"])[:1]
-    first: dict[str, str] = {}
+    old = [] if request["old"] == "nothing" else split(request["old"])[:1]
+    first_by_turn: dict[str, str] = {}
     for sentence in prompt.sentences:
         if sentence.turn and sentence.speaker == "user":
-            first.setdefault(sentence.turn, sentence.text)
-    requests = [*first.values()]
+            first_by_turn.setdefault(sentence.turn, sentence.text)
+    requests = [*first_by_turn.values()]
     chosen = dict.fromkeys([*old, *requests[:1], *requests[-1:]])
     return " ".join(map(_clipped, chosen)) or _SILENCE
 
 
 def _with_block(text: str, prompt: Prompt) -> str:
-    """Return an answer with a state block at its end, if the user has stated a new constant.
+    """Return an answer, with a state block at its end if the user has stated a new constant.
 
-    Only a model that was told of the block writes one.
+    There is no block unless the instructions ask for one.
     """
     if not any(isinstance(m, SystemMessage) and START in m.text for m in prompt.messages):
         return text
-    shown = (_STATE.search(note.text) for note in prompt.notes)
-    anchor = next((parsed(state["anchor"]) for state in shown if state), {})
+    blocks = (_STATE.search(note.text) for note in prompt.notes)
+    anchor = next((parsed(state["anchor"]) for state in blocks if state), {})
     field = FIELDS[-1]
-    known = anchor.get(field, "").splitlines()
-    constants = [*known]
-    stated = "\n".join(part for part in prompt.parts if not is_question(part))
-    for constant in _CONSTANT.findall(stated):
+    old_constants = anchor.get(field, "").splitlines()
+    constants = [*old_constants]
+    statements = "\n".join(part for part in prompt.parts if not is_question(part))
+    for constant in _CONSTANT.findall(statements):
         if constant.casefold() not in map(str.casefold, constants):
             constants.append(constant)
-    if constants == known:
+    if constants == old_constants:
         return text
     block = rendered({**anchor, field: "\n".join(constants)})
     return f"{text}\n\n{START}\n{block}\n{END}"

@@ -1,4 +1,4 @@
-"""What the offline model reads in a prompt: sentences, each with its place, efforts, requests."""
+"""The prompt as the offline model reads it: sentences with their source, efforts, requests."""
 
 import json
 import re
@@ -17,38 +17,38 @@ _END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 
 _OPENING = re.compile(r'<(?P<tag>\w+)(?: id="(?P<id>[^"]+)")?(?: [\w-]+="[^"]*")* key="[^"]+">')
 _CLOSING = re.compile(r"</\w+ [0-9a-f]+>")
-"""The fences around what the memory quotes, with the effort that it is of."""
+"""The fences around the memory's quotations; the opening one has the id of the effort."""
 
 _LISTED = re.compile(r"- (?:turn (?P<turn>\d+)|(?P<id>\S+?)(?: [^:]*)?): (?P<text>.+)")
-"""A line of the memory's lists: a turn that may matter, or a concluded effort."""
+"""A line of the memory's lists: a turn as a hint, or a concluded effort."""
 
 _TURN = re.compile(r"\[turn (?P<turn>\d+)\]")
 _SPOKEN = re.compile(r"(?P<speaker>user|assistant|system|tool)(?: [\w-]+)?: (?P<text>.*)")
 _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
-"""The lines of a log: which turn, who says what, which tool is called."""
+"""The lines of a log: number of a turn, text of a speaker, call of a tool."""
 
 _REPEATING = re.compile(
     r"(?:Noted:|I do not find|From (?:the |[^:]{1,80}:)|You said:|I said:|The search found|"
     r"(?:Found|Opened|Concluded|Switched|Reopened|Expanded|Collapsed) )"
 )
-"""How answers of the offline model begin that repeat what stands elsewhere."""
+"""The beginnings of the offline model's answers that repeat other text."""
 
 _LEAD = (
     r"(?:(?:ok|okay|so|now|then|well|great|please|thanks|can you|could you|let's|let us|we should|"
     r"i want to|i'd like to)\b[\s,]*)*"
 )
 _TAIL = r"(?:,? (?:now|please|thanks|thank you))*"
-"""What may stand before a request, and after it."""
+"""Words that may precede and follow a request."""
 
 _THIS = r"(?:(?:that|this|it)|(?:the|this|that) (?:active |current )?effort)"
-"""What the active effort is called without its name."""
+"""Phrases for the active effort without its name."""
 
 _NAME = r"(?:[^:]|(?<=\d):(?=\d))+"
-"""A name ends before the colon of a goal; that of a time such as 10:30 is part of it."""
+"""A name ends before the colon of a goal; the colon of a time such as 10:30 is part of it."""
 
 _REQUESTS = tuple(
-    (tool, re.compile(f"{_LEAD}(?:{asked}){_TAIL}", re.IGNORECASE))
-    for tool, asked in (
+    (tool, re.compile(f"{_LEAD}(?:{request}){_TAIL}", re.IGNORECASE))
+    for tool, request in (
         ("open_effort", rf"(?:work|start) on (?P<name>{_NAME})(?::(?P<goal>.*))?"),
         ("close_effort", rf"(?:.*, so )?(?:{_THIS}(?:'s| is)|we're|i'm) (?:all|done|finished)"),
         ("close_effort", rf"(?:close|conclude|wrap up)(?: {_THIS}| (?P<effort_id>.+))?"),
@@ -60,9 +60,9 @@ _REQUESTS = tuple(
         ("effort_status", r"status|what are we working on"),
     )
 )
-"""The tool that a sentence asks for, and what all of it says; the first that matches counts.
+"""The tools with the pattern of a sentence that asks for one; the first match counts.
 
-The groups become arguments.
+Its groups become arguments.
 """
 
 _USE = re.compile(r"use (?P<tool>\w+) with (?P<args>\w+=.+)", re.IGNORECASE)
@@ -71,10 +71,10 @@ _PAIR = re.compile(r"(\w+)=([^\s,]+)")
 
 _AROUND = re.compile(r"^(?:(?:the|an?|our|my) )+| effort$", re.IGNORECASE)
 _MARKS = " \"'`“”.,;!?"
-"""What is said around the name of an effort, and what is written around it."""
+"""Words and marks around the name of an effort that are not part of it."""
 
 _LONGEST_REQUEST = 400
-"""Characters of a sentence that may be a request; a longer one is pasted text."""
+"""The longest sentence, in characters, that may be a request; a longer one is pasted text."""
 
 
 class Call(NamedTuple):
@@ -86,9 +86,9 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of the prompt; `effort` and `turn` say which log or summary it stands in.
+    """A sentence of the prompt, with the effort and turn of the log or summary that it is from.
 
-    `repeats` tells that it is part of an answer that quotes what stands elsewhere.
+    `repeats` marks parts of answers that quote other text.
     """
 
     text: str
@@ -100,7 +100,7 @@ class Sentence:
 
     @property
     def where(self) -> str:
-        """Where the sentence comes from, to be put before a quotation."""
+        """The source of the sentence, as it precedes a quotation."""
         if self.effort or self.turn:
             place = f"From {self.source} of {self.effort}".removesuffix(" of ")
             return f"{place}, turn {self.turn}" if self.turn else place
@@ -109,14 +109,14 @@ class Sentence:
 
     @property
     def states(self) -> bool:
-        """Whether it says something: no question, no repetition, no request without a goal."""
+        """Whether it is a statement: no question, no repetition, no request without a goal."""
         call = _request(self.text)
         only_asks = call is not None and not call.args.get("goal")
         return not (self.repeats or only_asks or is_question(self.text))
 
 
 class Prompt:
-    """A prompt, taken apart: the memory's notes, what the user says now, the results for it."""
+    """A prompt in parts: the memory's notes, the user's message, the results of its turn."""
 
     def __init__(self, messages: Sequence[BaseMessage]) -> None:
         """Find the current turn, which begins at the last message that a user wrote."""
@@ -141,13 +141,13 @@ class Prompt:
 
     @property
     def quotable(self) -> list[Sentence]:
-        """What states something, other than what the user says now, and asks for no tool."""
+        """The statements outside the user's message that ask for no tool."""
         stating = (sentence for sentence in _sentences(self._around) if sentence.states)
         return [sentence for sentence in stating if not _request(sentence.text)]
 
     @property
     def efforts(self) -> dict[str, bool]:
-        """The efforts that the memory shows, each with whether its log is out of view."""
+        """The efforts in the memory's messages, each with whether its log is hidden."""
         markers = (re.match(r'\[.*\beffort "([^"]+)"', str(note.text)) for note in self.notes)
         marked = {marker[1]: False for marker in markers if marker}
         placed = [sentence for sentence in _sentences(self.notes) if sentence.effort]
@@ -155,21 +155,21 @@ class Prompt:
         return marked | {sentence.effort: sentence.effort not in logs for sentence in placed}
 
     def requests(self, tools: Collection[str]) -> dict[str, Call | None]:
-        """Return the sentences of the user, each with the call of one of `tools` it asks for.
+        """Return the sentences of the user, each with the call of one of `tools` that it asks for.
 
-        An effort gets the id of the one that shares most words with its name. What else is closed
-        than an effort that is shown, or one word without an article, is no request.
+        A name becomes the id of the effort that shares most words with it. "Close the tab" is no
+        request if no effort is called so; one word without an article is.
         """
         requests: dict[str, Call | None] = {}
-        named = {effort: {*words(effort)} for effort in self.efforts}
+        words_of = {effort: {*words(effort)} for effort in self.efforts}
         for sentence in self.parts:
             call = _request(sentence)
             if call and "effort_id" in call.args:
                 name = _AROUND.sub("", call.args["effort_id"]).strip(_MARKS)
-                asked = {*words(name)}
-                fits = [effort for effort, own in named.items() if asked <= own or own <= asked]
+                name_words = {*words(name)}
+                fits = [e for e, own in words_of.items() if name_words <= own or own <= name_words]
                 unknown = not fits and " " in call.args["effort_id"]
-                best = max(fits, key=lambda effort: len(asked & named[effort]), default=name)
+                best = max(fits, key=lambda e: len(name_words & words_of[e]), default=name)
                 is_other = unknown and call.tool == "close_effort"
                 call = None if is_other else Call(call.tool, {"effort_id": best})
             requests[sentence] = call if call and call.tool in tools else None
@@ -186,12 +186,12 @@ def split(text: str) -> list[str]:
 
 
 def _is_memory(message: BaseMessage) -> bool:
-    """Tell whether the memory wrote this message."""
+    """Tell whether a message is from the memory."""
     return isinstance(message, HumanMessage) and message.name == "ebbtide"
 
 
 def _memory_result(message: ToolMessage) -> Mapping[str, Any]:
-    """Return what a memory tool answered; nothing for other tools and for shortened results."""
+    """Return the result of a memory tool; {} for other tools and for shortened results."""
     try:
         body = json.loads(str(message.text)) if message.name in OWN_TOOLS else None
     except ValueError:
@@ -199,21 +199,21 @@ def _memory_result(message: ToolMessage) -> Mapping[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-# Each call of the model reads all sentences of its prompt; 4,000 are more than a prompt has.
+# Each model call reads all sentences of its prompt; no prompt has more than 4,000.
 @lru_cache(maxsize=4_000)
 def _request(sentence: str) -> Call | None:
-    """Return the call that a sentence asks for, an effort named as it is there.
+    """Return the call that a sentence asks for, with the effort's name as its id.
 
     >>> _request("Please reopen the auth bug!")
     Call(tool='reopen_effort', args={'effort_id': 'the auth bug'})
     """
-    asked = sentence.replace("’", "'").rstrip(_MARKS)
-    if len(asked) > _LONGEST_REQUEST:
+    request = sentence.replace("’", "'").rstrip(_MARKS)
+    if len(request) > _LONGEST_REQUEST:
         return None
-    if used := _USE.fullmatch(asked):
+    if used := _USE.fullmatch(request):
         return Call(used["tool"], dict(_PAIR.findall(used["args"])))
     for tool, pattern in _REQUESTS:
-        if match := pattern.fullmatch(asked):
+        if match := pattern.fullmatch(request):
             args = {name: (text or "").strip(_MARKS) for name, text in match.groupdict().items()}
             if tool == "open_effort":
                 return Call(tool, args | {"name": _AROUND.sub("", args["name"]).strip(_MARKS)})
@@ -222,10 +222,11 @@ def _request(sentence: str) -> Call | None:
 
 
 def _sentences(messages: Sequence[BaseMessage]) -> list[Sentence]:
+    """Return the sentences of messages in their order, with `repeats` set."""
     collected, repeats = list[Sentence](), False
     for line in (line for message in messages for line in _lines(message)):
         for text in split(line.text):
-            # What follows in such an answer belongs to it, as long as nobody else speaks.
+            # The repetition lasts until another speaker begins.
             begins = bool(_REPEATING.match(text))
             repeats = line.speaker == "assistant" and (repeats or begins)
             collected.append(replace(line, text=text, repeats=repeats))
@@ -233,7 +234,7 @@ def _sentences(messages: Sequence[BaseMessage]) -> list[Sentence]:
 
 
 def _lines(message: BaseMessage) -> Iterator[Sentence]:
-    """Yield what the lines of a message say, each still in one piece."""
+    """Yield the lines of a message with their source, not yet split into sentences."""
     if _is_memory(message):
         yield from _of_text(str(message.text), Sentence("", "memory", source="the memory"))
     elif isinstance(message, AIMessage | HumanMessage):
@@ -246,7 +247,7 @@ def _lines(message: BaseMessage) -> Iterator[Sentence]:
         yield Sentence(str(message.text), "tool", source=source)
     for entry in _memory_result(message).get("results", ()):
         effort, excerpt = str(entry.get("id") or ""), str(entry.get("excerpt") or "")
-        # Of an effort of another session a search excerpts the summary.
+        # For an effort of another session, the excerpt of a search is from the summary.
         elsewhere = bool(effort and entry.get("session"))
         summary = excerpt if elsewhere else str(entry.get("summary") or "")
         yield Sentence(summary, "memory", effort, source="the summary")
@@ -257,6 +258,7 @@ def _lines(message: BaseMessage) -> Iterator[Sentence]:
 
 
 def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
+    """Yield the lines of a text; `outside` is the source of those outside the memory's fences."""
     place = outside
     for line in text.splitlines():
         if opening := _OPENING.fullmatch(line):
@@ -273,7 +275,7 @@ def _of_text(text: str, outside: Sentence) -> Iterator[Sentence]:
 
 
 def _of_log(line: str, place: Sentence) -> Sentence:
-    """Return the place with what one line of a log says."""
+    """Return the sentence of a line of a log, with the turn and speaker of the line before."""
     if turn := _TURN.fullmatch(line):
         return replace(place, turn=turn["turn"], text="")
     if spoken := _SPOKEN.fullmatch(line):
@@ -282,7 +284,7 @@ def _of_log(line: str, place: Sentence) -> Sentence:
 
 
 def _of_note(line: str, place: Sentence) -> Sentence:
-    """Return what a line of the memory's own says: one of a list, or the goal of a marker."""
+    """Return the sentence of a line of the memory's own: an entry of a list, a marker's goal."""
     if listed := _LISTED.fullmatch(line):
         effort, turn = listed["id"] or "", listed["turn"] or ""
         source = "the log" if turn else "the summary"

@@ -1,7 +1,7 @@
 """The commands as routes of a LangGraph server: `http.app` in `langgraph.json` names `app`.
 
-Threads are read and written over the server's own API, as who asks: with his headers, so that its
-rules of access hold. Whose memory it is says the server's authentication, else `user_id`.
+Threads are read and written over the server's own API with the headers of the request, so that
+the server's access rules hold. The user is the one it authenticated, else `user_id`.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
 
 Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
-"""What gives the agent of a run, as a server calls it."""
+"""A function that returns the agent of a run, as a server calls it."""
 
 _MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
-"""Makes messages of what a server's API gives for them."""
+"""Validates messages from the JSON of a server's API."""
 
 _OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
-"""Headers that belong to one request and not to who asks."""
+"""Headers of one request that are not passed on: its body is not sent again."""
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TurnRunningError, 409),
@@ -58,14 +58,14 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (CommandError, 400),
     (ValueError, 422),
 )
-"""The HTTP status of an error, by the first class that it is of; 500 for any other."""
+"""The HTTP status of an error, by its first matching class; 500 for all others."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A command that a client asks for: the agent and the config that commands take.
+class _CommandCall:
+    """A client's call of a command, with the agent and the config that commands take.
 
-    `context` are the settings of the assistant that the thread ran with last.
+    `context` has the settings of the assistant that the thread ran with last.
     """
 
     request: Request
@@ -78,28 +78,31 @@ class _Asked:
         return command(self.agent, self.config, *args, **options)
 
     def query(self, name: str) -> str:
-        """Return what the query says of a name, empty for nothing."""
+        """Return a parameter of the query, "" by default."""
         return str(self.request.query_params.get(name, ""))
 
     def chosen(self, **verbs: Any) -> Any:
-        """Return what the path names; raises `CommandError` if it is none of these."""
+        """Return the value of the path's verb; raises `CommandError` for an unknown one."""
         verb = self.request.path_params["verb"]
         if verb not in verbs:
             raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")
         return verbs[verb]
 
     def number(self, name: str, default: int | None = None) -> int | None:
-        """Return a number of the query or the path; raises `SettingsError` if it is none."""
-        given = self.request.path_params.get(name, self.query(name))
-        if not given:
+        """Return a number of the path or the query; raises `SettingsError` for other text."""
+        text = self.request.path_params.get(name, self.query(name))
+        if not text:
             return default
-        if not given.isdecimal():
-            raise SettingsError(f"{name}: pass a whole number (got {given!r})")
-        return int(given)
+        if not text.isdecimal():
+            raise SettingsError(f"{name}: pass a whole number (got {text!r})")
+        return int(text)
 
 
-class _Served:
-    """An agent whose threads a server keeps, in the form that commands take; used on a thread."""
+class _ServedAgent:
+    """An agent whose threads a server keeps, with the methods that commands call.
+
+    Commands run on a worker thread; calls of the server run on its event loop.
+    """
 
     def __init__(self, agent: Agent, client: LangGraphClient, metadata: Mapping[str, Any]) -> None:
         self._agent, self.client, self._metadata = agent, client, metadata
@@ -111,12 +114,12 @@ class _Served:
         return getattr(self._agent, name)
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """Return a state as the server has it; an empty one if nothing was said on the thread."""
+        """Return a state of the server, an empty one for a thread without messages."""
         nothing = StateSnapshot({}, (), config, None, None, None, (), ())
         try:
             thread = self.client.threads.get(config["configurable"]["thread_id"])
             if not self.wait(thread)["values"]:
-                return nothing  # of which a RemoteGraph can make no state
+                return nothing  # `RemoteGraph` fails on an empty state
             snapshot = self.wait(self._remote.aget_state(config, subgraphs=subgraphs))
         except NotFoundError:
             return nothing
@@ -128,78 +131,78 @@ class _Served:
     def update_state(
         self, config: RunnableConfig, values: dict[str, Any], as_node: str
     ) -> RunnableConfig:
-        """Write a state on the server, where the thread may have been deleted just now."""
+        """Write a state on the server; create the thread again if it was just deleted."""
         thread, metadata = str(config["configurable"]["thread_id"]), dict(self._metadata)
         create = self.client.threads.create
         self.wait(create(thread_id=thread, metadata=metadata, if_exists="do_nothing"))
-        written = self._remote.aupdate_state(config, values, as_node)
-        return cast("RunnableConfig", self.wait(written))
+        new_config = self.wait(self._remote.aupdate_state(config, values, as_node))
+        return cast("RunnableConfig", new_config)
 
     def invoke(
-        self, given: None, config: RunnableConfig, *, context: Any, durability: Any
+        self, turn_input: None, config: RunnableConfig, *, context: Any, durability: Any
     ) -> dict[str, Any]:
-        """Let the server end a turn, and return the state."""
+        """Let the server finish a turn, and return the state."""
         thread = str(config["configurable"]["thread_id"])
         assistant = str(self._metadata.get("assistant_id") or self._metadata.get("graph_id", ""))
         ended = self.client.runs.wait(
-            thread, assistant, input=given, context=context, durability=durability
+            thread, assistant, input=turn_input, context=context, durability=durability
         )
         return cast("dict[str, Any]", self.wait(ended))
 
-    def wait(self, call: Coroutine[Any, Any, Any]) -> Any:
-        """Run a call on the server's event loop, and return what it answers."""
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+    def wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on the server's event loop, and return its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
 class _ServerCheckpoints(BaseCheckpointSaver[str]):
-    """The checkpoints of a server: it lets them be deleted, and shows states alone."""
+    """The checkpointer of a server, which can delete threads but shows no checkpoints."""
 
-    def __init__(self, served: _Served) -> None:
+    def __init__(self, served: _ServedAgent) -> None:
         """Take the agent that reaches the server."""
         super().__init__()
         self._served = served
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return None: a server shows states, and no checkpoints."""
+        """Return None: a server's API has states, no checkpoints."""
         del config
         return None
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread with its checkpoints and its runs, which hold what was said as well."""
+        """Delete a thread with its checkpoints and its runs, which hold messages too."""
         self._served.wait(self._served.client.threads.delete(thread_id))
 
 
 def routes(make: Make) -> list[Route]:
-    """Return the routes of the commands for an agent, for an application's own `http.app`."""
+    """Return the routes of an agent's commands, for an application's own `http.app`."""
     thread = "/ebbtide/threads/{thread_id}"
-    answers: dict[tuple[str, str], Callable[[_Asked], Any]] = {
+    commands: dict[tuple[str, str], Callable[[_CommandCall], Any]] = {
         ("GET", f"{thread}/context"): _context,
-        ("GET", f"{thread}/messages"): lambda it: it.run(look.messages, it.number("page", 1)),
-        ("GET", f"{thread}/transcript"): lambda it: messages_to_dict(
-            it.run(look.transcript, before=it.number("before"))
+        ("GET", f"{thread}/messages"): lambda call: call.run(look.messages, call.number("page", 1)),
+        ("GET", f"{thread}/transcript"): lambda call: messages_to_dict(
+            call.run(look.transcript, before=call.number("before"))
         ),
-        ("GET", f"{thread}/efforts"): lambda it: it.run(look.efforts),
-        ("GET", f"{thread}/search"): lambda it: it.run(look.search, it.query("query")),
-        ("GET", f"{thread}/stats"): lambda it: it.run(look.stats),
+        ("GET", f"{thread}/efforts"): lambda call: call.run(look.efforts),
+        ("GET", f"{thread}/search"): lambda call: call.run(look.search, call.query("query")),
+        ("GET", f"{thread}/stats"): lambda call: call.run(look.stats),
         ("POST", f"{thread}/undo"): _undo,
         ("POST", f"{thread}/restore"): _restore,
         ("POST", f"{thread}/window"): _window,
-        ("POST", f"{thread}/anchor"): lambda it: it.run(
-            change.rebuild_anchor, model=it.query("model") == "true", context=it.context
+        ("POST", f"{thread}/anchor"): lambda call: call.run(
+            change.rebuild_anchor, model=call.query("model") == "true", context=call.context
         ),
         ("POST", f"{thread}/efforts/{{verb}}"): _by_hand,
-        ("DELETE", f"{thread}/turns/{{turn}}"): lambda it: it.run(erase, it.number("turn")),
-        ("DELETE", thread): lambda it: it.run(delete_session),
+        ("DELETE", f"{thread}/turns/{{turn}}"): lambda call: call.run(erase, call.number("turn")),
+        ("DELETE", thread): lambda call: call.run(delete_session),
         ("DELETE", "/ebbtide/user"): _delete_user,
-        ("GET", "/ebbtide/attention"): lambda it: it.run(on_attention.attention),
+        ("GET", "/ebbtide/attention"): lambda call: call.run(on_attention.attention),
         ("GET", "/ebbtide/attention/{verb}"): _memory,
         ("POST", "/ebbtide/attention/{verb}"): _memory,
     }
-    return [_route(method, path, make, run) for (method, path), run in answers.items()]
+    return [_route(method, path, make, command) for (method, path), command in commands.items()]
 
 
-def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any]) -> Route:
-    """Return the route of a command, which runs on a thread; its errors are answers."""
+def _route(method: str, path: str, make: Make, command: Callable[[_CommandCall], Any]) -> Route:
+    """Return the route of a command; it runs on a worker thread, its errors become answers."""
 
     async def respond(request: Request) -> Response:
         headers = {k: v for k, v in request.headers.items() if k not in _OF_THE_BODY}
@@ -208,8 +211,8 @@ def _route(method: str, path: str, make: Make, command: Callable[[_Asked], Any])
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://server", headers=headers
             ) as http:
-                asked = await _asked(request, make, LangGraphClient(http))
-                answer = await asyncio.to_thread(command, asked)
+                call = await _command_call(request, make, LangGraphClient(http))
+                answer = await asyncio.to_thread(command, call)
                 return JSONResponse(to_jsonable_python(answer))
         except APIStatusError as error:
             return _refused(error, error.status_code)
@@ -223,8 +226,8 @@ def _refused(error: Exception, status: int) -> Response:
     return JSONResponse({"error": type(error).__name__, "detail": str(error)}, status)
 
 
-async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Asked:
-    """Return what is asked for; raises `TurnRunningError` for a change while a run is going on."""
+async def _command_call(request: Request, make: Make, client: LangGraphClient) -> _CommandCall:
+    """Return the call of a command; raises `TurnRunningError` for a change of a busy thread."""
     if "user" not in request.scope:
         raise SettingsError(
             "the server does not say who asks: set http.enable_custom_route_auth to true in "
@@ -233,8 +236,8 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
     chosen: dict[str, Any] = {}
     if request.user.is_authenticated:
         chosen["langgraph_auth_user"] = request.user
-    elif named := request.query_params.get("user_id"):
-        chosen["user_id"] = named
+    elif user_id := request.query_params.get("user_id"):
+        chosen["user_id"] = user_id
     metadata: Mapping[str, Any] = {}
     context: Mapping[str, Any] = {}
     if "thread_id" in request.path_params:
@@ -247,61 +250,61 @@ async def _asked(request: Request, make: Make, client: LangGraphClient) -> _Aske
             assistant = await client.assistants.get(metadata["assistant_id"])
             context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
     config: RunnableConfig = {"configurable": chosen}
-    served = _Served(await make(config), client, metadata)
-    return _Asked(request, cast("Agent", served), config, context)
+    served = _ServedAgent(await make(config), client, metadata)
+    return _CommandCall(request, cast("Agent", served), config, context)
 
 
 def _turn_in(values: Any) -> int:
-    """Return the last turn that values of a thread have, whatever else a client wrote into them."""
+    """Return the last turn in the values of a thread, 0 if a client wrote something else there."""
     memory = values.get("memory") if isinstance(values, Mapping) else None
     turn = memory.get("turn") if isinstance(memory, Mapping) else None
     return turn if isinstance(turn, int) else 0
 
 
-def _context(asked: _Asked) -> dict[str, Any]:
-    """Answer with the next context, if the user said `message` if there is one."""
-    message = asked.request.query_params.get("message")
-    shown = asked.run(look.show_context, message, context=asked.context)
+def _context(call: _CommandCall) -> dict[str, Any]:
+    """Answer with the next context, as if the user said the query's `message`."""
+    message = call.request.query_params.get("message")
+    context = call.run(look.show_context, message, context=call.context)
     return {
-        "turn": shown.turn,
-        "unfinished": shown.unfinished,
-        "total": shown.total,
-        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in shown.parts],
-        "messages": messages_to_dict(shown.messages),
-        "tools": shown.tools,
+        "turn": context.turn,
+        "unfinished": context.unfinished,
+        "total": context.total,
+        "parts": [{"name": p.name, "turn": p.turn, "tokens": p.tokens} for p in context.parts],
+        "messages": messages_to_dict(context.messages),
+        "tools": context.tools,
     }
 
 
-def _delete_user(asked: _Asked) -> Any:
-    """Delete all of the user who asks; who is named by nobody is not known."""
-    chosen = asked.config["configurable"]
+def _delete_user(call: _CommandCall) -> Any:
+    """Delete the user who calls; raises `SettingsError` if no user is named."""
+    chosen = call.config["configurable"]
     if not chosen:
         raise SettingsError("no user is named: pass user_id")
-    return delete_user(asked.agent, user_of(Settings(), chosen))
+    return delete_user(call.agent, user_of(Settings(), chosen))
 
 
-def _undo(asked: _Asked) -> dict[str, Any]:
-    """Undo the last turn; it must be finished, since the server shows only part of another."""
-    asked.run(thread_at).at_rest()
-    return {"turn": asked.run(change.undo)}
+def _undo(call: _CommandCall) -> dict[str, Any]:
+    """Undo the last turn; a running one is refused, since the server shows only part of it."""
+    call.run(thread_at).at_rest()
+    return {"turn": call.run(change.undo)}
 
 
-def _restore(asked: _Asked) -> dict[str, Any]:
-    """Rebuild the thread from the archive, from a branch if one is named."""
-    asked.run(change.restore, branch=asked.query("branch") or None)
-    return {"turn": asked.run(thread_at).turn}
+def _restore(call: _CommandCall) -> dict[str, Any]:
+    """Rebuild the thread from the archive, from the query's `branch` if there is one."""
+    call.run(change.restore, branch=call.query("branch") or None)
+    return {"turn": call.run(thread_at).turn}
 
 
-def _window(asked: _Asked) -> dict[str, Any]:
-    """Set the ambient window of the thread; without a number it is that of the settings."""
-    turns = asked.number("turns")
-    asked.run(change.set_window, turns)
+def _window(call: _CommandCall) -> dict[str, Any]:
+    """Set the ambient window of the thread; without a number the settings' one applies."""
+    turns = call.number("turns")
+    call.run(change.set_window, turns)
     return {"turns": turns}
 
 
-def _by_hand(asked: _Asked) -> Any:
-    """Run the tool that the path names, with what the query says of its arguments."""
-    command, *names = asked.chosen(
+def _by_hand(call: _CommandCall) -> Any:
+    """Run the memory tool that the path names, with arguments from the query."""
+    command, *names = call.chosen(
         open=(change.open_effort, "effort", "goal"),
         close=(change.close_effort, "effort"),
         switch=(change.switch_effort, "effort"),
@@ -309,17 +312,17 @@ def _by_hand(asked: _Asked) -> Any:
         expand=(change.expand_effort, "effort", "turns"),
         collapse=(change.collapse_effort, "effort"),
     )
-    user = asked.config["configurable"].get("user_id")
-    context = {**asked.context, "user_id": user} if user else asked.context
-    return asked.run(command, *map(asked.query, names), context=context)
+    user = call.config["configurable"].get("user_id")
+    context = {**call.context, "user_id": user} if user else call.context
+    return call.run(command, *map(call.query, names), context=context)
 
 
-def _memory(asked: _Asked) -> Any:
-    """Explain a memory in attention, or change what is kept of it."""
+def _memory(call: _CommandCall) -> Any:
+    """Explain (GET), suppress, unsuppress or forget (POST) a memory in attention."""
     changes = (on_attention.suppress, on_attention.unsuppress, on_attention.forget)
-    verbs = (on_attention.explain,) if asked.request.method == "GET" else changes
-    command = asked.chosen(**{verb.__name__: verb for verb in verbs})
-    return asked.run(command, asked.query("memory"))
+    verbs = (on_attention.explain,) if call.request.method == "GET" else changes
+    command = call.chosen(**{verb.__name__: verb for verb in verbs})
+    return call.run(command, call.query("memory"))
 
 
 app = Starlette(routes=routes(make_graph))

@@ -14,31 +14,30 @@ from .agent import create_memory_agent
 from .config import load, redis_attention
 from .models import choose_model
 
-# Without it two first requests would each build an agent, with an archive of its own.
+# `cache` does not lock: two first requests would each build an agent with its own archive.
 _building = threading.Lock()
 
 
 async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the agent for a server: the same one for every run, with one archive.
 
-    The model comes from EBBTIDE_MODEL, else it is OpenAI's if its key is set, else the offline one;
-    attention is cached on Redis if EBBTIDE_REDIS_URL names a server; settings and the archive's
-    place come from `ebbtide.yaml` and the environment. Raises `SettingsError` if the settings, and
-    what the provider raises if the model, cannot be.
+    Model, settings and the archive's folder come from `ebbtide.yaml` and the environment; attention
+    is cached on Redis if EBBTIDE_REDIS_URL is set. Raises `SettingsError` for invalid settings, and
+    the provider's error if the model cannot be made.
     """
 
     def build_once() -> CompiledStateGraph[Any, Any, Any, Any]:
-        with _building:  # however many runs ask at the same time
+        with _building:
             return _built()
 
-    return await asyncio.to_thread(build_once)  # it reads files, which would hold the event loop
+    return await asyncio.to_thread(build_once)  # reading files blocks the event loop
 
 
 @cache
 def _built() -> CompiledStateGraph[Any, Any, Any, Any]:
     config = load({}, environment=os.environ)
-    # A server keeps its checkpoints where it was started, so the archive lies there too.
-    archive = SqlArchive(config.root if "root" in config.given else "sessions")
+    # A server keeps its checkpoints in its working directory, so the archive is there too.
+    archive = SqlArchive(config.root if "root" in config.sources else "sessions")
     return create_memory_agent(
         choose_model(config.model, os.environ),
         archive=archive,

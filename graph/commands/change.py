@@ -1,4 +1,4 @@
-"""The commands that change a thread: window, undo, restore, anchor, and tools by hand."""
+"""The commands that change a thread: window, undo, restore, anchor, and memory tools by hand."""
 
 import json
 import logging
@@ -55,35 +55,36 @@ _log = logging.getLogger("ebbtide.anchor")
 
 
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
-    """Rebuild a thread's state from the newest branch of its archive, or the one that is named.
+    """Rebuild a thread's state from a branch of the archive, by default its newest.
 
-    Returns its new config. A turn that was cut short behind the newest one is archived first. Other
-    keys of a graph around the agent stay as they are. Raises `SessionNotFoundError` if the archive
-    holds no such session, `SettingsError` if there is no such branch, or no agent of Ebbtide's.
+    Returns the new config. An unfinished turn of the newest branch is archived first. Other keys of
+    a graph around the agent stay as they are. Raises `SessionNotFoundError` if the archive has no
+    such session, `SettingsError` if there is no such branch or no agent of Ebbtide's.
     """
-    place, asked = place_of(agent), newest_config(config)
+    place, newest = place_of(agent), newest_config(config)
     parts = place.parts
     archive = parts.archive
     try:
         owner = place.owner(config)
-        thread = thread_at(agent, asked)
-        # Elsewhere it would become the newest branch, in the place of what is to be restored.
+        thread = thread_at(agent, newest)
+        # On another branch, archiving would make that the newest and restore it instead.
         if thread.unfinished and tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
-            _keep(thread)
-    except (StateError, TipNotFoundError):  # what restoring mends
-        owner = place.named(config)
+            _archive_unfinished(thread)
+    except (StateError, TipNotFoundError):  # restoring mends these states
+        owner = place.session_named(config)
     tip = archive.newest(owner)
     if tip is None:
         raise SessionNotFoundError(owner.thread)
     if branch is not None:
         tip = tip_named(archive, owner, branch)
     state = state_at(archive, owner, tip, parts.settings.messages_window + 1)
-    written = place.seed(asked, sealed(state, {}, archive))
-    return {**written, "configurable": {**asked["configurable"], **written["configurable"]}}
+    new_config = place.seed(newest, sealed(state, {}, archive))
+    configurable = {**newest["configurable"], **new_config["configurable"]}
+    return {**new_config, "configurable": configurable}
 
 
 def _changeable(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
-    """Return a thread at rest; raises `SettingsError` if nothing of its memory is kept."""
+    """Return a thread at rest; raises `SettingsError` if the graph's state has no memory."""
     if not place_of(agent).has_memory:
         raise SettingsError(
             "the graph around the agent keeps messages alone: mix MemoryState into its state, with "
@@ -93,53 +94,53 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
 
 
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
-    """Set how many ambient turns this thread keeps in its context; 0 is all, None the settings'.
+    """Set how many ambient turns this thread has in its context: 0 for all, None for the settings'.
 
-    It counts where a run sets none itself. It goes back with time travel, and a thread that is
-    rebuilt from the archive has that of its last turn. Raises `SettingsError` if it is out of
-    range, `TurnRunningError` if a turn is not finished.
+    A run's own setting overrides it. It goes back with time travel; a thread rebuilt from the
+    archive has the window of its last turn. Raises `SettingsError` if it is out of range,
+    `TurnRunningError` if a turn is not finished.
     """
     window = None
     if turns is not None:
         window = resolve({"ambient_window": turns}, Settings()).ambient_window
     thread = _changeable(agent, config)
-    # Written even if it is the same: a state that `config` names becomes the newest.
+    # Written even if unchanged: an older state that `config` names becomes the newest.
     thread.place.write(config, thread.changed(window=window))
 
 
 def undo(agent: Agent, config: RunnableConfig) -> int:
-    """Make the state before the last turn the newest of the thread; return its turn, 0 for none.
+    """Go back to the state before the last turn; return the number of the turn before, 0 for none.
 
-    The turn stays where it is, in the archive and in the checkpoints; what is said next begins a
-    branch beside it. A turn that is not finished is archived as aborted and left behind. Raises
-    `CommandError` if there is no turn, or no older checkpoint to go back to.
+    The undone turn stays in the archive and the checkpoints; the next message begins a new branch.
+    An unfinished turn is archived as aborted. Raises `CommandError` if there is no turn, or no
+    older checkpoint.
     """
     thread, older = thread_at(agent, config), agent.get_state(config)
     if not thread.turn:
         raise CommandError("there is no turn to undo")
     while True:
-        place = {**config.get("configurable", {}), **older.config["configurable"]}
-        before = thread_at(agent, {**config, "configurable": place})
-        if older.next or before.unfinished:  # the thread's first state is before any turn
+        configurable = {**config.get("configurable", {}), **older.config["configurable"]}
+        older_thread = thread_at(agent, {**config, "configurable": configurable})
+        if older.next or older_thread.unfinished:  # the thread's first state is before any turn
             precedes = older.parent_config is None and not older.values.get("messages")
         else:
-            precedes = before.turn < thread.turn
+            precedes = older_thread.turn < thread.turn
         if precedes:
             break
         parent = older.parent_config
-        # A checkpoint that was deleted is named by the one after it, but empty.
+        # A deleted checkpoint is still named as the parent of the next one, but is empty.
         if not parent or (older := agent.get_state(parent)).created_at is None:
             raise CommandError(
                 f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before "
                 "it, since it was rebuilt from the archive, something was erased, or none was kept"
             )
-    _keep(thread)
+    _archive_unfinished(thread)
     thread.place.write(older.config, {})
-    return before.state.get("turn", 0)
+    return older_thread.state.get("turn", 0)
 
 
-def _keep(thread: Thread) -> None:
-    """Archive what there is of an unfinished turn, so that none of its messages is lost."""
+def _archive_unfinished(thread: Thread) -> None:
+    """Archive the messages of an unfinished turn, so that none is lost."""
     if not unarchived(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
@@ -153,7 +154,7 @@ def _keep(thread: Thread) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The anchor as it is now, and where it is from: "none" if nothing gave one, the old stays."""
+    """The anchor after `rebuild_anchor`, and its source; with "none" it is the old one."""
 
     anchor: Mapping[str, str]
     source: Literal["block", "model", "none"]
@@ -162,45 +163,45 @@ class Rebuilt:
 def rebuild_anchor(
     agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
 ) -> Rebuilt:
-    """Set the anchor to the newest complete block in the turns that the context shows.
+    """Set the anchor to the newest complete state block in the turns of the context.
 
-    With `model` the model is asked for one first; if it fails or answers without a block, the
-    newest block is taken. It goes back with time travel; a thread that is rebuilt from the archive
-    has the last one that a turn wrote. Raises `CommandError` if anchors are off, `TurnRunningError`
-    if a turn is not finished.
+    With `model`, the model writes one; if it fails or answers without a block, the newest block is
+    taken. The anchor goes back with time travel; a thread rebuilt from the archive has the anchor
+    of its last turn. Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not
+    finished.
     """
     thread = _changeable(agent, config, context)
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
-    shown = next_context(thread).parts
-    turns = {part.turn for part in shown if part.name == "turns" and part.turn is not None}
+    shown_parts = next_context(thread).parts
+    turns = {part.turn for part in shown_parts if part.name == "turns" and part.turn is not None}
     records = thread.view.turns(sorted(turns))
     answer = ""
     if model and records:
         try:
-            answer = drive(_anchor_of(thread, records), thread.parts.models)
+            answer = drive(_ask_for_anchor(thread, records), thread.parts.models)
         except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
-    written = newest(answer)
-    fields = written or _newest_block(records)
+    new_block = newest(answer)
+    fields = new_block or _newest_block(records)
     if fields is None:
         return Rebuilt(thread.state.get("anchor", {}), "none")
     anchor = limited(fields, ANCHOR_TOKENS, thread.parts.count)
     if update := thread.changed(anchor=anchor, view=None):
         thread.place.write(config, update)
-    return Rebuilt(anchor, "model" if written else "block")
+    return Rebuilt(anchor, "model" if new_block else "block")
 
 
 def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
-    """Return the newest complete state block that the model said in these turns, else None."""
+    """Return the newest complete state block in the model's answers, None without one."""
     messages = (message for turn in reversed(records) for message in reversed(turn.messages))
     answers = (message["data"] for message in messages if message["type"] == "ai")
     blocks = (newest(answer.get("content", "")) for answer in answers)
     return next(filter(None, blocks), None)
 
 
-def _anchor_of(thread: Thread, records: Sequence[Record]) -> Asks[str]:
-    """Ask for an anchor of these turns; of a log that is too long the end stays."""
+def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
+    """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
     empty, log = Question("anchor", instructions, fenced("conversation", "")), transcript(records)
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
@@ -210,74 +211,74 @@ def _anchor_of(thread: Thread, records: Sequence[Record]) -> Asks[str]:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command did: the turn that it is, the tool's result, the banners of the turn."""
+    """The result of a command: the number of its turn, the tool's result, the turn's banners."""
 
     turn: int
     result: dict[str, Any]
     banners: tuple[str, ...]
 
 
-def _order(
+def _run_by_hand(
     agent: Agent,
     config: RunnableConfig,
-    command: str,
+    verb: str,
     arguments: Mapping[str, Any],
     context: object,
 ) -> CommandResult:
-    """Run the tool of a command such as `/open auth-bug`, as a turn that begins with it.
+    """Run the memory tool of a command such as `/open auth-bug: its goal`, as a turn of its own.
 
-    The command is the turn's user message, the tool's call and result stand in it, and a line that
-    no model wrote is its answer. So its events are archived with it, once, whether the thread is
-    rebuilt, forked or taken back, and the model sees what the user did. The tool first runs on a
-    copy of the state: if it fails, nothing was changed. Then the whole turn is written in one step,
-    and the agent's own nodes end it, at the next message if it is killed between. Raises
-    `CommandError` if the tool does, `TurnRunningError` if a turn is not finished.
+    The command is the turn's user message; then follow the tool's call, its result and an answer
+    that no model wrote. So the turn's events are archived once, also if the thread is rebuilt,
+    forked or undone, and the model sees what the user did. The tool first runs on a copy of the
+    state: if it fails, nothing is changed. Then the turn is written in one step, and the agent's
+    own nodes end it; after a crash in between, the next message does. Raises `CommandError` if the
+    tool fails, `TurnRunningError` if a turn is not finished.
     """
     thread = resting(agent, config, context)
-    asked = HumanMessage(command, id=str(uuid4()))
-    tool = command.split(maxsplit=1)[0].removeprefix("/") + "_effort"
-    call = {"name": tool, "args": arguments, "id": f"call_{uuid4().hex}"}
+    words = (": " if verb == "open" else " ").join(filter(None, arguments.values()))
+    question = HumanMessage(f"/{verb} {words}".strip(), id=str(uuid4()))
+    call = {"name": f"{verb}_effort", "args": arguments, "id": f"call_{uuid4().hex}"}
     calling = AIMessage("", tool_calls=[call], response_metadata=BY_HAND, id=str(uuid4()))
-    ran = thread.rehearse(
-        {**thread.values, "messages": [*thread.values.get("messages", []), asked]},
+    rehearsed = thread.rehearse(
+        {**thread.values, "messages": [*thread.values.get("messages", []), question]},
         begin_turn=Node(thread.parts, begin_turn),
         call_model=lambda _: {"messages": [cleaned(calling)]},
         run_tools=Node(thread.parts, run_tools),
     )
-    result: dict[str, Any] = json.loads(ran["messages"][-1].text)
+    result: dict[str, Any] = json.loads(rehearsed["messages"][-1].text)
     if "error" in result:
         raise CommandError(result["error"])
     text = render("by_hand", status=result["status"], effort=result.get("effort_id", "no effort"))
     answer = AIMessage(text, response_metadata=BY_HAND, id=str(uuid4()))
-    end = _end_inside if thread.place.node else _end
-    memory = end(thread, {**ran, "messages": [*ran["messages"], answer]})["memory"]
+    end = _end_turn_inside if thread.place.node else _end_turn
+    memory = end(thread, {**rehearsed, "messages": [*rehearsed["messages"], answer]})["memory"]
     return CommandResult(memory["turn"], result, tuple(memory["banners"]))
 
 
-def _end(thread: Thread, whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a turn with its answer, let the agent end it, and return the state after it."""
-    agent = thread.place.given
+def _end_turn(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a turn with its answer, let the agent's nodes end it, and return the new state."""
+    agent = thread.place.graph
     jump = {"jump_to": "end"} if isinstance(thread.place.memory, EbbtideMiddleware) else {}
-    # Not an `Overwrite`, whose messages would stay plain data on their way over a server's API.
-    replacing = [RemoveMessage(REMOVE_ALL_MESSAGES), *whole["messages"]]
-    update = {"memory": whole["memory"], **jump, "messages": replacing}
+    # An `Overwrite` would not survive a server's API: its messages would arrive as plain data.
+    replacing = [RemoveMessage(REMOVE_ALL_MESSAGES), *state["messages"]]
+    update = {"memory": state["memory"], **jump, "messages": replacing}
     hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
-    last = next(hooks, "call_model")  # the node after which a turn with an answer ends
+    last = next(hooks, "call_model")  # after this node a turn with an answer ends
     agent.update_state(thread.config, update, last)
     config = newest_config(thread.config)
     return dict(agent.invoke(None, config, context=thread.context, durability="sync"))
 
 
-def _end_inside(thread: Thread, whole: Mapping[str, Any]) -> dict[str, Any]:
-    """End a turn of an agent in a larger graph, of which no other node may run."""
+def _end_turn_inside(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
+    """End a turn of an agent in a larger graph without running another node of it."""
     place, config = thread.place, thread.config
-    messages = place.given.get_state(config).values.get("messages", ())
+    messages = place.graph.get_state(config).values.get("messages", ())
     ids = {message.id for message in messages}
-    new = [message for message in running(unpacked(whole)) if message.id not in ids]
-    if place.has_memory:  # killed in between, the next message ends the turn
-        config = place.write(config, {"memory": whole["memory"], "messages": new})
-    ended = thread.rehearse(whole, persist=Node(thread.parts, persist))
-    memory = {"memory": Overwrite(ended["memory"])} if "memory" in place.given.channels else {}
+    new = [message for message in running(unpacked(state)) if message.id not in ids]
+    if place.has_memory:  # after a crash before the next write, the next message ends the turn
+        config = place.write(config, {"memory": state["memory"], "messages": new})
+    ended = thread.rehearse(state, persist=Node(thread.parts, persist))
+    memory = {"memory": Overwrite(ended["memory"])} if "memory" in place.graph.channels else {}
     place.write(config, {**memory, "messages": new})
     return ended
 
@@ -286,48 +287,43 @@ def open_effort(
     agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
 ) -> CommandResult:
     """Begin an effort and make it active."""
-    command = f"/open {name}: {goal}" if goal else f"/open {name}"
-    return _order(agent, config, command, {"name": name, "goal": goal}, context)
+    return _run_by_hand(agent, config, "open", {"name": name, "goal": goal}, context)
 
 
 def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
-    """Conclude an effort, the active one by default; the model that summarises is called."""
+    """Conclude an effort, by default the active one; this calls the summary model."""
     arguments = {"effort_id": effort_id} if effort_id else {}
-    return _order(agent, config, f"/close {effort_id or ''}".strip(), arguments, context)
+    return _run_by_hand(agent, config, "close", arguments, context)
 
 
 def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> CommandResult:
-    """Make another open effort the active one; without a name none is, and all stay open."""
-    command = f"/switch {effort_id}".strip()
-    return _order(agent, config, command, {"effort_id": effort_id}, context)
+    """Make another open effort the active one; without an id none is active."""
+    return _run_by_hand(agent, config, "switch", {"effort_id": effort_id}, context)
 
 
 def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
-    """Go on with a concluded effort."""
-    command = f"/reopen {effort_id}".strip()
-    return _order(agent, config, command, {"effort_id": effort_id}, context)
+    """Continue a concluded effort."""
+    return _run_by_hand(agent, config, "reopen", {"effort_id": effort_id}, context)
 
 
 def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
 ) -> CommandResult:
-    """Show the raw log of a concluded effort in the context; `turns` such as "3-5,8"."""
-    command = f"/expand {effort_id} {turns}".strip()
-    return _order(agent, config, command, {"effort_id": effort_id, "turns": turns}, context)
+    """Put the raw log of a concluded effort into the context, or turns of it such as "3-5,8"."""
+    return _run_by_hand(agent, config, "expand", {"effort_id": effort_id, "turns": turns}, context)
 
 
 def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
     """Take the raw log of an expanded effort out of the context."""
-    command = f"/collapse {effort_id}".strip()
-    return _order(agent, config, command, {"effort_id": effort_id}, context)
+    return _run_by_hand(agent, config, "collapse", {"effort_id": effort_id}, context)
 
 
 arestore = on_a_thread(restore)

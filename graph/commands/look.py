@@ -1,4 +1,4 @@
-"""The commands that only look: turns, efforts, search, figures, the next context."""
+"""The commands that change nothing: turns, efforts, search, metrics, the next context."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ PAGE = 20
 """Turns on one page."""
 
 _SHOWN = 60
-"""Characters of a message in a list of turns: one line."""
+"""Characters of a message in a list of turns, so that it fits on one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnLine:
-    """A turn: its number, its efforts, when it was (ISO 8601 in UTC), how the user began it."""
+    """A turn: number, efforts, time (ISO 8601, UTC), start of the user's message, status."""
 
     turn: int
     efforts: tuple[str, ...]
@@ -63,8 +63,8 @@ class TurnPage:
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     """Return the turns of the state's lineage, 20 on a page, the newest first.
 
-    Raises `CommandError` if there is no such page, `SessionNotFoundError` as the others here do if
-    nothing was said on the thread, or by another user.
+    Raises `CommandError` if there is no such page. Like all commands here, raises
+    `SessionNotFoundError` if the thread has no turn or is another user's.
     """
     thread = thread_at(agent, config)
     last = thread.tip.turn
@@ -78,42 +78,42 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
 
 def _line(record: Record) -> TurnLine:
     users = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
-    said = one_line(next(map(text, users), ""))
-    short = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    first_line = one_line(next(map(text, users), ""))
+    short = first_line if len(first_line) <= _SHOWN else f"{first_line[:_SHOWN]}…"
     return TurnLine(record.turn, record.efforts, record.at, short, record.status)
 
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
-    """Return what the tool `effort_status` answers: `efforts`, and `more` if there are more."""
+    """Return the result of the tool `effort_status`: `efforts`, and `more` if there are more."""
     return effort_status(_work(thread_at(agent, config)))[1]
 
 
 def transcript(
     agent: Agent, config: RunnableConfig, *, before: int | None = None, turns: int = PAGE
 ) -> list[BaseMessage]:
-    """Return the last `turns` turns of a thread, or those before one, as its user saw them.
+    """Return the messages of the last `turns` turns, or of those before turn `before`.
 
-    Oldest first, without state blocks and calls of memory tools. Each message has its `turn` and
-    `status` under `ebbtide` in `response_metadata`: `erased` has the one system message that stands
-    for such a turn, `running` has one that is not archived yet. Raises `CommandError` if a number
-    is below 1.
+    They are as the user saw them, oldest first, without state blocks and calls of memory tools.
+    Each has its `turn` and `status` under `ebbtide` in `response_metadata`. One system message
+    stands for an `erased` turn; a `running` turn is not archived yet. Raises `CommandError` if a
+    number is below 1.
     """
     if turns < 1 or (before is not None and before < 1):
         raise CommandError(f"turns={turns}, before={before}: give numbers from 1 on")
     thread = thread_at(agent, config)
-    now = unarchived(thread.state)
-    newest_turn = thread.tip.turn + bool(now)
+    running_messages = unarchived(thread.state)
+    newest_turn = thread.tip.turn + bool(running_messages)
     last = newest_turn if before is None else min(newest_turn, before - 1)
     first = max(1, last - turns + 1)
     view = thread.view
     records = view.turns(range(first, min(last, thread.tip.turn) + 1))
     chosen: list[tuple[int, str, Sequence[Message]]]
     chosen = [(record.turn, record.status, view.messages(record)) for record in records]
-    if now and first <= newest_turn == last:
-        chosen.append((newest_turn, "running", to_dicts(now)))
+    if running_messages and first <= newest_turn == last:
+        chosen.append((newest_turn, "running", to_dicts(running_messages)))
     messages: list[BaseMessage] = []
-    for turn, status, dicts in chosen:
-        visible = from_dicts([*without_calls(shown_messages(dicts), NAMES)])
+    for turn, status, turn_messages in chosen:
+        visible = from_dicts([*without_calls(shown_messages(turn_messages), NAMES)])
         mark = {"turn": turn, "status": status}
         for message in [SystemMessage(render("erased_turn"))] if status == "erased" else visible:
             metadata = {**message.response_metadata, "ebbtide": mark}
@@ -122,7 +122,7 @@ def transcript(
 
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
-    """Return what the tool `search_efforts` answers; such a search is not counted."""
+    """Return the result of the tool `search_efforts`; this search is not counted in metrics."""
     work = _work(thread_at(agent, config))
     answer: Mapping[str, Any] = search_efforts(work, query)[1]
     return answer
@@ -135,6 +135,7 @@ def stats(agent: Agent, config: RunnableConfig) -> Report:
 
 
 def _work(thread: Thread) -> RunningTurn:
+    """Return what memory tools work on, with the whole budget for their results."""
     budget, count = thread.settings.context_budget, thread.parts.count
     return RunningTurn(
         effort_state(thread.state), thread.view, thread.settings, count, budget, budget
@@ -145,8 +146,8 @@ def _work(thread: Thread) -> RunningTurn:
 class ShownContext:
     """A working context: its parts in the order in which they are sent, and the tool schemas.
 
-    `unfinished` tells that its turn has begun already: then this is what resuming sends, without
-    the results of tools that are still to run.
+    If `unfinished`, its turn has begun already, and this is what resuming it sends, without the
+    results of tools that have not run yet.
     """
 
     turn: int
@@ -156,13 +157,13 @@ class ShownContext:
 
     @property
     def messages(self) -> list[BaseMessage]:
-        """The messages, as the model is given them."""
+        """The messages as the model receives them."""
         messages = [message for part in self.parts for message in part.messages]
         return from_dicts(with_own_ids(messages))
 
     @property
     def total(self) -> int:
-        """The size of it all in tokens."""
+        """The size of all parts in tokens."""
         return sum(part.tokens for part in self.parts)
 
 
@@ -177,35 +178,35 @@ def show_context(
     *,
     context: object = None,
 ) -> ShownContext:
-    """Return exactly what the next call of the model would be sent, if the user said `message`.
+    """Return exactly what the next model call would send if the user said `message`.
 
-    Without one it is all that stands before the user's words; of a turn that is not finished, what
-    resuming it sends. Raises `TurnRunningError` if there is a message while a turn is not finished,
-    or if that turn was killed before its message was in the state.
+    Without a message it is all that precedes the user's; in an unfinished turn it is what resuming
+    sends. Raises `TurnRunningError` for a message in an unfinished turn, or if that turn was killed
+    before its message was in the state.
     """
     return next_context(thread_at(agent, config, context), message)
 
 
 def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
-    """Return what `show_context` does, of a thread that was read."""
+    """Return what `show_context` does, of a thread already read."""
     resumed = thread.unfinished
-    if message is not None or thread.following == (START,):
+    if message is not None or thread.next_nodes == (START,):
         thread.at_rest()
     begins = not resumed or thread.turn > thread.state.get("turn", 0)
     values = dict(thread.values)
     if not resumed:
-        asked = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
-        values["messages"] = [*values.get("messages", []), asked]
+        question = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
+        values["messages"] = [*values.get("messages", []), question]
     first = {"begin_turn": Node(thread.parts, begin_turn)} if begins else {}
 
     def look(state: _Looking, runtime: Runtime[Settings]) -> dict[str, Any]:
         return {"parts": working_context(unpacked(state), runtime, thread.parts).parts}
 
-    after = thread.rehearse(values, _Looking, **first, look=look)
-    parts = after["parts"]
+    rehearsed = thread.rehearse(values, _Looking, **first, look=look)
+    parts = rehearsed["parts"]
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")
-    return ShownContext(after["memory"]["turn"], parts, thread.parts.schemas, resumed)
+    return ShownContext(rehearsed["memory"]["turn"], parts, thread.parts.schemas, resumed)
 
 
 amessages = on_a_thread(messages)

@@ -1,4 +1,4 @@
-"""The commands on attention: what is in it, why, and taking something out of it."""
+"""The commands on attention: list it, explain a memory, suppress or forget one."""
 
 import difflib
 from dataclasses import dataclass
@@ -13,89 +13,86 @@ from ...nodes.turn.values import user_of
 from .threads import Agent, on_a_thread, place_of
 
 _ALIKE = 0.5
-"""How like an unknown id a known one is that an error suggests, by `difflib`'s ratio."""
+"""The `difflib` ratio from which an error suggests an existing id for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserAttention:
-    """The attention of one user, as a command shows or changes it."""
+    """The attention of one user, with the commands on it as methods."""
 
     stored: Attention
     user: str
 
     def listed(self) -> tuple[Explanation, ...]:
-        """Return what is in it, most first, then what is suppressed."""
+        """Return the memories in attention, strongest first, then the suppressed ones."""
         now = datetime.now(UTC)
-        # More than any capacity, so all of them.
+        # The limit is above any capacity, so these are all memories.
         inside = (memory.id for memory in self.stored.top(self.user, 10_000, now=now))
         ids = (*inside, *self.stored.suppressed(self.user, now=now))
         explanations = (self.stored.explain(self.user, memory_id, now=now) for memory_id in ids)
         return tuple(filter(None, explanations))
 
     def explain(self, memory_id: str) -> Explanation:
-        """Return how a memory stands; raises `CommandError` if there is none of that id."""
+        """Return the explanation of a memory; raises `CommandError` for an unknown id."""
         explanation = self.stored.explain(self.user, memory_id, now=datetime.now(UTC))
         if explanation is None:
-            known = [memory.id for memory in self.listed()]
-            close = difflib.get_close_matches(memory_id, known, n=1, cutoff=_ALIKE)
+            ids = [memory.id for memory in self.listed()]
+            close = difflib.get_close_matches(memory_id, ids, n=1, cutoff=_ALIKE)
             hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
             raise CommandError(f"no memory {memory_id!r}: {hint}")
         return explanation
 
     def suppress(self, memory_id: str) -> Explanation:
-        """Suppress a memory, and return how it stands."""
+        """Suppress a memory, and explain it."""
         self.stored.suppress(self.user, memory_id, now=datetime.now(UTC))
         return self.explain(memory_id)
 
     def unsuppress(self, memory_id: str) -> Explanation:
-        """Undo the suppression of a memory, and return how it stands."""
+        """Undo the suppression of a memory, and explain it."""
         self.stored.unsuppress(self.user, memory_id, now=datetime.now(UTC))
         return self.explain(memory_id)
 
     def forget(self, memory_id: str) -> Explanation:
-        """Delete what is kept of a memory, and return how it stood."""
-        stood = self.explain(memory_id)
+        """Delete a memory from attention, and explain it as it was."""
+        explanation = self.explain(memory_id)
         self.stored.forget(self.user, memory_id, now=datetime.now(UTC))
-        return stood
+        return explanation
 
 
 def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
-    """Return what is in the attention of the user of `config`, most first, then what is suppressed.
+    """Return the memories in the user's attention, strongest first, then the suppressed ones.
 
-    Raises `CommandError` as the others here do if `config` names no user, `AttentionError` if
+    Like all commands here, raises `CommandError` if `config` names no user, and `AttentionError` if
     attention cannot be reached.
     """
     return _of(agent, config).listed()
 
 
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Return how a memory stands and when it will fade; raises `CommandError` if there is none."""
+    """Return why a memory is in attention or not, and when it will fade.
+
+    Like the commands below, raises `CommandError` if the user has no such memory.
+    """
     return _of(agent, config).explain(memory_id)
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Take a memory out of attention until `unsuppress`, and return how it stands.
-
-    Search still finds it. Raises `CommandError` if the user has no such memory.
-    """
+    """Take a memory out of attention until `unsuppress`, and explain it; search still finds it."""
     return _of(agent, config).suppress(memory_id)
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Undo `suppress`, and return how the memory stands; raises `CommandError` as it does."""
+    """Undo `suppress`, and explain the memory."""
     return _of(agent, config).unsuppress(memory_id)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Delete what attention keeps of a memory, and return how it stood; its session stays.
-
-    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
-    """
+    """Delete a memory from attention, and explain it as it was; its session stays."""
     return _of(agent, config).forget(memory_id)
 
 
 def nobody() -> CommandError:
-    """Return the error of who asks for attention without a name."""
+    """Return the error for a command on attention without a user."""
     return CommandError(
         f"no user is named, and without one (or as {DEFAULT_USER!r}) there is no memory across "
         "sessions: give a user id"

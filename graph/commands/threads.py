@@ -1,4 +1,4 @@
-"""A thread as a command finds and writes it: its session, its state, and whether it is at rest."""
+"""A thread as commands read and write it: its agent, its session, its state."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -30,74 +30,76 @@ from ..build import MemoryGraph
 from ..middleware import EbbtideMiddleware
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The graph that a command is given, and the agent in it: its node's path, "" if it is alone.
+    """The graph passed to a command, and the agent with the memory in it.
 
-    `memory` is the agent's graph of ours, or its middleware.
+    `path` has the nodes that lead to the agent, joined by "|"; it is "" if `graph` is the agent.
+    `memory` is the agent's `MemoryGraph`, or its middleware.
     """
 
-    given: Agent
+    graph: Agent
     path: str
     agent: Agent
     memory: MemoryGraph | EbbtideMiddleware
 
     @property
     def node(self) -> str:
-        """The node of the larger graph in which the agent stands, "" for an agent alone."""
+        """The node of the larger graph that has the agent inside, "" for an agent alone."""
         return self.path.partition("|")[0]
 
     @property
     def last_node(self) -> str:
-        """The last node of a turn, in whose name a whole state is written."""
-        # In an agent of `create_agent` it is that of its first middleware.
-        hooks = (name for name in self.given.builder.nodes if name.endswith(".after_agent"))
+        """The last node of a turn; a state is written as its update, so that no node follows."""
+        # `create_agent` runs the first middleware's `after_agent` last.
+        hooks = (name for name in self.graph.builder.nodes if name.endswith(".after_agent"))
         return self.node or next(hooks, "compress")
 
     @property
     def has_memory(self) -> bool:
-        """Whether the given graph keeps the memory of the agent, and hands it over to each run.
+        """Whether the graph's state has the agent's memory, and passes it to each run.
 
-        The middleware is given messages alone, unless it stands alone.
+        A larger graph passes only messages to an agent with the middleware.
         """
-        given = isinstance(self.memory, MemoryGraph) and "memory" in self.given.channels
-        return given or not self.path
+        is_passed = isinstance(self.memory, MemoryGraph) and "memory" in self.graph.channels
+        return is_passed or not self.path
 
     @property
     def parts(self) -> AgentParts:
-        """The parts of the agent."""
+        """The models, tools and archive of the agent."""
         memory = self.memory
         return memory.parts if isinstance(memory, MemoryGraph) else memory.parts(self.agent)
 
     @property
     def saver(self) -> BaseCheckpointSaver[Any] | None:
-        """The checkpointer, None if there is none or if it is that of an outer graph."""
-        saver = self.given.checkpointer
+        """The graph's own checkpointer, None without one or if an outer graph has it."""
+        saver = self.graph.checkpointer
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
-    def named(self, config: RunnableConfig) -> Owner:
-        """Return the session that a config names."""
+    def session_named(self, config: RunnableConfig) -> Owner:
+        """Return the session of a config's user and thread."""
         chosen = config.get("configurable", {})
         user = user_of(self.parts.settings, chosen)
         return Owner(user, clean(str(chosen["thread_id"])), self.path)
 
     def owner(self, config: RunnableConfig) -> Owner:
-        """Return whose session a thread is; raises `SessionNotFoundError` if it is not the user's.
+        """Return the session in the state of a thread, else the one that the config names.
 
-        Raises `TipNotFoundError` if its state is of another archive.
+        Raises `SessionNotFoundError` if the state is another user's, `TipNotFoundError` if it is
+        from another archive.
         """
-        owner = self.named(config)
-        values = self.given.get_state(newest_config(config)).values if self.saver else {}
+        owner = self.session_named(config)
+        values = self.graph.get_state(newest_config(config)).values if self.saver else {}
         in_state = claimed(unpacked(values), owner.user)
         trusted(values, self.parts.archive)
         return in_state or owner
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
-        """Return the thread that `config` names, as `snapshot` has it; raises what `owner` does."""
+        """Return the thread with the state of `snapshot`; raises what `owner` raises."""
         parts, chosen = self.parts, config.get("configurable", {})
         settings = resolve(context, parts.settings)
         user = user_of(settings, chosen)
@@ -111,33 +113,33 @@ class Place:
             owner or Owner(user, clean(str(chosen["thread_id"]))),
             settings,
             snapshot.values,
-            following=snapshot.next,
-            kept=snapshot.created_at is not None,
+            next_nodes=snapshot.next,
+            has_checkpoints=snapshot.created_at is not None,
             checkpoint=str(snapshot.config.get("configurable", {}).get("checkpoint_id", "")),
         )
 
     def write(self, config: RunnableConfig, update: dict[str, Any]) -> RunnableConfig:
-        """Write an update in the name of a turn's last node, and return the config.
+        """Write an update as the turn's last node, and return the new config.
 
-        In a larger graph that is the node in which the agent stands, and nothing follows then.
+        In a larger graph a second update ends the run, so that no other node follows.
         """
-        written = self.given.update_state(config, update, as_node=self.last_node)
-        return self.given.update_state(written, None, as_node=END) if self.node else written
+        new_config = self.graph.update_state(config, update, as_node=self.last_node)
+        return self.graph.update_state(new_config, None, as_node=END) if self.node else new_config
 
     def seed(self, config: RunnableConfig, values: dict[str, Any]) -> RunnableConfig:
-        """Write a whole state as the newest of a thread, as `write` does."""
-        channels = self.given.channels
-        written = {
+        """Write a whole state as the newest of a thread, and return the new config."""
+        channels = self.graph.channels
+        update = {
             key: Overwrite(v) if isinstance(channels[key], BinaryOperatorAggregate) else v
             for key, v in values.items()
             if key in channels
         }
-        return self.write(config, written)
+        return self.write(config, update)
 
 
 def place_of(agent: Agent) -> Place:
-    """Return where the agent with the memory stands; raises `SettingsError` if there is none."""
-    if not hasattr(agent, "builder"):  # which what stands for an agent on a server has as well
+    """Find the agent with the memory in a graph; raises `SettingsError` if there is none."""
+    if not hasattr(agent, "builder"):  # a `RemoteGraph` has none; `server` passes an agent that has
         raise SettingsError(
             f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
             "an agent on a LangGraph server are routes of that server"
@@ -152,6 +154,7 @@ def place_of(agent: Agent) -> Place:
 
 
 def _memory_of(agent: Agent) -> MemoryGraph | EbbtideMiddleware | None:
+    """Return the agent's own `MemoryGraph`, or its middleware, found as the owner of its hooks."""
     if isinstance(agent.builder, MemoryGraph):
         return agent.builder
     nodes: Mapping[str, Any] = getattr(agent.builder, "nodes", {})
@@ -164,10 +167,10 @@ def _memory_of(agent: Agent) -> MemoryGraph | EbbtideMiddleware | None:
 class Thread:
     """A thread as a command works on it: its agent, its session and its state.
 
-    `context` is that of the run that the command stands for. `following` are the nodes of an
-    unfinished turn. `kept` tells whether there are checkpoints, `checkpoint` is the id of the one
-    that was read. `inside` tells that other nodes of a larger graph may have said something since
-    the last turn.
+    `context` holds the settings of the command, as that of a run does. `next_nodes` are the nodes
+    that an unfinished turn runs next. `checkpoint` is the id of the checkpoint that was read, ""
+    for none. `inside` tells that other nodes of a larger graph may have added messages since the
+    last turn.
     """
 
     place: Place
@@ -177,54 +180,58 @@ class Thread:
     owner: Owner
     settings: Settings
     values: dict[str, Any]
-    following: tuple[str, ...]
-    kept: bool
+    next_nodes: tuple[str, ...]
+    has_checkpoints: bool
     checkpoint: str
     inside: bool = False
 
     @property
     def state(self) -> TurnState:
-        """The state as the nodes see it."""
+        """The state as the nodes read it."""
         return unpacked(self.values)
 
     @property
     def turn(self) -> int:
-        """The turn that was begun last; an unfinished one may not have been counted yet."""
+        """The number of the last turn, also of an unfinished one that is not counted yet."""
         state, turn = self.state, self.state.get("turn", 0)
         if not self.unfinished:
             return turn
         counted = turn > state.get("persisted", 0) or not told_apart(state).new
         uncounted = any(
             node in {START, "begin_turn"} or node.endswith(".before_agent")
-            for node in self.following
+            for node in self.next_nodes
         )
         return turn + (not counted or uncounted)
 
     @property
     def tip(self) -> Tip:
-        """What the state has committed; without checkpoints the newest branch of the archive.
+        """The tip that the state has; without checkpoints that of the archive's newest branch.
 
-        Raises `SessionNotFoundError` if nothing was said yet.
+        Raises `SessionNotFoundError` if the thread has no turn.
         """
         if "persisted" in self.state:
             return tip_of(self.state)
         archive = self.parts.archive
-        tip = None if self.kept else archive.reseeding(self.owner) or archive.newest(self.owner)
+        tip = (
+            None
+            if self.has_checkpoints
+            else archive.reseeding(self.owner) or archive.newest(self.owner)
+        )
         if tip is None:
             raise SessionNotFoundError(self.owner.thread)
         return tip
 
     @property
     def view(self) -> ArchiveView:
-        """The archive as this state sees it."""
+        """The archive up to the tip of this state."""
         return past(self.parts.archive, self.owner, self.tip)
 
     @property
     def unfinished(self) -> bool:
-        """Whether a turn was begun that the archive does not have whole."""
-        # A crash between what a node wrote and its checkpoint leaves no node to follow.
+        """Whether the last turn is not archived as a whole."""
+        # After a crash between a node's writes and its checkpoint, there is no next node.
         new = to_dicts(unarchived(self.state))
-        return bool(self.following) or (bool(new) and not (self.inside and answered(new)))
+        return bool(self.next_nodes) or (bool(new) and not (self.inside and answered(new)))
 
     def at_rest(self) -> "Thread":
         """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
@@ -233,64 +240,66 @@ class Thread:
         return self
 
     def changed(self, **update: Any) -> dict[str, Any]:
-        """Return the update of the thread's state that changes its memory, empty if none does."""
+        """Return the update of the state with these changes of its memory, empty without any."""
         return sealed(update, self.state, self.parts.archive)
 
     def rehearse(
         self, values: Mapping[str, Any], schema: type = AgentState, **nodes: Any
     ) -> dict[str, Any]:
-        """Run nodes one after the other on a copy of the state, where the agent stands.
+        """Run nodes in sequence on a copy of the state, and return the state after them.
 
-        Nothing is saved. `schema` is that of the state on which the nodes work.
+        They run at the agent's path in graphs of the same shape, because the nodes derive the
+        session from it. Nothing is saved. `schema` is that of the nodes' state.
         """
         graph: Any = StateGraph(schema, context_schema=Settings)
         graph.add_sequence([*nodes.items()]).add_edge(START, next(iter(nodes)))
         for name in reversed(self.place.path.split("|") if self.place.path else ()):
             inner, graph = graph, StateGraph(schema, context_schema=Settings)
             graph.add_node(name, inner.compile()).add_edge(START, name)
-        whole = graph.compile(checkpointer=False, store=self.place.given.store)
-        return dict(whole.invoke(values, newest_config(self.config), context=self.context))
+        compiled = graph.compile(checkpointer=False, store=self.place.graph.store)
+        return dict(compiled.invoke(values, newest_config(self.config), context=self.context))
 
 
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
-    """Return the thread of an agent or of a graph around it, which may keep nothing but messages.
+    """Return a thread of an agent, or of a graph around it, which may store only messages.
 
-    In the middle of a turn the agent's own state is newer than that of the graph around it.
+    Raises `SettingsError` if there are no threads, and what `Place.owner` raises.
     """
     place = place_of(agent)
     if not agent.checkpointer:
         raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
     if place.saver is None:
         raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
+    # During a turn the agent's own state is newer than that of the graph around it.
     snapshot = outer = agent.get_state(config, subgraphs=bool(place.path))
     for name in place.path.split("|"):
         states = (task.state for task in snapshot.tasks if task.name == name)
         snapshot = next((state for state in states if isinstance(state, StateSnapshot)), snapshot)
     thread = place.thread(config, snapshot, context)
-    if place.path and snapshot is outer:  # what follows are nodes of its own
-        alone = {"messages": thread.values.get("messages", [])}
-        values = thread.values if place.has_memory else alone
-        thread = replace(thread, following=(), values=values, inside=True)
+    if place.path and snapshot is outer:  # the next nodes are the larger graph's
+        messages_only = {"messages": thread.values.get("messages", [])}
+        values = thread.values if place.has_memory else messages_only
+        thread = replace(thread, next_nodes=(), values=values, inside=True)
     if not place.path or "session" in thread.state:
         if not thread.unfinished:
             return thread
-        # A snapshot does not have what the model said beside its answers; the checkpoint does.
+        # A snapshot leaves out `raw_answers`; the checkpoint has them.
         checkpoint = place.saver.get_tuple(snapshot.config)
-        written = checkpoint.checkpoint["channel_values"] if checkpoint else {}
-        raw = {"raw_answers": written.get("raw_answers", {})}
+        channel_values = checkpoint.checkpoint["channel_values"] if checkpoint else {}
+        raw = {"raw_answers": channel_values.get("raw_answers", {})}
         return replace(thread, values={**thread.values, **raw})
     owner = replace(thread.owner, namespace=place.path)
-    known = remembered(thread.state, thread.parts.archive, owner, 1)
-    if "session" in known:
-        asked = thread.settings.model_copy(update={"user_id": owner.user})
-        known = resumed(known, Runtime(context=asked), thread.parts)
-    return replace(thread, owner=owner, values=sealed(known, {}, thread.parts.archive))
+    state = remembered(thread.state, thread.parts.archive, owner, 1)
+    if "session" in state:
+        settings = thread.settings.model_copy(update={"user_id": owner.user})
+        state = resumed(state, Runtime(context=settings), thread.parts)
+    return replace(thread, owner=owner, values=sealed(state, {}, thread.parts.archive))
 
 
 def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
-    """Return a thread; raises `TurnRunningError` if its agent, or the graph around it, still runs.
+    """Return a thread; raises `TurnRunningError` if its agent or the graph around it still runs.
 
-    What follows in that graph would never run if the thread were changed.
+    If such a thread were changed, the graph's next nodes would never run.
     """
     thread = thread_at(agent, config, context).at_rest()
     if agent.get_state(config).next:
@@ -299,7 +308,7 @@ def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
 
 
 def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
-    """Return the tip of a session's branch; raises `SettingsError` if there is none of the name."""
+    """Return the tip of a session's branch; raises `SettingsError` for an unknown branch."""
     tips = {tip.branch: tip for tip in archive.tips(owner)}
     if branch not in tips:
         raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
@@ -307,19 +316,22 @@ def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
 
 
 def newest_config(config: RunnableConfig) -> RunnableConfig:
-    """Return the config of the newest state of the thread, whichever state `config` names."""
+    """Return the config without the checkpoint that it names, so that the newest state is read."""
     chosen = config.get("configurable", {})
     thread = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
     return {**config, "configurable": thread}
 
 
 def on_a_thread(
-    command: Callable[_Given, _Result],
-) -> Callable[_Given, Coroutine[Any, Any, _Result]]:
-    """Return the asynchronous form of a command: it runs on a thread, with any checkpointer."""
+    command: Callable[_Arguments, _Result],
+) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
+    """Return the async form of a command, which runs on a worker thread.
+
+    So it works with asynchronous and synchronous checkpointers.
+    """
 
     @wraps(command)
-    async def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+    async def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         return await asyncio.to_thread(command, *args, **kwargs)
 
     run.__name__ = run.__qualname__ = f"a{command.__name__}"

@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import StateSnapshot
 
-from ...memory.anchor import shown
+from ...memory.anchor import shown as shown_messages
 from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
@@ -47,17 +47,18 @@ _log = logging.getLogger("ebbtide.summary")
 
 _Saver = BaseCheckpointSaver[Any]
 
-_OURS = AgentState.__annotations__.keys() | {"structured_response"}
-"""Keys of the state that an erasure writes anew, or leaves out; others are the application's."""
+_OWN_KEYS = AgentState.__annotations__.keys() | {"structured_response"}
+"""Keys of the state that an erasure rewrites or drops; all others are the application's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """What erasing a turn did.
+    """The result of erasing a turn.
 
-    `erased` are the places, branch and turn, whose text is gone; `quoted` those of other turns that
-    say some of the same. `resummarised` are efforts whose summary was written again from what
-    remains, `stale` those whose summary is empty. `not_erased` says in sentences what remains.
+    `erased` has the places (branch and turn) whose text was erased; `quoted` those of other turns
+    that repeat some of it. `resummarised` are efforts whose summary was written again from the
+    remaining turns, `stale` those whose summary is empty. `not_erased` describes what remains, a
+    sentence each.
     """
 
     turn: int
@@ -75,7 +76,7 @@ class ErasureReport:
 
 @dataclass(frozen=True, slots=True)
 class DeletionReport:
-    """Which sessions were deleted, and in sentences what could not be erased."""
+    """The sessions that were deleted, and what could not be erased, a sentence each."""
 
     sessions: tuple[Owner, ...]
     not_erased: tuple[str, ...] = ()
@@ -84,43 +85,41 @@ class DeletionReport:
 def erase(
     agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
 ) -> ErasureReport:
-    """Erase a turn of the thread that `config` names, and say what was done.
+    """Erase a turn of a thread from the archive, attention and checkpoints, and report it.
 
-    The thread must be the user's of `config`; without a user id it must be nobody's. It goes on
-    from its newest state; its older checkpoints are removed. `branch` names another branch of the
-    session, by default it is the thread's own. Interrupted at any point, it is completed by erasing
-    again. No turn of the thread may run meanwhile: if one wrote a checkpoint, they stay as they
-    are, and `TurnArrivedError` asks to erase again; one with `durability="exit"` cannot be seen,
-    and what it repeats is erased with it. Other keys of a graph around the agent stay as they are.
-    Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and `SettingsError` if
-    there is no agent of Ebbtide's; nothing is then changed.
+    The thread must belong to the user of `config`, or to nobody if that names none. `branch` is by
+    default the thread's own. The thread continues from its newest state; older checkpoints are
+    deleted. If interrupted, erase again to complete it. No turn of the thread may run meanwhile: if
+    one writes a checkpoint, `TurnArrivedError` asks to erase again; one with `durability="exit"`
+    cannot be detected, and loses the text that it repeats. Other keys of a graph around the agent
+    stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
+    `SettingsError` without an agent of Ebbtide's, before anything is changed.
     """
-    thread = _opened(place_of(agent), newest_config(config))
+    thread = _thread_to_erase(place_of(agent), newest_config(config))
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
     parts.laid_out.clear()
-    written = _resummarised(parts, owner)
-    left = [*erased.left, *_forgotten(parts, owner)]
-    if saver and (thread.kept or archive.reseeding(owner)):
-        left += _replaced(thread, saver, turn)
+    resummarised = _resummarise(parts, owner)
+    not_erased = [*erased.left, *_drop_caches(parts, owner)]
+    if saver and (thread.has_checkpoints or archive.reseeding(owner)):
+        not_erased += _replace_checkpoints(thread, saver, turn)
     names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
     return ErasureReport(
         turn=erased.turn,
         erased=erased.places,
         quoted=erased.quoted,
-        resummarised=tuple(name for name, done in written.items() if done),
-        stale=tuple(name for name, done in written.items() if not done),
-        not_erased=(*names, *left),
+        resummarised=tuple(name for name, succeeded in resummarised.items() if succeeded),
+        stale=tuple(name for name, succeeded in resummarised.items() if not succeeded),
+        not_erased=(*names, *not_erased),
     )
 
 
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
-    """Delete a thread's turns, memories in attention, saved states and checkpoints.
+    """Delete a thread's turns, memories in attention and checkpoints for good.
 
-    Nothing of it is ever surfaced again. The thread must be the user's of `config`. Raises
-    `SessionNotFoundError` if there is none.
+    The thread must belong to the user of `config`. Raises `SessionNotFoundError` if there is none.
     """
     place = place_of(agent)
     parts, owner = place.parts, place.owner(config)
@@ -129,40 +128,41 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
         for session in parts.archive.sessions(owner.user)
         if session.thread == owner.thread
     ]
-    gone = tuple(session for deletion in deleted for session in deletion.sessions)
-    # Last its own: from its state it is known whose session a thread is that was copied.
+    sessions = tuple(session for deletion in deleted for session in deletion.sessions)
+    # The config's own thread comes last: its state tells the session of a copied thread.
     threads = dict.fromkeys([owner.thread, str(config["configurable"]["thread_id"])])
-    # Caches are told first: if the checkpointer fails, nothing of it is surfaced any more.
-    left = [notice for deletion in deleted for notice in deletion.left] + _forgotten(parts, owner)
-    owned, kept = _delete_checkpoints(place, owner.user, threads, gone)
-    if not gone and not owned:
+    # Caches are dropped first: if the checkpointer fails, no search finds the session any more.
+    not_erased = [notice for deletion in deleted for notice in deletion.left]
+    not_erased += _drop_caches(parts, owner)
+    owned, undeletable = _delete_checkpoints(place, owner.user, threads, sessions)
+    if not sessions and not owned:
         raise SessionNotFoundError(owner.thread)
-    left += [*kept, *_reclaimed(place.saver)]
-    return DeletionReport(gone, tuple(dict.fromkeys(left)))
+    not_erased += [*undeletable, *_vacuum(place.saver)]
+    return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)))
 
 
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
-    """Delete all sessions of a user, with all that `delete_session` deletes, and all memories.
+    """Delete all sessions of a user, as `delete_session` does, and all memories.
 
-    In one transaction of the archive: if it fails, nothing was deleted; interrupted, it is
-    completed by deleting again. Raises `SettingsError` if `user_id` can be no user's.
+    It is one transaction of the archive: if it fails, no session was deleted; delete again to
+    complete it. Raises `SettingsError` for an invalid `user_id`.
     """
     user_id, place = user_named(user_id), place_of(agent)
-    left: list[str] = []
+    not_erased: list[str] = []
 
-    # The archive still has the sessions then: without them nobody would know which threads to try.
-    def checkpoints(gone: Sequence[Owner]) -> None:
-        threads = sorted({session.thread for session in gone})
-        left.extend(_delete_checkpoints(place, user_id, threads, gone)[1])
+    # Called before the archive commits: afterwards nothing would tell which threads to delete.
+    def checkpoints(sessions: Sequence[Owner]) -> None:
+        threads = sorted({session.thread for session in sessions})
+        not_erased.extend(_delete_checkpoints(place, user_id, threads, sessions)[1])
 
     parts = place.parts
     deleted = parts.archive.delete_user(user_id, checkpoints)
-    left += [*deleted.left, *_forgotten(parts, Owner(user_id, "")), *_reclaimed(place.saver)]
-    return DeletionReport(deleted.sessions, tuple(dict.fromkeys(left)))
+    not_erased += [*deleted.left, *_drop_caches(parts, Owner(user_id, "")), *_vacuum(place.saver)]
+    return DeletionReport(deleted.sessions, tuple(dict.fromkeys(not_erased)))
 
 
-def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
-    """Drop what caches hold of a user; say so if one could not be reached."""
+def _drop_caches(parts: AgentParts, owner: Owner) -> list[str]:
+    """Empty the caches of a user; return a sentence if one could not be reached."""
     parts.keywords.clear()
     parts.laid_out.clear()
     if parts.memories_changed(owner):
@@ -171,51 +171,51 @@ def _forgotten(parts: AgentParts, owner: Owner) -> list[str]:
 
 
 def _delete_checkpoints(
-    place: Place, user: str, threads: Iterable[str], gone: Sequence[Owner]
+    place: Place, user: str, threads: Iterable[str], sessions: Sequence[Owner]
 ) -> tuple[list[str], list[str]]:
-    """Delete the checkpoints that a user has of threads; return these threads, and what remains.
+    """Delete a user's checkpoints of threads; return these threads, and what was not deleted.
 
-    A thread whose state names no user is the user's if one of his sessions was deleted.
+    A thread whose state names no user belongs to the user if a session of theirs was deleted.
     """
     saver, owned = place.saver, list[str]()
     for thread in threads if saver else ():
-        snapshot = place.given.get_state({"configurable": {"thread_id": thread}})
+        snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
         session = unpacked(snapshot.values).get("session")
-        owner = session["user"] if session else (user if gone else None)
+        owner = session["user"] if session else (user if sessions else None)
         if snapshot.created_at is not None and owner == user:
             owned.append(thread)
-    left: list[str] = []
+    not_erased: list[str] = []
     if saver and not _delete_threads(saver, owned):
         kind = type(saver).__name__
-        left += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
-    outer = {o.thread for o in gone if saver is None or o.namespace}.difference(owned)
-    left += (
+        not_erased += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
+    outer = {s.thread for s in sessions if saver is None or s.namespace}.difference(owned)
+    not_erased += (
         f"checkpoints: the agent has none of thread {name!r} of its own; delete that with the "
         "checkpointer of the graph around it"
         for name in sorted(outer)
     )
-    return owned, left
+    return owned, not_erased
 
 
-def _resummarised(parts: AgentParts, owner: Owner) -> dict[str, bool]:
-    """Summarise the concluded efforts of a session that are stale; tell which succeeded.
+def _resummarise(parts: AgentParts, owner: Owner) -> dict[str, bool]:
+    """Summarise the stale concluded efforts of a session again; return by id which succeeded.
 
-    Those whose call fails keep the redacted summary and stay stale.
+    An effort whose model call fails keeps its redacted summary and stays stale.
     """
-    done: dict[str, bool] = {}
+    succeeded: dict[str, bool] = {}
     for tip in parts.archive.tips(owner):
         for effort in every_effort(parts.archive, owner, tip):
             if not effort.stale or effort.status != "concluded":
                 continue
-            again = _summarised(parts, owner, tip, effort)
-            done[effort.id] = again is not None and done.get(effort.id, True)
-            if again is not None:
-                parts.archive.resummarised(owner, tip, again)
-    return done
+            summarised = _summary_again(parts, owner, tip, effort)
+            succeeded[effort.id] = summarised is not None and succeeded.get(effort.id, True)
+            if summarised is not None:
+                parts.archive.resummarised(owner, tip, summarised)
+    return succeeded
 
 
-def _summarised(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effort | None:
-    """Return an effort with a summary of what remains of its log, None if no model gives one."""
+def _summary_again(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effort | None:
+    """Return an effort with a summary of its remaining log, None if the model gives none."""
     turns = parts.archive.effort_turns(owner, tip, effort.id)
     records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
@@ -226,14 +226,17 @@ def _summarised(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Ef
         return None
 
 
-def _opened(place: Place, config: RunnableConfig) -> Thread:
-    """Return a thread at rest, with or without checkpoints of its own."""
+def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
+    """Return a thread at rest, with or without checkpoints of its own.
+
+    Raises `SessionNotFoundError` without a session, `SettingsError` for one of a larger graph.
+    """
     if place.saver:
-        thread = resting(place.given, config)
+        thread = resting(place.graph, config)
     else:
         thread = place.thread(config, StateSnapshot({}, (), config, None, None, None, (), ()), None)
     archive, owner = thread.parts.archive, thread.owner
-    if thread.kept or archive.newest(owner) is not None:
+    if thread.has_checkpoints or archive.newest(owner) is not None:
         return thread
     if any(session.thread == owner.thread for session in archive.sessions(owner.user)):
         raise SettingsError(
@@ -242,37 +245,39 @@ def _opened(place: Place, config: RunnableConfig) -> Thread:
     raise SessionNotFoundError(owner.thread)
 
 
-def _replaced(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
-    """Replace the checkpoints of a thread by the state that the archive has of it."""
+def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
+    """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
-    now = thread_at(place.given, config)
+    now = thread_at(place.graph, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.messages_window + 1)
     if place.node:
         state = cast("TurnState", {**state, "messages": _messages_around(thread)})
-    # Another erasure may have replaced them meanwhile, or be about to: there is no turn in that.
-    same = now.checkpoint == thread.checkpoint or now.state.get("messages") == state["messages"]
-    if now.kept and not same:
+    # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
+    has_same_messages = now.state.get("messages") == state["messages"]
+    if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:
         raise TurnArrivedError(owner.thread, turn)
-    before = now.state if now.kept else thread.state
-    window = {} if before.get("window") is None else {"window": before["window"]}
-    values = place.given.get_state(config).values
-    foreign = {key: value for key, value in values.items() if key not in _OURS}
+    last_known = now.state if now.has_checkpoints else thread.state
+    window = {} if last_known.get("window") is None else {"window": last_known["window"]}
+    values = place.graph.get_state(config).values
+    foreign = {key: value for key, value in values.items() if key not in _OWN_KEYS}
     values = {**foreign, **sealed({**state, **window}, {}, parts.archive)}
     parts.archive.reseed(owner, thread.tip)
-    left = _replace_all(place, saver, config, values)
-    if place.has_memory or values["messages"]:  # else no message tells where the thread goes on
+    not_erased = _replace_all(place, saver, config, values)
+    # Without memory and messages, only the reseeding tells where the thread continues.
+    if place.has_memory or values["messages"]:
         parts.archive.reseed(owner, None)
     if not foreign:
-        return left
+        return not_erased
     names = ", ".join(map(repr, foreign))
-    return (*left, f"the application's own keys in the state of the thread: {names}")
+    return (*not_erased, f"the application's own keys in the state of the thread: {names}")
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:
-    """Return the messages of the graph around an agent but for those that no turn has any more."""
+    """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
-        archived |= {message.id: message for message in from_dicts(shown(view.messages(record)))}
+        messages = from_dicts(shown_messages(view.messages(record)))
+        archived |= {message.id: message for message in messages}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]
@@ -281,39 +286,40 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
 def _replace_all(
     place: Place, saver: _Saver, config: RunnableConfig, values: dict[str, Any]
 ) -> tuple[str, ...]:
-    """Make a state the thread's only checkpoint; say what may still hold the text of the others."""
+    """Make a state the thread's only checkpoint; return what may still hold older text."""
     thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
-    # Killed in between, the thread goes on from what the archive was told to keep for it. Pruning
-    # would leave the newest checkpoint of each namespace, those of tools' graphs as well.
+    # After a crash between the two steps, the thread continues from the archive's reseeding.
+    # Pruning is only the fallback: it leaves the newest checkpoint of each namespace, also those
+    # of tools' graphs.
     deleted = _delete_threads(saver, [thread])
     place.seed(config, values)
     if deleted:
-        return _reclaimed(saver)
+        return _vacuum(saver)
     if not _has(saver, "prune"):
         return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
     saver.prune([thread])
     if place.node:
         return (f"the newest checkpoint of the agent inside: {kind} cannot delete it",)
-    return _reclaimed(saver)
+    return _vacuum(saver)
 
 
 def _has(saver: _Saver, name: str) -> bool:
-    """Tell whether a checkpointer has an operation that LangGraph's base class only declares."""
+    """Tell whether a checkpointer implements a method that LangGraph's base class only declares."""
     return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
 
 
 def _delete_threads(saver: _Saver, threads: Iterable[str]) -> bool:
-    """Delete all checkpoints of threads, which SQLite overwrites; tell whether that can be done."""
+    """Delete all checkpoints of threads; return whether the checkpointer can."""
     if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
-        _execute(saver, "PRAGMA secure_delete=ON")
+        _execute(saver, "PRAGMA secure_delete=ON")  # overwrites deleted rows with zeros
     can_delete = _has(saver, "delete_thread")
     for thread in threads if can_delete else ():
         saver.delete_thread(thread)
     return can_delete
 
 
-def _reclaimed(saver: _Saver | None) -> tuple[str, ...]:
-    """`VACUUM` a SQLite database, so that deleted rows leave no bytes; say what may remain."""
+def _vacuum(saver: _Saver | None) -> tuple[str, ...]:
+    """`VACUUM` a SQLite database, so that deleted rows leave no bytes; return what may remain."""
     if saver is None or isinstance(saver, InMemorySaver):
         return ()
     if not isinstance(saver, SqliteSaver | AsyncSqliteSaver):
@@ -328,6 +334,8 @@ def _reclaimed(saver: _Saver | None) -> tuple[str, ...]:
 
 
 def _execute(saver: Any, statement: str) -> list[Any]:
+    """Run a statement on the connection of a SQLite checkpointer, and return the rows."""
+
     async def execute() -> list[Any]:
         async with saver.lock:
             return [*await saver.conn.execute_fetchall(statement)]

@@ -65,7 +65,7 @@ def test_where_each_value_was_given_is_told(tmp_path: Path) -> None:
         path=path,
     )
 
-    assert config.given == {
+    assert config.sources == {
         "decay_threshold": f"{path}:1",
         "context_budget": "EBBTIDE_CONTEXT_BUDGET",
         "model": "argument model",
