@@ -58,7 +58,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")
         stands = f"turn {talk.turn} was the last" if talk.turn else "new"
-        where = in_line(f"Thread {thread} in {home.shown}")
+        where = in_line(f"Thread {thread} in {home.location}")
         screen.notice(f"{where} ({stands}). /help for help.")
         typing = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
         dialogue = _Chat(talk, screen, _typed(talk.history) if typing else _piped)

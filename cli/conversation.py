@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..memory.record import Owner
-from .home import Home, choosing
+from .home import Home, as_settings_error
 
 Result = TypeVar("Result")
 
@@ -90,7 +90,7 @@ def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iter
     folder = home.chat_folder()
     embedder: Embeddings | str | None = embeddings
     if embeddings and ":" in embeddings:  # a provider's; other names are for the agent to know
-        with choosing(f"embeddings {embeddings!r}"):
+        with as_settings_error(f"embeddings {embeddings!r}"):
             embedder = init_embeddings(embeddings)
     opened = AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite"))
     with home.archive() as archive, asyncio.Runner() as runner, ExitStack() as stack:

@@ -25,7 +25,7 @@ from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
-from .home import ConfigFile, Home, choosing, configured
+from .home import ConfigFile, Home, as_settings_error, configured
 from .printable import in_line, installed_version, printable
 from .screen import fitted
 
@@ -146,7 +146,7 @@ def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
     if name == OFFLINE:
         return OfflineModel()
     key: Any = {"api_key": "-"} if replayed else {}
-    with choosing(f"model {name!r}"):
+    with as_settings_error(f"model {name!r}"):
         model: BaseChatModel = init_chat_model(name, **key)
         return model
 

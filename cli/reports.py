@@ -44,7 +44,7 @@ def sessions(root: Root = None, user: User = None, config: ConfigFile = None) ->
         for owner in archive.sessions(home.user):
             table.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
     console = Console(highlight=False)
-    shown = fitted(table, console) if table.row_count else Text(f"{home.none}.")
+    shown = fitted(table, console) if table.row_count else Text(f"{home.no_sessions}.")
     console.print(shown, soft_wrap=not table.row_count)
 
 
