@@ -254,7 +254,7 @@ class AnswerTape(BaseCache):
     def clear(self, **kwargs: Any) -> None:
         """Keep everything: a tape is one trial."""
 
-    def spent(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
+    def usage(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
         """Return the tokens of the answers from `begin` on, and their dollars, if all say them."""
         usages = [answer["data"].get("usage_metadata") for answer in self.answers[begin:]]
         if not all(usages):
