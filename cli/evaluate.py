@@ -20,7 +20,7 @@ from ..evaluation.harness import Plan
 from ..evaluation.judge import Judge
 from ..evaluation.report import PICTURE, Report
 from ..evaluation.results import REPLAYED, Setup, Store, Tapes, TrialResult, hold_folder
-from ..evaluation.strategies import OURS, STRATEGIES, chosen
+from ..evaluation.strategies import OURS, STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
@@ -91,7 +91,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     home = configured(None, None, config, model)
     setup = _setup(home, tapes, judge, embeddings, prices)
     plan = Plan(
-        strategies=chosen(strategy or strategies),
+        strategies=select(strategy or strategies),
         templates=read_templates(template or templates),
         setup=setup,
         model=_loaded(setup.model, replayed=tapes is not None),

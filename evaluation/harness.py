@@ -41,7 +41,7 @@ from .results import (
     append,
 )
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
-from .template import Point, Template
+from .template import Point, Template, stands_in
 
 _LONGEST_ERROR = 300
 """Characters of an error that the results keep."""
@@ -163,7 +163,7 @@ class _Trial:
 
     def _score(self, strategy: Strategy, point: Point) -> PointScores:
         """Give the strategy the new turns, let it compress, and score its context."""
-        new = after(point.turns, strategy.seen)
+        new = after(point.turns, strategy.last_turn)
         before = (*strategy.context.messages, *as_messages(new))
         for turn in new:
             if change := turn.goal_change:
@@ -260,14 +260,14 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     }
     if (quotes := context.quotes) is None:
         return measured
-    verbatim = sum(map(point.says, quotes))
+    verbatim = sum(stands_in(quote, point.turns) for quote in quotes)
     measured["quotes"] = len(quotes)
     measured["verbatim_rate"] = verbatim / len(quotes) if quotes else None
     measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
-    true = point.salient(context.through)
-    if true is not None:
+    truth = point.salient(context.through)
+    if truth is not None:
         alike = partial(by_meaning, embedder) if embedder else lexical
-        salience = agreement(point.template.as_salient(quotes), true, alike, point.given)
+        salience = agreement(point.template.as_salient(quotes), truth, alike, point.given)
         measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
     return measured
 

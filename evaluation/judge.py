@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
-from .results import TapeError, write_whole
+from .results import TapeError, write_atomically
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -90,7 +90,7 @@ class Judge:
         self.verdicts[digest] = verdict
         value = parse(verdict)
         if cached is None:  # only what was parsed: a verdict without a score is asked for again
-            write_whole(path, json.dumps({"said": verdict}))
+            write_atomically(path, json.dumps({"said": verdict}))
         return value
 
 
