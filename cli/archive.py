@@ -1,4 +1,4 @@
-"""`ebbtide archive`: check the stored sessions, write them for people to read, take them over."""
+"""`ebbtide archive`: check, export, import and copy the stored sessions."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -28,11 +28,11 @@ app = typer.Typer(
 def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
-    """Check every record from what is stored; exit code 1 if something is damaged or missing."""
+    """Check every stored record; exit code 1 if something is damaged or missing."""
     home = configured(root, user, config)
     damaged = False
     with home.archive() as archive:
-        owners = _called(archive, home.user, session)
+        owners = _sessions_named(archive, home.user, session)
         for finding in archive.verify_file():  # once, however many sessions it has
             damaged = True
             typer.echo(_line(finding).strip())
@@ -43,14 +43,14 @@ def verify(
                 findings = (Finding("archive", str(error)),)
             if fatal := sum(finding.fatal for finding in findings):
                 damaged = True
-                state = f"damaged in {_many(fatal, 'place')}"
+                state = f"damaged in {_counted(fatal, 'place')}"
             else:
                 tip = archive.newest(owner)
-                state = f"{_many(tip.turn if tip else 0, 'turn')}, intact"
+                state = f"{_counted(tip.turn if tip else 0, 'turn')}, intact"
             head = f"{in_line(session_label(owner))}: {state}"
             typer.echo("\n".join([head, *map(_line, findings)]))
     if not owners:
-        typer.echo(home.none)
+        typer.echo(home.no_sessions)
     raise typer.Exit(int(damaged or not owners))
 
 
@@ -69,12 +69,14 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     """Write a session as a folder that people can read, or its newest branch as Markdown."""
     home = configured(root, user, config)
     with home.archive() as archive:
-        owners = _called(archive, home.user, session)
-        owner, *others = [owner for owner in owners if session_label(owner) == session] or owners
-        if others:
-            names = ", ".join(repr(session_label(each)) for each in (owner, *others))
-            why = f"{session!r} is the thread of several sessions: name one of {names}"
-            raise ArchiveError(why)
+        owners = _sessions_named(archive, home.user, session)
+        exact = [owner for owner in owners if session_label(owner) == session]
+        owner, *namesakes = exact or owners
+        if namesakes:
+            names = ", ".join(repr(session_label(namesake)) for namesake in (owner, *namesakes))
+            raise ArchiveError(
+                f"{session!r} is the thread of several sessions: name one of {names}"
+            )
         if form == "folder":
             export_folder(archive, owner, target)
         else:
@@ -97,11 +99,11 @@ def take_over(
         redis = home.redis(archive)
 
         def report(session: Moved) -> None:
-            if redis is not None and session.fresh:  # what it read before lacks what is there now
+            if redis is not None and session.fresh:  # what Redis cached lacks the new session
                 redis.changed(session.owner.user)
-            _report(session)
+            _print_session(session)
 
-        _sum_up(import_folder(archive, folder, report))
+        _print_total(import_folder(archive, folder, report))
 
 
 @app.command("copy")
@@ -113,37 +115,36 @@ def duplicate(
     with SqlArchive(source) as original, SqlArchive(target) as copied:
         if not original.users():
             raise ArchiveError(f"{discreet(source)!r} holds no session: use import for folders")
-        _sum_up(copy(original, copied, _report))
+        _print_total(copy(original, copied, _print_session))
 
 
-def _report(session: Moved) -> None:
-    """Print a line for a session as soon as it is there, and what was found in it."""
-    state = _many(session.turns, "turn") if session.fresh else "there already"
+def _print_session(session: Moved) -> None:
+    """Print a line for a session that is there now, and a line for each finding in it."""
+    state = _counted(session.turns, "turn") if session.fresh else "there already"
     typer.echo(in_line(f"{session.owner.user}: {session_label(session.owner)}: {state}"))
     for finding in session.findings:
         typer.echo(_line(finding))
 
 
-def _sum_up(moved: tuple[Moved, ...]) -> None:
+def _print_total(moved: tuple[Moved, ...]) -> None:
     fresh = [session for session in moved if session.fresh]
-    turns = _many(sum(session.turns for session in fresh), "turn")
-    sessions = _many(len(fresh), "session")
+    turns = _counted(sum(session.turns for session in fresh), "turn")
+    sessions = _counted(len(fresh), "session")
     typer.echo(f"{sessions} with {turns} taken over, {len(moved) - len(fresh)} there already")
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _line(finding: Finding) -> str:
-    what = finding.what if finding.fatal else f"note: {finding.what}"
-    return in_line(f"  {finding.where}: {what}")
+    return in_line(f"  {finding.where}: {'' if finding.fatal else 'note: '}{finding.what}")
 
 
-def _called(archive: Archive, user: str, name: str | None) -> list[Owner]:
-    """Return the sessions of a user, all or those whose name or thread is `name`."""
+def _sessions_named(archive: Archive, user: str, name: str | None) -> list[Owner]:
+    """Return the sessions of a user: all, or those whose label or thread is `name`."""
     owners = archive.sessions(user)
     if name is None:
         return [*owners]
-    named = [owner for owner in owners if name in {owner.thread, session_label(owner)}]
-    return named or [Owner(user, name)]  # unknown, or so damaged that nothing tells its name
+    matches = [owner for owner in owners if name in {owner.thread, session_label(owner)}]
+    return matches or [Owner(user, name)]  # unknown, or too damaged to be listed

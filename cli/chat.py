@@ -23,13 +23,13 @@ from .printable import in_line, one_line
 from .screen import Screen
 
 _ReadLine: TypeAlias = Callable[[], str | None]
-"""Returns the next line without white space at its end, None if there are no more."""
+"""Returns the next line without white space at its end, None after the last one."""
 
-_SHOWN = 60
-"""Characters of an unfinished turn that an offer to resume it quotes: they fit on its line."""
+_EXCERPT = 60
+"""Characters of an unfinished turn's message that the offer to resume it quotes: one line."""
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
-"""A tool that an error names, for the command to stand in its place; two have other names."""
+"""A tool name in an error: the user reads the command's name, `/open` for `open_effort`."""
 
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -49,34 +49,36 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Talk to the agent; the conversation is kept and goes on the next time.
 
-    Of lines that are piped in, each is a turn or a command; errors go to stderr, and exit code 1
-    says that there were some.
+    Each line that is piped in is a turn or a command; errors go to stderr, and if there was one
+    the exit code is 1.
     """
     home = configured(root, user, config, model)
     screen = Screen(Console(highlight=False), home.settings.context_budget)
     with conversation(home, thread, embeddings) as talk:
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")
-        stands = f"turn {talk.turn} was the last" if talk.turn else "new"
-        where = in_line(f"Thread {thread} in {home.shown}")
-        screen.notice(f"{where} ({stands}). /help for help.")
-        typing = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-        dialogue = _Chat(talk, screen, _typed(talk.history) if typing else _piped)
-        dialogue.talk()
-    if dialogue.failed and not typing:
+        state = f"turn {talk.turn} was the last" if talk.turn else "new"
+        location = in_line(f"Thread {thread} in {home.location}")
+        screen.notice(f"{location} ({state}). /help for help.")
+        interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        read_line = _terminal_reader(talk.history) if interactive else _read_piped
+        dialogue = _Dialogue(talk, screen, read_line)
+        dialogue.run()
+    if dialogue.failed and not interactive:
         raise typer.Exit(1)
 
 
-class _Chat:
-    """The dialogue: lines in, turns out; whatever fails, it goes on."""
+class _Dialogue:
+    """Reads lines and runs each as a turn or a command; an error does not end it."""
 
-    def __init__(self, talk: Conversation, screen: Screen, read: _ReadLine) -> None:
-        self._talk, self._screen, self._read = talk, screen, read
+    def __init__(self, talk: Conversation, screen: Screen, read_line: _ReadLine) -> None:
+        self._talk, self._screen, self._read_line = talk, screen, read_line
         self.failed = False
 
-    def talk(self) -> None:
-        self._offer("The last turn was left unfinished")
-        while (line := self._read()) is not None:
+    def run(self) -> None:
+        """Read lines until they end, or /quit is one of them."""
+        self._offer_to_resume("The last turn was left unfinished")
+        while (line := self._read_line()) is not None:
             if line.startswith("/"):
                 if not self._command(line):
                     return
@@ -84,85 +86,85 @@ class _Chat:
                 self._turn(line.lstrip() or None)
 
     def _command(self, line: str) -> bool:
-        """Do what a command says; return whether the chat goes on."""
+        """Run a command and print its errors; return whether the dialogue goes on."""
         try:
-            self._obey(line)
+            self._execute(line)
         except EOFError:
             return False
         except KeyboardInterrupt:
             self._screen.notice("Stopped.", "yellow")
-            self._offer("A turn is not finished")
+            self._offer_to_resume("A turn is not finished")
         except SessionNotFoundError:
             self._screen.notice("Nothing was said on this thread yet.")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
-            shown = _TOOL.sub(r"/\1", one_line(error, os.environ))
-            shown = shown.replace("effort_status", "/efforts").replace("search_efforts", "/search")
-            self._fail(shown)
-            self._offer("A turn is not finished")
+            text = _TOOL.sub(r"/\1", one_line(error, os.environ))
+            text = text.replace("effort_status", "/efforts").replace("search_efforts", "/search")
+            self._fail(text)
+            self._offer_to_resume("A turn is not finished")
         return True
 
-    def _obey(self, line: str) -> None:
-        """Do it, once what cannot be taken back is confirmed; raises `CommandError`."""
-        name, *more = line.split(maxsplit=1)
-        words = more[0].strip() if more else ""
+    def _execute(self, line: str) -> None:
+        """Run a command, after a question if it destroys something; raises `CommandError`."""
+        name, *arguments = line.split(maxsplit=1)
+        words = arguments[0] if arguments else ""  # the line has no white space at its end
         entry = COMMANDS.get(name)
         if entry is None:
-            close = get_close_matches(name, COMMANDS, n=1)
-            meant = f"did you mean {close[0]}? " if close else ""
-            how = "To send such a line as a message, begin it with a space"
-            raise CommandError(f"{name} is no command here; {meant}/help lists them. {how}")
-        if not words and re.match(r"/\w+ [A-Z]", entry.usage):
+            matches = get_close_matches(name, COMMANDS, n=1)
+            suggestion = f"did you mean {matches[0]}? " if matches else ""
+            hint = "To send such a line as a message, begin it with a space"
+            raise CommandError(f"{name} is no command here; {suggestion}/help lists them. {hint}")
+        if not words and re.match(r"/\w+ [A-Z]", entry.usage):  # a word that is not in brackets
             raise CommandError(f"write {entry.usage}")
-        if entry.alone and words:
+        if entry.bare and words:
             raise CommandError(f"{name} takes nothing after it; {words!r} was given")
-        if entry.question:
-            warning = entry.question(self._talk, words)
+        if entry.warning:
+            warning = entry.warning(self._talk, words)
             self._screen.notice(f"{warning} Type yes to go on.", "yellow")
-            if (self._read() or "").strip().lower() != "yes":
+            if (self._read_line() or "").strip().lower() != "yes":
                 self._screen.notice("Nothing was changed.")
                 return
-        for part in entry.act(self._talk, words):
+        for part in entry.run(self._talk, words):
             self._screen.page(part)
 
     def _turn(self, message: str | None) -> None:
-        """Run a turn on a message, or without one the rest of an unfinished turn."""
+        """Run a turn on a message; without a message, resume the unfinished turn."""
         try:
             try:
                 self._talk.run(message, self._screen.show)
             finally:
                 self._screen.end()
         except KeyboardInterrupt:
-            self._offer("Stopped")
+            self._offer_to_resume("Stopped")
         except Exception as error:  # noqa: BLE001 (any provider's: the chat goes on)
             self._fail(one_line(error, os.environ))
-            self._offer("The turn is not finished")
+            self._offer_to_resume("The turn is not finished")
 
     def _fail(self, error: str) -> None:
         self.failed = True
         self._screen.error(error)
 
-    def _offer(self, why: str) -> None:
-        """Say how to go on with an unfinished turn, if there is one."""
+    def _offer_to_resume(self, reason: str) -> None:
+        """Print how to go on with an unfinished turn, if there is one."""
         request = self._talk.unfinished()
         if request is not None:
-            short = in_line(request if len(request) <= _SHOWN else f"{request[:_SHOWN]}…")
-            how = "Enter resumes it, a new message takes its place."
-            self._screen.notice(f'{why}: "{short}". {how}', "yellow")
+            quote = in_line(request if len(request) <= _EXCERPT else f"{request[:_EXCERPT]}…")
+            hint = "Enter resumes it, a new message takes its place."
+            self._screen.notice(f'{reason}: "{quote}". {hint}', "yellow")
 
 
-class _OnFile(FileHistory):
-    """What the file holds now: what was deleted there is not brought back from memory."""
+class _RereadHistory(FileHistory):
+    """Reads the file anew at each prompt, so that erased lines do not come back from memory."""
 
     async def load(self) -> AsyncGenerator[str, None]:
-        """Yield what was typed, the newest first."""
+        """Yield the lines that were typed, the newest first."""
         for line in self.load_history_strings():
             yield line
 
 
-def _typed(history: Path) -> _ReadLine:
-    """Read from a terminal; arrow up brings back what was typed, Tab completes a command."""
+def _terminal_reader(history: Path) -> _ReadLine:
+    """Return a reader of a terminal, with the history on arrow up and completion on Tab."""
     session: PromptSession[str] = PromptSession(
-        history=_OnFile(str(history)),
+        history=_RereadHistory(str(history)),
         completer=WordCompleter([*COMPLETED], sentence=True),
         complete_while_typing=False,
     )
@@ -178,7 +180,7 @@ def _typed(history: Path) -> _ReadLine:
     return read
 
 
-def _piped() -> str | None:
-    """Read from a file or a pipe; there is none in a process without standard input."""
+def _read_piped() -> str | None:
+    """Read a line of a file or a pipe; a process without standard input has none."""
     line = sys.stdin.readline() if sys.stdin else ""
     return line.rstrip() if line else None

@@ -1,4 +1,4 @@
-"""The slash commands of `ebbtide chat`: what each is called, takes and does, and what it shows."""
+"""The slash commands of `ebbtide chat`."""
 
 import json
 import re
@@ -19,14 +19,11 @@ from .printable import in_line, printable
 from .reports import attention_table, explanation_page, stats_tables
 from .screen import STYLES, banner
 
-Shown: TypeAlias = Iterator[RenderableType]
-"""What a command shows, part by part; a `str` is printed as it is."""
+Page: TypeAlias = Iterator[RenderableType]
+"""The output of a command, part by part; a `str` is printed as it is."""
 
-Action: TypeAlias = Callable[[Conversation, str], Shown]
-"""Does a command, given the thread and what stands after the command's name."""
-
-Question: TypeAlias = Callable[[Conversation, str], str]
-"""Returns what must be confirmed, given the same."""
+Action: TypeAlias = Callable[[Conversation, str], Page]
+"""Runs a command on a thread, with the words that follow the command's name."""
 
 _IN_VIEW = "anchor rebuilt from the newest state block in view"
 
@@ -37,85 +34,83 @@ _SOURCES: Mapping[tuple[str, bool], str] = {
     ("none", False): "no state block in view: the anchor is as it was",
     ("none", True): "no state block from the model and none in view: the anchor is as it was",
 }
-"""What is said of where an anchor is from, and whether the model was to be asked."""
+"""Notices of /context rebuild, by the anchor's source and whether --model was given."""
 
-_ON_MEMORIES = {
+_MEMORY_COMMANDS = {
     "explain": commands.aexplain,
     "suppress": commands.asuppress,
     "unsuppress": commands.aunsuppress,
     "forget": commands.aforget,
 }
-"""What /attention does to a memory, by how it is called."""
+"""The verbs of /attention that take a memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: its usage and help, its action, what is asked before; `alone` takes no words."""
+    """A command; `bare` takes no words, `warning` returns a text that the user must confirm."""
 
     usage: str
-    does: str
-    act: Action
-    question: Question | None = None
-    alone: bool = False
+    help: str
+    run: Action
+    warning: Callable[[Conversation, str], str] | None = None
+    bare: bool = False
 
 
 COMMANDS: dict[str, Entry] = {}
 """The commands by name, in the order in which /help lists them."""
 
 
-def _command(usage: str, does: str, **more: Any) -> Callable[[Action], Action]:
-    """List a function as the command that is written so."""
+def _command(usage: str, help_line: str, **fields: Any) -> Callable[[Action], Action]:
+    """Register a function as the command that a usage begins with."""
 
-    def listed(act: Action) -> Action:
-        COMMANDS[usage.split(maxsplit=1)[0]] = Entry(usage, does, act, **more)
-        return act
+    def register(run: Action) -> Action:
+        COMMANDS[usage.split(maxsplit=1)[0]] = Entry(usage, help_line, run, **fields)
+        return run
 
-    return listed
+    return register
 
 
-def _on_effort(
+def _effort_command(
     usage: str,
-    does: str,
+    help_line: str,
     function: Callable[..., Coroutine[Any, Any, commands.CommandResult]],
-    arguments: str = "(.*)",
+    pattern: str = "(.*)",
 ) -> None:
-    """List the command that calls this tool, and shows what it did.
+    """Register a command that calls a tool; each group of the pattern is one of its arguments."""
 
-    The arguments are the groups of a pattern that fits whatever stands after the command's name.
-    """
-
-    @_command(usage, does)
-    def act(talk: Conversation, words: str) -> Shown:
-        match = re.fullmatch(arguments, words, re.DOTALL)
+    @_command(usage, help_line)
+    def run(talk: Conversation, words: str) -> Page:
+        match = re.fullmatch(pattern, words, re.DOTALL)
         groups = match.groups("") if match else (words,)
-        done = talk.command(function, *(group.strip() for group in groups))
-        yield from map(banner, done.banners)
-        if not done.banners:
-            yield _note(f"{done.result.get('effort_id', 'no effort')}: {done.result['status']}")
+        outcome = talk.command(function, *(group.strip() for group in groups))
+        yield from map(banner, outcome.banners)
+        if not outcome.banners:
+            result = outcome.result
+            yield _note(f"{result.get('effort_id', 'no effort')}: {result['status']}")
 
 
 @_command(
     "/context show [MESSAGE] | window N | rebuild [--model]",
     "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
 )
-def _context(talk: Conversation, words: str) -> Shown:
-    verb, _, more = words.partition(" ")
+def _context(talk: Conversation, words: str) -> Page:
+    verb, _, argument = words.partition(" ")
     if verb == "show":
-        yield from _context_page(talk, more.strip() or None)
+        yield from _context_page(talk, argument.strip() or None)
     elif verb == "window":
-        window = _whole(more, "/context window")
+        window = _whole_number(argument, "/context window")
         talk.command(commands.aset_window, window)
         yield _note(f"ambient window: {window or 'all'} turns, on this thread")
     elif words in {"rebuild", "rebuild --model"}:
-        done = talk.command(commands.arebuild_anchor, model=words != "rebuild")
-        yield _note(_SOURCES[done.source, words != "rebuild"])
-        yield from (f"{name}: {text}" if name else text for name, text in done.anchor.items())
+        rebuilt = talk.command(commands.arebuild_anchor, model=words != "rebuild")
+        yield _note(_SOURCES[rebuilt.source, words != "rebuild"])
+        yield from (f"{name}: {text}" if name else text for name, text in rebuilt.anchor.items())
     else:
         raise CommandError(f"write {COMMANDS['/context'].usage}")
 
 
-def _context_page(talk: Conversation, question: str | None) -> Shown:
-    """Yield a working context, every character of it: a line for each part, then what it sends."""
+def _context_page(talk: Conversation, question: str | None) -> Page:
+    """Yield every character of the next call's context: a line for each part, then its messages."""
     context = talk.command(commands.ashow_context, question)
     resumed = ", what resuming it sends" if context.unfinished else ""
     total = f"turn {context.turn}{resumed}: {context.total:,} of {talk.budget:,} tokens"
@@ -137,14 +132,14 @@ def _context_page(talk: Conversation, question: str | None) -> Shown:
 
 
 @_command("/messages [PAGE]", "the turns so far, the newest first")
-def _messages(talk: Conversation, words: str) -> Shown:
-    """Yield a line for each turn, the newest first, and which page it is."""
-    page = talk.command(commands.amessages, _whole(words, "/messages") if words else 1)
+def _messages(talk: Conversation, words: str) -> Page:
+    """Yield a line for each turn, the newest first, then the page's number."""
+    page = talk.command(commands.amessages, _whole_number(words, "/messages") if words else 1)
     for line in page.lines:
         efforts = ", ".join(line.efforts) or "-"
-        aborted = "" if line.status == "done" else f" ({line.status})"
-        at = line.at[:16].replace("T", " ")
-        yield in_line(f"{line.turn:>5}  {at} UTC  {efforts}  {line.said}{aborted}")
+        status = "" if line.status == "done" else f" ({line.status})"
+        time = line.at[:16].replace("T", " ")
+        yield in_line(f"{line.turn:>5}  {time} UTC  {efforts}  {line.said}{status}")
     yield _note(f"page {page.page} of {page.pages}")
 
 
@@ -152,10 +147,11 @@ def _turn_to_remove(words: str) -> int:
     verb, _, turn = words.partition(" ")
     if verb != "remove":
         raise CommandError(f"write {COMMANDS['/message'].usage}")
-    return _whole(turn, "/message remove")
+    return _whole_number(turn, "/message remove")
 
 
-def _removal(talk: Conversation, words: str) -> str:
+def _removal_warning(talk: Conversation, words: str) -> str:
+    """Quote the turn that would be erased; raises `TurnNotFoundError`."""
     turn = _turn_to_remove(words)
     newest = talk.command(commands.amessages).lines
     last = newest[0].turn if newest else 0
@@ -163,18 +159,19 @@ def _removal(talk: Conversation, words: str) -> str:
         raise TurnNotFoundError(turn, last)
     page = talk.command(commands.amessages, (last - turn) // PAGE + 1)
     line = next((line for line in page.lines if line.turn == turn), None)
-    quote = "missing" if line is None else f'"{line.said}"'
-    if line and line.status == "erased":
-        quote = "erased before"
+    if line is None:
+        quote = "missing"
+    else:
+        quote = "erased before" if line.status == "erased" else f'"{line.said}"'
     return (
         f"Erase turn {turn} ({quote}) for good? Nothing brings it back; older states of the "
         "thread and the input history go as well."
     )
 
 
-@_command("/message remove TURN", "erase a turn for good; asks first", question=_removal)
-def _remove(talk: Conversation, words: str) -> Shown:
-    """Yield what was erased, what says the same, and what could not be erased."""
+@_command("/message remove TURN", "erase a turn for good; asks first", warning=_removal_warning)
+def _remove(talk: Conversation, words: str) -> Page:
+    """Yield what was erased, which turns say the same, and what could not be erased."""
     turn = _turn_to_remove(words)
     try:
         report = talk.command(commands.aerase, turn)
@@ -182,7 +179,7 @@ def _remove(talk: Conversation, words: str) -> Shown:
         warning = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
         yield Text(warning, style="yellow")
         raise
-    talk.history.unlink(missing_ok=True)
+    talk.history.unlink(missing_ok=True)  # arrow up would bring the turn's words back
     yield Text(in_line(f"turn {report.turn} erased on {', '.join(report.branches) or 'no branch'}"))
     outcomes = {
         "not touched, though they say some of the same": [
@@ -192,12 +189,14 @@ def _remove(talk: Conversation, words: str) -> Shown:
         "summary still to be written again, by erasing again": report.stale,
         "not erased": report.not_erased,
     }
-    yield from (in_line(f"{what}: {'; '.join(names)}") for what, names in outcomes.items() if names)
+    yield from (
+        in_line(f"{title}: {'; '.join(names)}") for title, names in outcomes.items() if names
+    )
 
 
-@_command("/efforts", "the efforts and where they stand", alone=True)
-def _efforts(talk: Conversation, _words: str) -> Shown:
-    """Yield a line for each effort, and how many more there are."""
+@_command("/efforts", "the efforts and where they stand", bare=True)
+def _efforts(talk: Conversation, _words: str) -> Page:
+    """Yield a line for each effort, then how many are not listed."""
     page = talk.command(commands.aefforts)
     for effort in page["efforts"]:
         marks = [effort["status"], *(mark for mark in ("active", "expanded") if effort[mark])]
@@ -207,37 +206,39 @@ def _efforts(talk: Conversation, _words: str) -> Shown:
         yield f"{effort['id']} ({', '.join(marks)}){turns} {size}{summary}"
     if not page["efforts"]:
         yield _note("no efforts yet; /open NAME begins one")
-    if more := page.get("more"):
-        yield _note(f"{more} more; /search WORDS finds them")
+    if unlisted := page.get("more"):
+        yield _note(f"{unlisted} more; /search WORDS finds them")
 
 
-_on_effort("/open NAME[: GOAL]", "begin an effort", commands.aopen_effort, "([^:]*):?(.*)")
-_on_effort("/close [EFFORT]", "conclude one, by default the active one", commands.aclose_effort)
-_on_effort(
+_effort_command("/open NAME[: GOAL]", "begin an effort", commands.aopen_effort, "([^:]*):?(.*)")
+_effort_command(
+    "/close [EFFORT]", "conclude one, by default the active one", commands.aclose_effort
+)
+_effort_command(
     "/switch [EFFORT]",
     "make another open one active; without a name, pause",
     commands.aswitch_effort,
 )
-_on_effort("/reopen EFFORT", "go on with a concluded one", commands.areopen_effort)
-_on_effort(
+_effort_command("/reopen EFFORT", "go on with a concluded one", commands.areopen_effort)
+_effort_command(
     "/expand EFFORT [TURNS]",
     "put its log back into the context",
     commands.aexpand_effort,
     r"(.*?)(?:\s+([0-9][0-9,\s–-]*))?",
 )
-_on_effort("/collapse EFFORT", "take its log out again", commands.acollapse_effort)
+_effort_command("/collapse EFFORT", "take its log out again", commands.acollapse_effort)
 
 
 @_command("/search WORDS", "search efforts and turns")
-def _search(talk: Conversation, words: str) -> Shown:
-    """Yield two lines for each result of a search: where it is, and what it says."""
+def _search(talk: Conversation, words: str) -> Page:
+    """Yield two lines for each result of a search: its place, and an excerpt."""
     page = talk.command(commands.asearch, words)
     for entry in page["results"]:
-        where = entry.get("id") or entry.get("session") or "outside of efforts"
-        yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {where}"), style="cyan")
+        place = entry.get("id") or entry.get("session") or "outside of efforts"
+        yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {place}"), style="cyan")
         yield f"  {' '.join(entry['excerpt'].split())}"
-    if more := page.get("more"):
-        yield _note(f"{more} more")
+    if unlisted := page.get("more"):
+        yield _note(f"{unlisted} more")
     if not page["results"]:
         yield _note(page.get("why", "nothing found"))
 
@@ -246,34 +247,34 @@ def _search(talk: Conversation, words: str) -> Shown:
     "/attention [explain|suppress|unsuppress|forget MEMORY]",
     "what earlier sessions left in attention; why; take it out",
 )
-def _attention(talk: Conversation, words: str) -> Shown:
+def _attention(talk: Conversation, words: str) -> Page:
     verb, _, memory = words.partition(" ")
     if not verb:
         yield attention_table(talk.command(commands.aattention))
-    elif verb in _ON_MEMORIES and memory.strip():
-        yield from explanation_page(talk.command(_ON_MEMORIES[verb], memory.strip()))
+    elif verb in _MEMORY_COMMANDS and memory.strip():
+        yield from explanation_page(talk.command(_MEMORY_COMMANDS[verb], memory.strip()))
     else:
         raise CommandError(f"write {COMMANDS['/attention'].usage}")
 
 
-@_command("/stats", "what the memory did, and what the context cost", alone=True)
-def _stats(talk: Conversation, _words: str) -> Shown:
+@_command("/stats", "what the memory did, and what the context cost", bare=True)
+def _stats(talk: Conversation, _words: str) -> Page:
     yield from stats_tables(talk.owner.thread, talk.command(commands.astats))
 
 
-@_command("/undo", "go back one turn; nothing is lost", alone=True)
-def _undo(talk: Conversation, _words: str) -> Shown:
+@_command("/undo", "go back one turn; nothing is lost", bare=True)
+def _undo(talk: Conversation, _words: str) -> Page:
     turn = talk.command(commands.aundo)
     back = f"back at turn {turn}" if turn else "back at the beginning"
     yield _note(f"{back}; what was undone stays in the archive, on a branch of its own")
 
 
 @_command("/help", "show this")
-def _help(_talk: Conversation, _words: str) -> Shown:
+def _help(_talk: Conversation, _words: str) -> Page:
     width = max(len(entry.usage) for entry in COMMANDS.values())
     lines = [
         "Say what you want; the memory manages itself.",
-        *(f"{entry.usage:<{width}}  {entry.does}" for entry in COMMANDS.values()),
+        *(f"{entry.usage:<{width}}  {entry.help}" for entry in COMMANDS.values()),
         "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
         "A line that begins with a space is sent as it is, also if a slash follows.",
     ]
@@ -281,14 +282,14 @@ def _help(_talk: Conversation, _words: str) -> Shown:
 
 
 @_command("/quit", "leave, as does Ctrl-D; the conversation goes on where it was")
-def _quit(_talk: Conversation, _words: str) -> Shown:
+def _quit(_talk: Conversation, _words: str) -> Page:
     raise EOFError
 
 
-def _whole(written: str, command: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", written.strip()):
-        raise CommandError(f"{command} takes a whole number; {written!r} was given")
-    return int(written)
+def _whole_number(text: str, command: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text.strip()):
+        raise CommandError(f"{command} takes a whole number; {text!r} was given")
+    return int(text)
 
 
 def _note(text: str) -> Text:
@@ -303,4 +304,4 @@ COMPLETED: Sequence[str] = (
     *("/context show", "/context window", "/context rebuild", "/message remove"),
     *(name for name in COMMANDS if name not in {"/context", "/message"}),
 )
-"""What Tab completes; a command that takes a second word does nothing without it."""
+"""What Tab completes: of /context and /message the forms, since alone they do nothing."""

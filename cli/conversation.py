@@ -17,14 +17,14 @@ from langgraph.graph.state import CompiledStateGraph
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..memory.record import Owner
-from .home import Home, choosing
+from .home import Home, as_settings_error
 
 Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One thread of one user, the file of what he typed, the size of the context in tokens."""
+    """One thread of one user; `history` is the file of his input, `budget` is in tokens."""
 
     _runner: asyncio.Runner
     _agent: CompiledStateGraph[Any, Any, Any, Any]
@@ -39,11 +39,11 @@ class Conversation:
 
     @property
     def turn(self) -> int:
-        """The number of the last turn that was begun, 0 for none."""
+        """The number of the last turn that began, 0 for none."""
         return int(self._state().values.get("memory", {}).get("turn", 0))
 
     def unfinished(self) -> str | None:
-        """Return what the user said in a turn that was left in the middle, None if none was."""
+        """Return the user's message of an unfinished turn, None if the last turn is finished."""
         state = self._state()
         if not state.tasks:  # `next` leaves out a step whose writes are there, but no checkpoint
             return None
@@ -51,7 +51,7 @@ class Conversation:
         return requests[-1].text if requests else ""
 
     def run(self, message: str | None, show: Callable[[str, Any], None]) -> None:
-        """Run a turn on a message, or the rest of an unfinished one; show its events."""
+        """Run a turn on a message, or resume the unfinished one; pass its events to `show`."""
 
         async def turn() -> None:
             stream = self._agent.astream(
@@ -67,10 +67,10 @@ class Conversation:
         self._runner.run(turn())
 
     def command(
-        self, function: Callable[..., Coroutine[Any, Any, Result]], *args: object, **named: object
+        self, function: Callable[..., Coroutine[Any, Any, Result]], *args: object, **options: object
     ) -> Result:
         """Run one of the asynchronous functions of `ebbtide.commands` on this thread."""
-        return self._runner.run(function(self._agent, self._config, *args, **named))
+        return self._runner.run(function(self._agent, self._config, *args, **options))
 
     def is_new(self) -> bool:
         """Tell whether the thread has no checkpoints."""
@@ -82,15 +82,16 @@ class Conversation:
 
 @contextmanager
 def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iterator[Conversation]:
-    """Open a thread of a home for a while; restored from the archive if its checkpoints are lost.
+    """Open a thread; if its checkpoints are lost, restore it from the archive.
 
-    Embeddings are named as `minilm` or as `openai:text-embedding-3-small`; raises `SettingsError`.
+    `embeddings` is a name such as `minilm` or `openai:text-embedding-3-small`. Raises
+    `SettingsError` if the model or the embeddings cannot be used.
     """
     model, owner = home.chat_model(), Owner(home.user, thread)
     folder = home.chat_folder()
     embedder: Embeddings | str | None = embeddings
-    if embeddings and ":" in embeddings:  # a provider's; other names are for the agent to know
-        with choosing(f"embeddings {embeddings!r}"):
+    if embeddings and ":" in embeddings:  # a provider's; the agent knows the others
+        with as_settings_error(f"embeddings {embeddings!r}"):
             embedder = init_embeddings(embeddings)
     opened = AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite"))
     with home.archive() as archive, asyncio.Runner() as runner, ExitStack() as stack:

@@ -30,7 +30,7 @@ from .screen import STYLES, banner, by_part
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What the user says, the heading above, what to look at below, whether the turn is cut."""
+    """A turn: the request, a heading above it, a note below it, whether it is stopped midway."""
 
     request: str
     scene: str = ""
@@ -40,47 +40,48 @@ class _Line:
 
 _DEMO = yaml.safe_load(files(__package__).joinpath("demo.yaml").read_text(encoding="utf-8"))
 
-_A_DAY = 18
-"""Letters of a day: an effort of that many turns, four of which make a long talk."""
+_LETTERS_A_DAY = 18
+"""Turns of an effort at the support desk: four such efforts make a long conversation."""
 
 
 def _letters() -> Iterator[str]:
-    """Yield a week at the support desk: each day's letters are an effort of their own."""
+    """Yield the requests of four days at the support desk; the letters of a day are one effort."""
     tickets, lists = count(4101), _DEMO["letters"].values()
     for day in ("monday", "tuesday", "wednesday", "thursday"):
         yield f"Let's work on the {day} letters: answer what came in."
-        for ticket in islice(tickets, _A_DAY):
-            who, what, tried, asked, how = (texts[ticket % len(texts)] for texts in lists)
-            letter = f"{what}. {tried} {asked} We decided to {how}."
-            yield f"Ticket {ticket} is from {who}: {letter}"
+        for ticket in islice(tickets, _LETTERS_A_DAY):
+            parts = (texts[ticket % len(texts)] for texts in lists)
+            customer, problem, attempt, question, decision = parts
+            letter = f"{problem}. {attempt} {question} We decided to {decision}."
+            yield f"Ticket {ticket} is from {customer}: {letter}"
         yield "That's done."
 
 
 def _script() -> Iterator[_Line]:
-    """Yield the turns; those of all letters stand in one."""
+    """Yield the turns; the one without a request stands for all letters."""
     for turn in _DEMO["turns"]:
         if "request" in turn:
             yield _Line(**turn)
         else:
-            first, *others = _letters()
+            first, *requests = _letters()
             yield _Line(first, turn["scene"])
-            yield from map(_Line, others)
+            yield from map(_Line, requests)
 
 
 SCRIPT = (*_script(),)
-"""The turns, in order; the offline model follows them by its rules."""
+"""The turns, in order; the offline model answers them by its rules."""
 
-_FORGOTTEN = 8
-"""Turns without a mention that evict a summary here, so that a short day shows it."""
+_EVICTION_THRESHOLD = 8
+"""Turns without a mention that evict a summary here, so that a short conversation shows it."""
 
 _WIDTH = 100
-"""Columns of the page: what a README can show."""
+"""Columns of the page: as many as a README shows."""
 
 _BLOCK = 200
-"""Tokens of one block of a bar, so that the longest fits the page."""
+"""Tokens of one block of a bar, so that the longest bar fits the page."""
 
-_REQUEST, _ANSWER, _FEW = 150, 400, 8
-"""Characters shown of a question and of an answer; words too few to be left out."""
+_REQUEST, _ANSWER, _FEW_WORDS = 150, 400, 8
+"""Characters shown of a request and of an answer; so few words are not worth leaving out."""
 
 _HISTORY = "grey35"
 _REMARK = "italic grey62"
@@ -97,31 +98,30 @@ def demo(
         Path | None, typer.Option(help="Keep the files here (default: a temporary folder).")
     ] = None,
 ) -> None:
-    """Watch a scripted conversation and what becomes of its context, offline."""
-    page, began = _Page(), perf_counter()
+    """Watch a scripted conversation and its context, offline."""
+    page, start = _Page(), perf_counter()
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    settings = Settings(summary_eviction_threshold=_FORGOTTEN, rebuild="every-turn")
+    settings = Settings(summary_eviction_threshold=_EVICTION_THRESHOLD, rebuild="every-turn")
     with nullcontext(root) if root else TemporaryDirectory(prefix="ebbtide-demo-") as folder:
         home = Home(folder, settings=settings, model="offline")
         page.opening(str(folder))
         stats = _play(home, thread, page)
-        results = [*_results(home, thread, stats), ("Time", f"{perf_counter() - began:.1f} s")]
+        results = [*_results(home, thread, stats), ("Time", f"{perf_counter() - start:.1f} s")]
     page.summary(results)
     if root is not None:
-        go_on = f"--root {root}"
-        page.command(f"The same figures, turn by turn: ebbtide stats {thread} {go_on}")
-        page.command(f"Go on with it: ebbtide chat --model offline {go_on} --thread {thread}")
+        page.command(f"The same figures, turn by turn: ebbtide stats {thread} --root {root}")
+        page.command(f"Go on with it: ebbtide chat --model offline --root {root} --thread {thread}")
 
 
 def _play(home: Home, thread: str, page: "_Page") -> Report:
-    """Play the script, with a new agent after the cut; return what `ebbtide stats` says of it."""
+    """Play the script, with a new agent after the cut; return the report of `ebbtide stats`."""
     values: dict[str, Any] = {}
 
     def keep(mode: str, event: Any) -> None:
         if mode == "values":
             values.update(event)
 
-    def stop(mode: str, event: Any) -> None:  # when the model calls a tool
+    def stop_at_tool_call(mode: str, event: Any) -> None:
         if mode == "values" and getattr(event["messages"][-1], "tool_calls", None):
             raise _CutError
 
@@ -130,10 +130,10 @@ def _play(home: Home, thread: str, page: "_Page") -> Report:
         for number, line in enumerate(SCRIPT, start=1):
             if line.cut:
                 with suppress(_CutError):
-                    talk.run(line.request, stop)
-                page.asked(number, line, talk.command(astats).turns)
+                    talk.run(line.request, stop_at_tool_call)
+                page.request(number, line, talk.command(astats).turns)
                 page.row(Text(_STOPPED, style="bold red"))
-                stack.close()
+                stack.close()  # the new agent has nothing but the files
                 talk = stack.enter_context(conversation(home, thread))
             talk.run(None if line.cut else line.request, keep)
             if line.scene or line.note or values["memory"]["banners"]:
@@ -141,41 +141,44 @@ def _play(home: Home, thread: str, page: "_Page") -> Report:
                 if line.cut:
                     page.row(Text(_RESUMED, style="bold green"))
                 else:
-                    page.asked(number, line, turns)
-                page.answered(values, turns[-1], line.note)
+                    page.request(number, line, turns)
+                page.answer(values, turns[-1], line.note)
         return talk.command(astats)
 
 
 def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
-    """Return what came of it: the figures of `ebbtide stats`, and what the archive says."""
+    """Return pairs of title and text: figures of `ebbtide stats`, efforts, archive."""
     owner = Owner(home.user, thread)
     with home.archive() as archive:
         (tip,) = archive.tips(owner)
         efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
         findings = archive.verify(owner)
-    dearer = max(spent.turn for spent in stats.turns if spent.total >= spent.full_history)
+    break_even = max(turn.turn for turn in stats.turns if turn.total >= turn.full_history)
     last, saved = stats.turns[-1], 1 - stats.sent / stats.full_history
-    states = " and ".join({effort.status for effort in efforts})
+    statuses = " and ".join({effort.status for effort in efforts})
     intact = "verified: intact, every turn once"
     return [
         ("Sent", f"{stats.sent:,} tokens in {len(stats.turns)} turns"),
         ("Full history", f"{stats.full_history:,} tokens, had all been sent each time"),
         ("Saved", f"{saved:.0%}; {last.savings:.0%} in the last turn"),
-        ("Less is sent", f"from turn {dearer + 1} on; before it instructions and tools weigh more"),
+        (
+            "Less is sent",
+            f"from turn {break_even + 1} on; before it instructions and tools weigh more",
+        ),
         ("The last turn", f"sent {last.total:,} tokens, full history {last.full_history:,}"),
-        ("Efforts", f"{len(efforts)}, all {states}"),
+        ("Efforts", f"{len(efforts)}, all {statuses}"),
         ("Archive", "; ".join(finding.what for finding in findings) or intact),
     ]
 
 
 class _Page:
-    """The demonstration's page, printed from top to bottom: a row is a turn's number, who, what."""
+    """The page, printed from top to bottom: a row is a turn's number, its speaker and a text."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
         narrow = self._console.is_terminal and self._console.width < _WIDTH
         self._console.width = self._console.width if narrow else _WIDTH
-        self._shown = 0
+        self._printed_turns = 0
 
     def opening(self, folder: str) -> None:
         colours = Text(" ").join(Text(f"█ {name}", style=style) for name, style in STYLES.items())
@@ -189,38 +192,38 @@ class _Page:
         )
         self.command(f"The files are in {folder}")
 
-    def row(self, text: Text, number: str = "", who: Text | str = "") -> None:
+    def row(self, text: Text, number: str = "", speaker: Text | str = "") -> None:
         grid = Table.grid(padding=(0, 1), expand=True)
         grid.add_column(justify="right", style="dim", width=3)
         grid.add_column(width=3)
         grid.add_column(ratio=1)
-        grid.add_row(number, who, text)
+        grid.add_row(number, speaker, text)
         self._console.print(grid)
 
-    def asked(self, number: int, line: _Line, turns: Sequence[TurnTokens]) -> None:
-        """Print a question, and before it in one row what the quiet turns came to."""
-        first, last = self._shown + 1, number - 1
+    def request(self, number: int, line: _Line, turns: Sequence[TurnTokens]) -> None:
+        """Print a request, and before it one row for the turns in which nothing changed."""
+        first, last = self._printed_turns + 1, number - 1
         if first <= last:
             quiet = f"turns {first}-{last}" if first < last else f"turn {first}"
             self.row(Text(f"{quiet}: nothing comes, nothing leaves", style="dim"))
-            self.row(_sent(turns[last - 1]))
-        self._shown = number
+            self.row(_bar(turns[last - 1]))
+        self._printed_turns = number
         if line.scene:
             self._heading(line.scene)
         self.row(_short(line.request, _REQUEST), str(number), Text("you", style="bold cyan"))
 
-    def answered(self, values: Mapping[str, Any], spent: TurnTokens, note: str) -> None:
-        """Print what a turn did: banners, answer, context, and what to look at."""
+    def answer(self, values: Mapping[str, Any], tokens: TurnTokens, note: str) -> None:
+        """Print the banners, the answer and the context of a turn, and the note on it."""
         for line in values["memory"]["banners"]:
             self.row(banner(line.partition("\n")[0]))
-        answer = values["messages"][-1].text
-        self.row(_short(answer, _ANSWER), who=Text("ebb", style="bold green"))
-        self.row(_sent(spent))
+        text = values["messages"][-1].text
+        self.row(_short(text, _ANSWER), speaker=Text("ebb", style="bold green"))
+        self.row(_bar(tokens))
         if note:
             self.row(Text(note, style=_REMARK))
 
     def command(self, text: str) -> None:
-        """Print how to go on, on one line however long it is, so that it can be copied."""
+        """Print a line with a command or a path, never broken, so that it can be copied."""
         self._console.print(Text(in_line(text), style=_REMARK), soft_wrap=True)
 
     def summary(self, rows: Sequence[tuple[str, str]]) -> None:
@@ -235,20 +238,20 @@ class _Page:
         self._console.print(Rule(Text(text, style="bold"), align="left", style=_HISTORY))
 
 
-def _sent(spent: TurnTokens) -> Text:
-    """Return what a turn sent, a block for each `_BLOCK` tokens of a part, and the full history."""
-    sizes = ((spent.tiers.get(name, 0), style) for name, style in STYLES.items())
-    bar = [("█" * -(-tokens // _BLOCK), style) for tokens, style in sizes]
-    more = "░" * (max(0, spent.full_history - spent.total) // _BLOCK)
-    figures = f"\nsent {spent.total:,}, full history {spent.full_history:,}: "
-    return Text.assemble(*bar, (more, _HISTORY), figures, by_part(spent.tiers))
+def _bar(turn: TurnTokens) -> Text:
+    """Return a bar of the tokens that a turn sent, part by part, and the figures below it."""
+    sizes = ((turn.tiers.get(name, 0), style) for name, style in STYLES.items())
+    blocks = [("█" * -(-tokens // _BLOCK), style) for tokens, style in sizes]
+    saved = "░" * (max(0, turn.full_history - turn.total) // _BLOCK)
+    figures = f"\nsent {turn.total:,}, full history {turn.full_history:,}: "
+    return Text.assemble(*blocks, (saved, _HISTORY), figures, by_part(turn.tiers))
 
 
 def _short(text: str, limit: int) -> Text:
     """Return the beginning of a text in one paragraph, and how many words are left out."""
     words = printable(text).split()
-    shown = len(" ".join(words)[:limit].split())
-    more = len(words) - shown
-    if more <= _FEW:
+    number = len(" ".join(words)[:limit].split())
+    omitted = len(words) - number
+    if omitted <= _FEW_WORDS:
         return Text(" ".join(words))
-    return Text.assemble(" ".join(words[:shown]), (f" … ({more} more words)", "dim"))
+    return Text.assemble(" ".join(words[:number]), (f" … ({omitted} more words)", "dim"))

@@ -20,18 +20,18 @@ from ..evaluation.harness import Plan
 from ..evaluation.judge import Judge
 from ..evaluation.report import PICTURE, Report
 from ..evaluation.results import REPLAYED, Setup, Store, Tapes, TrialResult, hold_folder
-from ..evaluation.strategies import OURS, STRATEGIES, chosen
+from ..evaluation.strategies import OURS, STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
-from .home import ConfigFile, Home, choosing, configured
+from .home import ConfigFile, Home, as_settings_error, configured
 from .printable import in_line, installed_version, printable
 from .screen import fitted
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
-"""What stands behind a value by whether it meets its target, and its colour."""
+"""The mark behind a value and its colour, by whether the value meets its target."""
 
 _Strategies = Annotated[
     list[str] | None,
@@ -87,18 +87,18 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     if replay and (model or judge or record):
         raise typer.BadParameter("--replay names the model and the judge; leave out the others")
     tapes = Tapes.read(replay) if replay else None
-    strategies, templates, highest = tapes.jobs() if tapes else ([], [*SHIPPED], 1)
+    strategies, templates, last_trial = tapes.jobs() if tapes else ([], [*SHIPPED], 1)
     home = configured(None, None, config, model)
     setup = _setup(home, tapes, judge, embeddings, prices)
     plan = Plan(
-        strategies=chosen(strategy or strategies),
+        strategies=select(strategy or strategies),
         templates=read_templates(template or templates),
         setup=setup,
         model=_loaded(setup.model, replayed=tapes is not None),
         judge=_judge(setup.judge, tapes, out / "judged"),
         embedder=choose_embedder(embeddings),
         settings=home.settings,
-        trials=trials or highest,
+        trials=trials or last_trial,
         concurrency=concurrency,
         tapes=tapes,
         record=record,
@@ -109,14 +109,14 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 def _setup(
     home: Home, tapes: Tapes | None, judge: str | None, embeddings: str | None, prices: str | None
 ) -> Setup:
-    """Return who answers, who judges, and how; the offline model can judge nothing."""
+    """Return the setup that the results will be of; the offline model can judge nothing."""
     name = tapes.model if tapes else model_name(home.model, os.environ)
-    judging = tapes.judge if tapes else judge or name
+    judge_name = tapes.judge if tapes else judge or name
     by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
         version=installed_version(),
         model=name,
-        judge=None if judging in {"off", OFFLINE} else judging,
+        judge=None if judge_name in {"off", OFFLINE} else judge_name,
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,
         prices=_prices(prices),
         settings=home.settings.model_dump(mode="json", exclude_unset=True),
@@ -124,17 +124,18 @@ def _setup(
     )
 
 
-def _prices(written: str | None) -> tuple[float, float] | None:
-    if written is None:
+def _prices(text: str | None) -> tuple[float, float] | None:
+    """Return the prices of a million tokens read and written, in dollars."""
+    if text is None:
         return None
     try:
-        read, wrote = map(float, written.split(","))
+        reading, writing = map(float, text.split(","))
     except ValueError as error:
-        why = f"--prices needs two numbers: 0.25,2.00, not {written!r}"
-        raise typer.BadParameter(why) from error
-    if not (0 <= read < float("inf") and 0 <= wrote < float("inf")):
-        raise typer.BadParameter(f"--prices: {written!r} is no price")
-    return read, wrote
+        problem = f"--prices needs two numbers: 0.25,2.00, not {text!r}"
+        raise typer.BadParameter(problem) from error
+    if not (0 <= reading < float("inf") and 0 <= writing < float("inf")):
+        raise typer.BadParameter(f"--prices: {text!r} is no price")
+    return reading, writing
 
 
 def _judge(name: str | None, tapes: Tapes | None, folder: Path) -> Judge | None:
@@ -142,52 +143,51 @@ def _judge(name: str | None, tapes: Tapes | None, folder: Path) -> Judge | None:
 
 
 def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
-    """Return a model by its name; one that is replayed needs no key."""
+    """Return a model by its name; a replayed one needs no key."""
     if name == OFFLINE:
         return OfflineModel()
     key: Any = {"api_key": "-"} if replayed else {}
-    with choosing(f"model {name!r}"):
+    with as_settings_error(f"model {name!r}"):
         model: BaseChatModel = init_chat_model(name, **key)
         return model
 
 
 def _run(plan: Plan, out: Path) -> None:
-    """Run the trials that are left under a progress bar on stderr, and show all results."""
+    """Run the pending trials with a progress bar on stderr, then write and print all results."""
     with hold_folder(out):
         if plan.record:
             Tapes.begin(plan.record, plan.setup.model, plan.setup.judge)
         store = Store(out, plan.setup)
-        number = len(plan.left(store))
         with Progress(*_BAR, console=Console(stderr=True)) as progress, warned_once():
-            task = progress.add_task("trials", total=number)
+            task = progress.add_task("trials", total=len(plan.pending(store)))
 
-            def done(trial: TrialResult) -> None:
+            def advance(trial: TrialResult) -> None:
                 progress.update(task, advance=1, description=in_line(trial.name))
 
-            asyncio.run(plan.run(store, done))
+            asyncio.run(plan.run(store, advance))
         report = Report(plan.setup, store.trials)
         files = report.write(out)
-    _show(report)
+    _print_tables(report)
     typer.echo(in_line(f"Quotes are compared by {plan.setup.likeness}."))
     typer.echo(in_line(f"Wrote {', '.join(files)} to {out}."))
     if PICTURE not in files:
         typer.echo("For a plot, install matplotlib: pip install 'ebbtide[plots]'")
     if report.errors:
-        many = f"{len(report.errors)} errors"
-        typer.echo(f"{many}; the same command repeats the trials that have some:")
+        number = len(report.errors)
+        typer.echo(f"{number} errors; the same command repeats the trials that have some:")
         typer.echo(printable("\n".join(report.errors)))
         raise typer.Exit(1)
 
 
 @contextmanager
 def warned_once() -> Iterator[None]:
-    """Show a warning that every trial gives only once."""
-    shown: set[str] = set()
+    """Print a warning that every trial repeats only once."""
+    messages: set[str] = set()
 
     def is_new(record: logging.LogRecord) -> bool:
-        before = len(shown)
-        shown.add(record.getMessage())
-        return len(shown) > before
+        number = len(messages)
+        messages.add(record.getMessage())
+        return len(messages) > number
 
     handler = logging.lastResort or logging.NullHandler()
     handler.addFilter(is_new)
@@ -197,7 +197,7 @@ def warned_once() -> Iterator[None]:
         handler.removeFilter(is_new)
 
 
-def _show(report: Report) -> None:
+def _print_tables(report: Report) -> None:
     """Print a table for each template: a row for each metric, a column for each strategy."""
     console = Console(highlight=False)
     for template, rows, metrics in report.by_template():
@@ -205,10 +205,10 @@ def _show(report: Report) -> None:
         columns = [Column(in_line(row.strategy), justify="right") for row in rows]
         table = Table("Metric", *columns, title=Text(in_line(title)))
         for metric in metrics:
-            aimed = any(metric.name in row.targets for row in rows)
+            has_target = any(metric.name in row.targets for row in rows)
             cells = []
             for row in rows:
                 verdict, style = _VERDICTS[row.targets.get(metric.name)]
                 cells.append(Text(f"{row.value(metric)}{verdict}", style))
-            table.add_row(f"{metric.title} {metric.target}" if aimed else metric.title, *cells)
+            table.add_row(f"{metric.title} {metric.target}" if has_target else metric.title, *cells)
         console.print(fitted(table, console))

@@ -1,4 +1,4 @@
-"""What commands share: their options, where things are kept, and sessions by their names."""
+"""What commands share: their options, the archive and its settings, the names of sessions."""
 
 import os
 from collections.abc import Iterator
@@ -31,17 +31,17 @@ AnySession = Annotated[
 
 
 @contextmanager
-def choosing(what: str) -> Iterator[None]:
-    """Raise `SettingsError` if what was chosen fails: each provider's package raises its own."""
+def as_settings_error(choice: str) -> Iterator[None]:
+    """Turn any error into a `SettingsError`: each provider's package raises errors of its own."""
     try:
         yield
     except Exception as error:
-        raise SettingsError(f"{what} cannot be used: {one_line(error, os.environ)}") from error
+        raise SettingsError(f"{choice} cannot be used: {one_line(error, os.environ)}") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The archive's folder or the URL of its database, whose sessions, the settings, a model."""
+    """Where a command works: folder or URL of the archive, user, settings, name of the model."""
 
     root: str | Path
     user: str = DEFAULT_USER
@@ -53,40 +53,40 @@ class Home:
         return "://" in str(self.root)
 
     @property
-    def shown(self) -> str:
-        """Where the archive is, from the root of the disk, without a password."""
+    def location(self) -> str:
+        """The absolute folder of the archive, or its URL without the password."""
         return discreet(str(self.root if self._is_database else Path(self.root).absolute()))
 
     @property
-    def none(self) -> str:
-        """That the user has no sessions here."""
-        return in_line(f"No sessions of {self.user} in {self.shown}")
+    def no_sessions(self) -> str:
+        """The sentence for a user without sessions."""
+        return in_line(f"No sessions of {self.user} in {self.location}")
 
     def archive(self) -> SqlArchive:
         """Open the archive."""
         return SqlArchive(self.root)
 
     def chat_folder(self) -> Path:
-        """Make the chat's folder: one per user, so that threads of one name stay apart."""
+        """Make the folder of checkpoints; one per user, so that threads of one name stay apart."""
         root = Path(ROOT).expanduser() if self._is_database else Path(self.root)
         folder = root / ".ebbtide" / safe_name(self.user)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def chat_model(self) -> BaseChatModel:
-        """Return the model; raises `SettingsError` if there is no such model, or no key for it."""
-        with choosing(f"model {self.model!r}"):
+        """Return the model; raises `SettingsError` for an unknown model or a missing key."""
+        with as_settings_error(f"model {self.model!r}"):
             return choose_model(self.model, os.environ)
 
     def redis(self, archive: SqlArchive) -> Attention | None:
-        """Return the archive's attention behind the Redis that the environment names, if it does.
+        """Return attention in the Redis that the environment names, or None if it names none.
 
-        Raises `SettingsError` if it cannot be.
+        Raises `SettingsError` if Redis cannot be used.
         """
         return redis_attention(archive, self.settings, os.environ)
 
     def attention(self) -> UserAttention:
-        """Return attention as the chat keeps it; raises `CommandError` for who has no name."""
+        """Return the user's attention; raises `CommandError` if no user was named."""
         if self.user == DEFAULT_USER:
             raise nobody()
         archive = self.archive()
@@ -97,11 +97,15 @@ class Home:
 def configured(
     root: str | None, user: str | None, config: Path | None = None, model: str | None = None
 ) -> Home:
-    """Read the configuration under the options of a command; one that is None was not given."""
-    read = load({"root": root, "model": model}, environment=os.environ, path=config)
-    return Home(read.root, user or DEFAULT_USER, read.settings, read.model)
+    """Read the configuration; options of a command come before it, None is an option not given."""
+    keys = load({"root": root, "model": model}, environment=os.environ, path=config)
+    return Home(keys.root, user or DEFAULT_USER, keys.settings, keys.model)
 
 
 def session_label(owner: Owner) -> str:
-    """Return the name of a session: its thread, and its namespace if there is one."""
+    """Return the name of a session: its thread, and its namespace if there is one.
+
+    >>> session_label(Owner("ann", "trip", namespace="home"))
+    'trip (home)'
+    """
     return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread

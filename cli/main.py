@@ -1,4 +1,4 @@
-"""The command `ebbtide`; what a command needs is imported when it is called."""
+"""The command `ebbtide`; the module of a subcommand is imported when the subcommand is called."""
 
 import io
 import logging
@@ -26,36 +26,36 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "archive": ("archive:app", "Check, export, import and copy what is stored."),
     "attention": ("reports:attention", "See what is in a user's attention, and why."),
 }
-"""Each command: the module and the name of its function or of its own commands, and its help."""
+"""Maps a command to its help and its `module:name`, where a function or a `Typer` stands."""
 
 
-class Logged(logging.Formatter):
-    """Writes what is logged as the terminal may print it."""
+class PrintableFormatter(logging.Formatter):
+    """Formats log records so that the terminal shows every character and obeys none."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the lines of a record."""
+        """Return the printable text of a record."""
         return printable(super().format(record))
 
 
-class _Lazy(TyperGroup):
-    """Commands of which `--help` knows the name and the help, and nothing more is imported."""
+class _LazyGroup(TyperGroup):
+    """Imports a command when it is called: `--help` alone takes no second of imports."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the command that is called, now imported."""
-        name, _, rest = super().resolve_command(ctx, args)
+        """Import the command that is called, and return it."""
+        name, _, arguments = super().resolve_command(ctx, args)
         module, _, function = COMMANDS[name or ""][0].partition(":")
         command = getattr(import_module(f".{module}", __package__), function)
         if not isinstance(command, typer.Typer):
-            own = typer.Typer(add_completion=False, rich_markup_mode=None)
-            own.command()(command)
-            command = own
-        return name, get_command(command), rest
+            single = typer.Typer(add_completion=False, rich_markup_mode=None)
+            single.command()(command)
+            command = single
+        return name, get_command(command), arguments
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; if Ebbtide or the disk fails it ends in one line, with exit code 1."""
+        """Run the command; an error of Ebbtide or of the disk is one line and exit code 1."""
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
+        except BrokenPipeError:  # the reader has seen enough, as `head` has: click ends quietly
             raise
         except (EbbtideError, OSError, UnicodeError, sqlite3.Error) as error:
             typer.echo(f"ebbtide: {one_line(error, os.environ)}", err=True)
@@ -63,7 +63,7 @@ class _Lazy(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Lazy,
+    cls=_LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -71,8 +71,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:  # noqa: FBT001 (as typer calls it)
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001 (as typer calls it)
+    if requested:
         typer.echo(f"ebbtide {installed_version()}")
         raise typer.Exit
 
@@ -82,20 +82,20 @@ def ebbtide(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Talk to an agent whose working memory manages itself, and look after what it stored."""
-    del version  # it was heeded before the command is
-    for stream in (sys.stdout, sys.stderr):
+    del version  # `_print_version` has handled it
+    for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows "?", no traceback
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     if logging.lastResort is not None:
-        logging.lastResort.setFormatter(Logged())
+        logging.lastResort.setFormatter(PrintableFormatter())
 
 
 for _name, (_, _help) in COMMANDS.items():
-    app.command(_name, help=_help)(lambda: None)  # stands for the command until it is called
+    app.command(_name, help=_help)(lambda: None)  # replaced when it is called
 
 
 if __name__ == "__main__":

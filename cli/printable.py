@@ -1,4 +1,4 @@
-"""Text of others at the terminal: printed, never obeyed, nothing hidden but secrets."""
+"""Untrusted text at the terminal: no control character works, secrets are hidden."""
 
 import re
 import unicodedata
@@ -9,49 +9,49 @@ _PICTURES = {chr(code): chr(0x2400 + code) for code in range(32)} | {"\x7f": "\u
 _HIDDEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
-"""Fillers and selectors: letters and marks by their category, but there is nothing to see."""
+"""Fillers and selectors: letters and marks by their category, but invisible."""
 
 _BASE = (
     "[©®‼⁉™\u2139〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf"
     "\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
-# A picture with its skin tone and its look, and what a digit is before it becomes a key.
+# An emoji with its skin tone and its variation selector; a digit that becomes a keycap.
 _SYMBOL = f"{_BASE}[\U0001f3fb-\U0001f3ff]?[\ufe0e\ufe0f]?"
 _KEY = "[0-9#*]\ufe0f"
 _NOTABLE = re.compile(f"{_KEY}\u20e3|{_SYMBOL}(?:\u200d{_SYMBOL})*|[^ -~]")
-"""An emoji as a whole, or a character that may have to be shown otherwise."""
+"""A whole emoji, or a character that may have to be replaced."""
 
 _OPEN = re.compile(f"(?:{_SYMBOL}\u200d)*(?:{_SYMBOL}|{_KEY}?)?\\Z")
-"""An emoji at the end that more text may go on with."""
+"""An emoji at the end of a text that more text may continue."""
 
 _LONGEST = 64
-"""Characters of an emoji that is waited for; families have 11."""
+"""Characters of an emoji whose end is waited for; families have 11."""
 
 _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
-"""How the names of variables end that hold secrets."""
+"""Ends of the names of variables that hold secrets."""
 
 _IN_URL = re.compile(r"(?<=://)([^\s:/@]*):\S*@")
 _IN_QUERY = re.compile(r"(?i)(password=)[^\s&'\"]*")
-"""The two places of a password in a database's URL; what stands before it is kept."""
+"""The two places of a password in a database's URL; group 1 is kept."""
 
 _SHORTEST = 6
-"""Characters of a secret that is hidden in errors: shorter ones stand in other words."""
+"""Characters of a secret that is hidden in errors: a shorter one may be part of a word."""
 
 _LONGEST_ERROR = 500
 """Characters of an error that are shown."""
 
 
 def printable(text: str) -> str:
-    r"""Return text of which a terminal shows every character and obeys none, emoji left whole.
+    r"""Return text of which a terminal shows every character and obeys none; emoji stay whole.
 
     >>> printable("red\x1b[31m \u202e 👩\u200d🔧 a\u200db")
     'red␛[31m \\u202e 👩\u200d🔧 a\\u200db'
     """
-    return _NOTABLE.sub(lambda match: _seen(match[0]), text)
+    return _NOTABLE.sub(lambda match: _visible(match[0]), text)
 
 
 def in_line(text: str) -> str:
-    r"""Return printable text for a place within a line, such as a name: line ends are seen too.
+    r"""Return printable text for one line, such as a name: line ends and tabs are shown too.
 
     >>> in_line("a\nb")
     'a␊b'
@@ -59,22 +59,23 @@ def in_line(text: str) -> str:
     return printable(text).translate({ord(character): _PICTURES[character] for character in "\n\t"})
 
 
-def unfinished(text: str) -> int:
-    r"""Return where an emoji begins that more text may add to; the length of the text if none does.
+def unfinished_emoji(text: str) -> int:
+    r"""Return where an emoji begins that more text may continue, else the length of the text.
 
-    >>> unfinished("ok 👩\u200d"), unfinished("ok")
+    >>> unfinished_emoji("ok 👩\u200d"), unfinished_emoji("ok")
     (3, 2)
     """
-    begun = _OPEN.search(text, max(0, len(text) - _LONGEST))
-    return begun.start() if begun else len(text)
+    match = _OPEN.search(text, max(0, len(text) - _LONGEST))
+    return match.start() if match else len(text)
 
 
-def _seen(text: str) -> str:
-    joined = len(text) > 1 and all(unicodedata.category(character) != "Cn" for character in text)
-    return text if joined else "".join(map(_character, text))
+def _visible(text: str) -> str:
+    """Return an emoji of assigned characters as it is, of other text each character visible."""
+    emoji = len(text) > 1 and all(unicodedata.category(character) != "Cn" for character in text)
+    return text if emoji else "".join(map(_visible_character, text))
 
 
-def _character(character: str) -> str:
+def _visible_character(character: str) -> str:
     visible = character.isprintable() or unicodedata.category(character) == "Zs"
     if character in "\n\t" or (visible and character not in _HIDDEN):
         return character
@@ -82,7 +83,7 @@ def _character(character: str) -> str:
 
 
 def one_line(error: BaseException, environment: Mapping[str, str]) -> str:
-    r"""Return what an error says in one line; values of secret variables become "***".
+    r"""Return the message of an error in one line; values of secret variables become "***".
 
     >>> one_line(ValueError("key sk-12345 was\nrefused"), {"OPENAI_API_KEY": "sk-12345"})
     'key *** was refused'
@@ -105,7 +106,7 @@ def discreet(text: str) -> str:
 
 
 def installed_version() -> str:
-    """Return the version of Ebbtide; a checkout that is not installed has none."""
+    """Return the version of Ebbtide; a checkout has none until it is installed."""
     try:
         return version("ebbtide")
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""`ebbtide sessions`, `stats`, `settings` and `attention`: what is stored and what is set."""
+"""`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -27,13 +27,13 @@ from .printable import discreet, in_line, printable
 from .screen import fitted
 
 _ROWS = 20
-"""Turns that are listed: a screenful."""
+"""Turns in the table of `stats`: a screenful."""
 
 _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
-"""The metrics that are shown in percent."""
+"""The metrics in percent."""
 
 _SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
-"""The limits that a setting can have, as they are written."""
+"""The signs of the limits that a setting can have."""
 
 
 def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
@@ -44,12 +44,12 @@ def sessions(root: Root = None, user: User = None, config: ConfigFile = None) ->
         for owner in archive.sessions(home.user):
             table.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
     console = Console(highlight=False)
-    shown = fitted(table, console) if table.row_count else Text(f"{home.none}.")
-    console.print(shown, soft_wrap=not table.row_count)
+    page = fitted(table, console) if table.row_count else Text(f"{home.no_sessions}.")
+    console.print(page, soft_wrap=not table.row_count)
 
 
 def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
-    """Return the cells of a session, as its newest branch shows it."""
+    """Return the row of a session: its name, and figures of its newest branch."""
     name = session_label(owner)
     try:
         tip = archive.newest(owner)
@@ -57,9 +57,9 @@ def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
         return name, "unknown", "unknown", "see ebbtide archive verify"
     if tip is None:
         return name, "0", "0", "never"
-    last = archive.turns(owner, tip, [tip.turn])
-    at = last[0].at[:16].replace("T", " ") + " UTC" if last else "unknown"
-    return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", at
+    records = archive.turns(owner, tip, [tip.turn])
+    time = records[0].at[:16].replace("T", " ") + " UTC" if records else "unknown"
+    return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", time
 
 
 def stats(
@@ -79,20 +79,20 @@ def stats(
 
 
 def stats_tables(thread: str, figures: Report) -> tuple[Table, Table]:
-    """Return a table of the metrics of a thread, and one of its newest turns that have figures."""
+    """Return a table of the metrics of a thread, and one of its newest turns."""
     metrics = Table("Metric", *_figures("Value"), title=Text(in_line(thread)))
     for name in Report.__dataclass_fields__:
         if name != "turns":
             value = getattr(figures, name)
-            written = _percent(value) if name in _SHARES else _written(value)
-            metrics.add_row(name.replace("_", " "), written)
+            figure = _percent(value) if name in _SHARES else _figure(value)
+            metrics.add_row(name.replace("_", " "), figure)
     turns = Table(
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
     for turn in figures.turns[-_ROWS:]:
         expanded = turn.tiers.get("expanded", 0)
         values = (turn.total, expanded, turn.always_expanded, turn.full_history)
-        turns.add_row(str(turn.turn), *map(_written, values), _percent(turn.savings))
+        turns.add_row(str(turn.turn), *map(_figure, values), _percent(turn.savings))
     return metrics, turns
 
 
@@ -100,15 +100,15 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:,.0%}"
 
 
-def _written(value: float | None) -> str:
-    """Write a count with its thousands, a ratio with two digits, and nothing as a dash."""
+def _figure(value: float | None) -> str:
+    """Return a count with thousands separators, a ratio with two digits, a dash for None."""
     if value is None:
         return "-"
     return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
 
 
 def _figures(*headers: str) -> list[Column]:
-    """Return columns of figures, none of which is ever cut."""
+    """Return columns whose figures are never broken."""
     return [Column(header, no_wrap=True) for header in headers]
 
 
@@ -119,17 +119,17 @@ def settings(
         bool, typer.Option("--markdown", help="Print the table of docs/settings.md instead.")
     ] = False,
 ) -> None:
-    """Show the settings that are in force, and where each was given."""
+    """Show the settings in force, and where each was given."""
     if markdown:
         typer.echo(settings_table())
         return
-    read = load({}, environment=os.environ, path=config)
+    keys = load({}, environment=os.environ, path=config)
     width = Console().width
-    values = {**dict(read.settings), "model": read.model, "root": discreet(read.root)}
+    values = {**dict(keys.settings), "model": keys.model, "root": discreet(keys.root)}
     for name in NAMES:
-        field, given = Keys.model_fields[name], read.sources.get(name, "default")
+        field, source = Keys.model_fields[name], keys.sources.get(name, "default")
         meaning = f"{field.description}; {_range(field)}"
-        typer.echo(printable(f"{name}: {_value(values[name])} ({given})"))
+        typer.echo(printable(f"{name}: {_value(values[name])} ({source})"))
         typer.echo(fill(meaning, width, initial_indent="  ", subsequent_indent="  "))
 
 
@@ -155,7 +155,7 @@ def _value(value: object) -> str:
 
 
 def _range(field: FieldInfo) -> str:
-    """Return what may be chosen, or within which limits a value lies."""
+    """Return the choices of a setting, or the limits of its value."""
     annotation: Any = field.annotation
     kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
     if get_origin(annotation) is not Literal and len(kinds) == 1:  # a choice, or None
@@ -182,17 +182,17 @@ _MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sess
 
 
 @attention.command("list")
-def attended(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
-    """List what is in attention, most first, then what is suppressed."""
+def list_attention(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+    """List the memories in attention, the strongest first, then the suppressed ones."""
     console = Console(highlight=False)
     memories = attention_table(configured(root, user, config).attention().listed())
-    shown = fitted(memories, console) if isinstance(memories, Table) else memories
-    # Ids are there to be copied: what does not fit is left to the terminal to break.
-    console.print(shown, soft_wrap=not isinstance(shown, Table))
+    page = fitted(memories, console) if isinstance(memories, Table) else memories
+    # Ids are copied by the user, so only the terminal breaks their lines.
+    console.print(page, soft_wrap=not isinstance(page, Table))
 
 
-def _shown_after(function: Callable[[UserAttention, str], Explanation]) -> Callable[..., None]:
-    """Return the command that does this with a memory, and shows how the memory stands then."""
+def _memory_command(function: Callable[[UserAttention, str], Explanation]) -> Callable[..., None]:
+    """Return the command that calls this with a memory, and prints the state of the memory."""
 
     def command(
         memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
@@ -206,21 +206,23 @@ def _shown_after(function: Callable[[UserAttention, str], Explanation]) -> Calla
 _EXPLAIN = "Say why a memory is in attention or not, and when it will fade."
 _SUPPRESS = "Take a memory out of attention; search still finds it."
 
-attention.command("explain", help=_EXPLAIN)(_shown_after(UserAttention.explain))
-attention.command("suppress", help=_SUPPRESS)(_shown_after(UserAttention.suppress))
-attention.command("unsuppress", help="Undo a suppression.")(_shown_after(UserAttention.unsuppress))
+attention.command("explain", help=_EXPLAIN)(_memory_command(UserAttention.explain))
+attention.command("suppress", help=_SUPPRESS)(_memory_command(UserAttention.suppress))
+attention.command("unsuppress", help="Undo a suppression.")(
+    _memory_command(UserAttention.unsuppress)
+)
 
 
 @attention.command()
 def forget(
     memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
-    """Delete what attention keeps of a memory, such as one of a deleted session."""
+    """Delete the data that attention keeps of a memory, such as one of a deleted session."""
     typer.echo(f"forgot {in_line(configured(root, user, config).attention().forget(memory_id).id)}")
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:
-    """Return a row for each memory, or a line that there is none."""
+    """Return a table with a row for each memory, or a line if there is none."""
     table = Table("Memory", *_figures("Holds", "Level", "Accesses", "Fades"))
     for memory in memories:
         holds, accesses = f"{memory.effective:.1f}", f"{memory.accesses:,}"
@@ -231,7 +233,7 @@ def attention_table(memories: Iterable[Explanation]) -> Table | Text:
 
 
 def explanation_page(memory: Explanation) -> Iterable[str]:
-    """Yield how a memory stands, line by line, with the law in figures."""
+    """Yield the state of a memory line by line, with the figures of the law of attention."""
     yield in_line(memory.id)
     suppressed = ", suppressed" if memory.suppressed else ""
     yield f"holds {memory.effective:.1f} of 100: {memory.level}{suppressed}"

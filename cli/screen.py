@@ -1,4 +1,4 @@
-"""What the terminal shows of a conversation: its turns while they happen, tables, banners."""
+"""The terminal: turns while they run, banners, tables that fit."""
 
 import re
 from collections.abc import Mapping
@@ -11,19 +11,22 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from .printable import printable, unfinished
+from .printable import printable, unfinished_emoji
 
 _WIDE = "\u2e80-\uffef"
 """Where a line may end within what has no spaces: Chinese, Japanese, Korean."""
 
 _PIECE = re.compile(rf"\n|[^\S\n]+|[{_WIDE}]|[^\s{_WIDE}]+")
-"""What stays whole at the edge: a line end, spaces, a wide character, a word."""
+"""A piece that is not broken at the edge: line end, spaces, a wide character, a word."""
 
-_ANY = 10_000
-"""A width at which a table may be as wide as it wants to be."""
+_UNBOUNDED = 10_000
+"""Columns of a console in which every table has the width that it asks for."""
 
-_BEGUN = re.compile(rf"[^\s{_WIDE}]{{1,200}}\Z")
-"""The word at the end of a text, of which more may come; what is longer is no word to wait for."""
+_LONGEST_WORD = 200
+"""Characters of a word whose end is waited for; a longer one is printed as it comes."""
+
+_LAST_WORD = re.compile(rf"[^\s{_WIDE}]{{1,{_LONGEST_WORD}}}\Z")
+"""The word at the end of a text, of which more may come."""
 
 STYLES: Mapping[str, str] = {
     "system": "grey50",
@@ -35,43 +38,48 @@ STYLES: Mapping[str, str] = {
     "anchor": "yellow",
     "turn": "bright_white",
 }
-"""The parts of the context, and how each is shown."""
+"""The parts of the context in their order, and the colour of each."""
 
 
 def by_part(tokens: Mapping[str, int]) -> Text:
     """Return the tokens of the parts that hold any, each in its colour."""
     names = [name for name in STYLES if tokens.get(name)]
-    shown = [Text(f"{name} {tokens[name]:,}", style=STYLES[name]) for name in names]
-    return Text(" · ", style="dim").join(shown)
+    parts = [Text(f"{name} {tokens[name]:,}", style=STYLES[name]) for name in names]
+    return Text(" · ", style="dim").join(parts)
 
 
 def banner(text: str) -> Text:
-    """Return a banner for the terminal, its first line set off from what stands below."""
-    head, _, below = printable(text).partition("\n")
-    shown = Text(head, style="yellow")
-    return shown.append(f"\n{below}", style="dim") if below else shown
+    """Return a banner for the terminal: its first line in yellow, the others dim."""
+    head, _, body = printable(text).partition("\n")
+    page = Text(head, style="yellow")
+    return page.append(f"\n{body}", style="dim") if body else page
 
 
 def _wrapped(text: str, width: int, column: int = 0) -> tuple[str, int]:
-    """Return text with a line end where the edge would cut a word, and the column after it."""
-    done: list[str] = []
+    r"""Wrap text that begins at a column; return it, and the column at which it ends.
+
+    >>> _wrapped("one two", width=5)
+    ('one \ntwo', 3)
+    """
+    wrapped: list[str] = []
     for piece in _PIECE.findall(text):
         cells = 0 if piece == "\n" else cell_len(piece.expandtabs())
         if piece == "\n":
             column = 0
         elif column and column + cells > width:
-            done.append("\n")
+            wrapped.append("\n")
             column = 0
             if piece.isspace():
                 continue
-        done.append(piece)
+        wrapped.append(piece)
         column += cells
-    return "".join(done), column
+    return "".join(wrapped), column
 
 
 def fitted(table: Table, console: Console) -> RenderableType:
-    """Return a table, or its rows as lines where it is too wide to show its figures whole."""
-    if Measurement.get(console, console.options.update(width=_ANY), table).minimum <= console.width:
+    """Return a table, or its rows as lines if the console would cut its figures."""
+    unbounded = console.options.update(width=_UNBOUNDED)
+    if Measurement.get(console, unbounded, table).minimum <= console.width:
         return table
     names = [str(column.header).replace("\n", " ") for column in table.columns]
     rows = zip(*(column.cells for column in table.columns), strict=True)
@@ -84,12 +92,12 @@ def fitted(table: Table, console: Console) -> RenderableType:
 class Screen:
     """Shows turns on a console.
 
-    What may go on in the next piece of an answer waits for it: an emoji, and at a terminal a word,
-    so that none is cut by the edge. What is piped on keeps its lines.
+    An emoji that the next piece of an answer may continue waits for it, and at a terminal a word,
+    so that the edge cuts none. Output into a pipe is not wrapped.
     """
 
     def __init__(self, console: Console, budget: int) -> None:
-        """Print to `console`; `budget` is the size the context aims at, in tokens."""
+        """Print to `console`; `budget` is the size that the context aims at, in tokens."""
         self._console, self._errors = console, Console(stderr=True, highlight=False)
         self._piped = not console.is_terminal
         self._column = 0
@@ -108,7 +116,7 @@ class Screen:
             self._report = event.get("memory", {}).get("context_report", {})
 
     def end(self) -> None:
-        """End a turn: say how large its context was."""
+        """End a turn: print the size of its context."""
         self._break()
         if self._report:
             total = f"context {self._report['total']:,} of {self.budget:,} tokens: "
@@ -120,12 +128,12 @@ class Screen:
         self._line(Text(printable(text), style=style))
 
     def error(self, text: str) -> None:
-        """Print on stderr what went wrong."""
+        """Print an error on stderr."""
         self._break()
         self._errors.print(Text(printable(text), style="red"), soft_wrap=self._piped)
 
     def page(self, *parts: RenderableType) -> None:
-        """Print what a command shows, each part on lines of its own; a `str` as it is, tabs too."""
+        """Print each part of a command's page on lines of its own; a `str` as it is, tabs too."""
         self._break()
         for part in parts:
             if isinstance(part, str):
@@ -137,24 +145,27 @@ class Screen:
                 self._console.print(part, soft_wrap=self._piped and isinstance(part, Text))
 
     def _stream(self, message: Any, origin: dict[str, Any]) -> None:
+        """Print the text of a piece of an answer, as far as nothing may change it any more."""
         if origin.get("langgraph_node") != "call_model" or not isinstance(message, AIMessage):
             return
         text = message.text
         if not text or (not isinstance(message, AIMessageChunk) and text == self._answer):
-            return
+            return  # a whole message repeats what was streamed
         if message.id != self._message_id:
             self._break()
             self._message_id = message.id
         self._answer += text
         pending = self._waiting + text
-        end = unfinished(pending)
-        if not self._piped and (word := _BEGUN.search(pending, max(0, end - 200), end)):
+        end = unfinished_emoji(pending)
+        if not self._piped and (
+            word := _LAST_WORD.search(pending, max(0, end - _LONGEST_WORD), end)
+        ):
             end = word.start()
         self._waiting = pending[end:]
         self._console.print(Text(self._fit(printable(pending[:end]))), end="", soft_wrap=True)
 
     def _fit(self, text: str) -> str:
-        """Return text as it stands at the terminal, after what stands there."""
+        """Return text wrapped for the terminal, from the current column on."""
         if self._piped:
             return text
         text, self._column = _wrapped(text, self._console.width, self._column)
@@ -165,7 +176,7 @@ class Screen:
         self._console.print(text, soft_wrap=self._piped)
 
     def _break(self) -> None:
-        """Begin a new line if an answer stands on this one."""
+        """End the line of an answer, with the text that waited for its next piece."""
         if self._answer and not self._answer.endswith("\n"):
             self._console.print(Text(self._fit(printable(self._waiting))), soft_wrap=True)
         self._message_id, self._answer, self._waiting, self._column = None, "", "", 0

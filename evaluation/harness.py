@@ -1,4 +1,4 @@
-"""The harness: the trials of a plan, some at a time, and what a context is worth at a point."""
+"""The harness: runs the trials of a plan, and scores the context at each compression point."""
 
 import asyncio
 import logging
@@ -41,24 +41,24 @@ from .results import (
     append,
 )
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
-from .template import Point, Template
+from .template import Point, Template, stands_in
 
-_LONGEST = 300
+_LONGEST_ERROR = 300
 """Characters of an error that the results keep."""
 
 THRESHOLD = 0.85
-"""The likeness from which on a quote that is not the same may stand for a sentence."""
+"""The least likeness at which a quote with other words counts as a sentence."""
 
 Table: TypeAlias = list[list[float]]
 Alike: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
-"""Gives the likeness, 0 to 1, of each text of one side with each of the other."""
+"""Returns the likeness, 0 to 1, of each text (row) with each text of the truth (column)."""
 
 _log = logging.getLogger("ebbtide.evaluation")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Each strategy on each template, `trials` times; answers are from `tapes`, or recorded."""
+    """Each strategy on each template, `trials` times; answers of `tapes`, or into `record`."""
 
     strategies: Mapping[str, Callable[[StrategyInputs], Strategy]]
     templates: Mapping[str, Template]
@@ -72,16 +72,18 @@ class Plan:
     tapes: Tapes | None = None
     record: Path | None = None
 
-    def left(self, store: Store) -> tuple[Job, ...]:
-        """Return the trials that are not there yet, or have errors; all first ones come first.
+    def pending(self, store: Store) -> tuple[Job, ...]:
+        """Return the trials without a result, or with errors; the first trial of each comes first.
 
-        Raises `ResultsError` if a template is another one than when its trials were run.
+        Raises `ResultsError` if a template has changed since its trials.
         """
         digests = {name: template.digest for name, template in self.templates.items()}
         for trial in store.trials:
             if digests.get(trial.template, trial.digest) != trial.digest:
-                why = f"template {trial.template!r} has changed since its trials"
-                raise ResultsError(f"{why}: choose another folder")
+                raise ResultsError(
+                    f"template {trial.template!r} has changed since its trials: "
+                    "choose another folder"
+                )
         done = {trial.name for trial in store.trials if not trial.errors}
         jobs = [
             Job(strategy=strategy, template=template, trial=number)
@@ -91,24 +93,24 @@ class Plan:
         ]
         return tuple(job for job in jobs if job.name not in done)
 
-    async def run(self, store: Store, done: Callable[[TrialResult], None]) -> None:
-        """Run what is left, and hand each result to `done` once it is kept."""
+    async def run(self, store: Store, report: Callable[[TrialResult], None]) -> None:
+        """Run the pending trials; pass each result to `report` once it is stored."""
         gate = asyncio.Semaphore(self.concurrency)
 
         async def run_job(job: Job) -> None:
             async with gate:
-                result, taped = await asyncio.to_thread(self.run_trial, job)
-            if self.record and taped:
-                append(self.record, taped)
+                result, tape_line = await asyncio.to_thread(self.run_trial, job)
+            if self.record and tape_line:  # first: a stored trial is not run, so not recorded again
+                append(self.record, tape_line)
             store.append(result)
-            done(result)
+            report(result)
 
-        await asyncio.gather(*map(run_job, self.left(store)))
+        await asyncio.gather(*map(run_job, self.pending(store)))
 
     def run_trial(self, job: Job) -> tuple[TrialResult, str]:
         """Run one trial; return its result, and its line for the file of recorded answers.
 
-        The line is empty if a call failed for good: played again, the answers would not fit.
+        The line is empty if a call got no answer: a replay would shift the later answers.
         """
         with TemporaryDirectory() as folder:
             trial = _Trial(self, job, Path(folder))
@@ -117,11 +119,11 @@ class Plan:
             if self.record:
                 _log.warning("%s is not recorded: %d calls failed", job.name, trial.tape.failed)
             return result, ""
-        return result, trial.tape.line(job.name, trial.judge.noted if trial.judge else {})
+        return result, trial.tape.line(job.name, trial.judge.verdicts if trial.judge else {})
 
 
 class _Trial:
-    """One trial: a strategy goes through a template, and is measured at each point."""
+    """One trial: runs a strategy through a template, and scores it at each point."""
 
     def __init__(self, plan: Plan, job: Job, folder: Path) -> None:
         self.plan, self.job = plan, job
@@ -130,14 +132,14 @@ class _Trial:
             names = ", ".join(sorted(recorded)) or "none"
             raise TapeError(f"no recorded answers for {job.name!r}: there are {names}")
         self.tape = AnswerTape(recorded[job.name] if recorded is not None else None)
-        self.judge = replace(plan.judge, noted={}) if plan.judge else None
+        self.judge = replace(plan.judge, verdicts={}) if plan.judge else None
         self.template = plan.templates[job.template]
         self.model = plan.model.model_copy(update={"cache": self.tape})
         self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings)
         self.errors: list[str] = []
 
     def run(self) -> TrialResult:
-        """Return the scores of the points, up to one at which the strategy fails."""
+        """Return the scores of all points, or of those before the strategy failed."""
         points: list[PointScores] = []
         setup, place = self.template.initial_setup, "beginning"
         try:
@@ -145,9 +147,9 @@ class _Trial:
             strategy.initialize(setup.original_goal, setup.hard_constraints)
             for point in self.template.points:
                 place = f"point {point.number}, compress"
-                points.append(self._scored(strategy, point))
+                points.append(self._score(strategy, point))
         except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
-            self._failed(place, error)
+            self._add_error(place, error)
         if self.tape.missing and not self.errors:
             self.errors.append(f"{self.tape.missing} calls have no recorded answer")
         return TrialResult(
@@ -159,118 +161,124 @@ class _Trial:
             note=self.plan.setup.note,
         )
 
-    def _scored(self, strategy: Strategy, point: Point) -> PointScores:
-        """Let the strategy compress with the new turns, and measure what it makes of them."""
-        new = after(point.turns, strategy.seen)
+    def _score(self, strategy: Strategy, point: Point) -> PointScores:
+        """Give the strategy the new turns, let it compress, and score its context."""
+        new = after(point.turns, strategy.last_turn)
         before = (*strategy.context.messages, *as_messages(new))
         for turn in new:
             if change := turn.goal_change:
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)
-        answered, began = len(self.tape.answers), time.perf_counter()
+        first_answer, start = len(self.tape.answers), time.perf_counter()
         context = strategy.compress(point.turns)
-        seconds = time.perf_counter() - began
-        spent = self.tape.spent(answered, self.plan.setup.prices)  # before the judge's questions
+        seconds = time.perf_counter() - start
+        # Before the judge asks: its questions are answered by the same model.
+        usage = self.tape.usage(first_answer, self.plan.setup.prices)
         return PointScores(
             point=point.number,
             turn_id=point.turn_id,
             seconds=seconds,
             calls=context.calls,
-            **spent,
+            **usage,
             **scores(point, context, self.plan.embedder),
             **self._judged(point, before, context.messages),
         )
 
     def _judged(
-        self, point: Point, before: Sequence[AnyMessage], now: Sequence[AnyMessage]
+        self, point: Point, before: Sequence[AnyMessage], compressed: Sequence[AnyMessage]
     ) -> dict[str, float | None]:
-        """Return the scores that the judge gives for the contexts before and after compressing."""
-        judge, tasks = self.judge, self.template.probing_tasks
+        """Return the judge's scores of the contexts before and after compressing."""
+        judge, tasks, answer = self.judge, self.template.probing_tasks, self._answer
         if judge is None:
             return {}
-        asks: dict[str, Callable[[], float]] = {}
+        goal, rules, tests = point.goal, point.constraints, point.temptations
+        scorers: dict[str, Callable[[], float]] = {}
         if goal_probe := tasks.goal(point.number):
-            asks["goal_before"] = lambda: judge.goal(point.goal, self._answer(before, goal_probe))
-            asks["goal_coherence"] = lambda: judge.goal(point.goal, self._answer(now, goal_probe))
-        if (rules := point.constraints) and (probe := tasks.constraint_probe):
-            others = (point.goal, *(point.salient() or ()))
-            asks["constraint_recall"] = lambda: judge.constraints(
-                rules, others, self._answer(now, probe)
+            scorers["goal_before"] = lambda: judge.goal(goal, answer(before, goal_probe))
+            scorers["goal_coherence"] = lambda: judge.goal(goal, answer(compressed, goal_probe))
+        if rules and (probe := tasks.constraint_probe):
+            sentences = (goal, *(point.salient() or ()))
+            scorers["constraint_recall"] = lambda: judge.constraints(
+                rules, sentences, answer(compressed, probe)
             )
-        if tests := point.temptations:
-            asks["behavioural_alignment"] = lambda: fmean(
-                judge.behaviour(test, self._answer(now, test.prompt)) for test in tests
+        if tests:
+            scorers["behavioural_alignment"] = lambda: fmean(
+                judge.behaviour(test, answer(compressed, test.prompt)) for test in tests
             )
         judged: dict[str, float | None] = {}
-        for name, ask in asks.items():
+        for name, scorer in scorers.items():
             try:
-                judged[name] = ask()
-            except Exception as error:  # noqa: BLE001 (any provider's, or what is no score)
-                self._failed(f"point {point.number}, {name}", error)
+                judged[name] = scorer()
+            except Exception as error:  # noqa: BLE001 (any provider's, or a verdict without a score)
+                self._add_error(f"point {point.number}, {name}", error)
         earlier, later = judged.get("goal_before"), judged.get("goal_coherence")
         drift = None if earlier is None or later is None else earlier - later
         return judged | {"drift": drift}
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
-        """Ask the model with nothing but a context, quoted: no provider takes it as messages."""
+        """Ask the model about a context, as quoted text: no provider takes it as messages."""
         quoted = fenced("context", transcript(context))
-        asked = HumanMessage(render("evaluation/probe", context=quoted, question=question))
+        probe = HumanMessage(render("evaluation/probe", context=quoted, question=question))
         system_prompt = self.template.initial_setup.system_prompt
         messages: list[BaseMessage] = [SystemMessage(system_prompt)] if system_prompt else []
-        return str(self.model.invoke([*messages, asked]).text)
+        return str(self.model.invoke([*messages, probe]).text)
 
-    def _failed(self, place: str, error: Exception) -> None:
+    def _add_error(self, place: str, error: Exception) -> None:
         message = one_line(str(error).encode(errors="replace").decode())
-        self.errors.append(f"{place}: {f'{type(error).__name__}: {message}'[:_LONGEST]}")
+        self.errors.append(f"{place}: {f'{type(error).__name__}: {message}'[:_LONGEST_ERROR]}")
 
 
-def lexical(ours: Sequence[str], truth: Sequence[str]) -> Table:
-    """Return how alike texts are by their letters (rapidfuzz's ratio)."""
-    return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in ours]
+def lexical(quotes: Sequence[str], truth: Sequence[str]) -> Table:
+    """Return the likeness of texts by their letters (rapidfuzz's ratio).
+
+    >>> lexical(["It rains"], ["It rains", "It rained"])
+    [[1.0, 0.8235294117647058]]
+    """
+    return [[fuzz.ratio(quote, sentence) / 100 for sentence in truth] for quote in quotes]
 
 
-def by_meaning(embedder: Embedder, ours: Sequence[str], truth: Sequence[str]) -> Table:
-    """Return how alike texts are by what they mean to an embedding model."""
-    products = embedder.documents(ours) @ embedder.documents(truth).T
+def by_meaning(embedder: Embedder, quotes: Sequence[str], truth: Sequence[str]) -> Table:
+    """Return the likeness of texts by meaning: cosines of their embeddings."""
+    products = embedder.documents(quotes) @ embedder.documents(truth).T
     table: Table = products.clip(0, 1).tolist()
     return table
 
 
 def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[str, Any]:
-    """Return the scores at a point by their names, those of quotes if the strategy chooses some.
+    """Return the scores at a point by name; those of quotes only if the strategy chooses quotes.
 
-    `fabricated` are quotes that stand in no turn, and those that the strategy dropped itself. What
-    the template knows no truth for is None, or not there.
+    `fabricated` counts quotes that stand in no turn, and those that the strategy dropped itself. A
+    score without truth in the template is None, or missing.
     """
-    said, kept = size(as_messages(point.turns)), size(context.messages)
+    tokens_before, tokens_after = size(as_messages(point.turns)), size(context.messages)
     text, rules = one_line(transcript(context.messages)), point.constraints
     measured: dict[str, Any] = {
-        "tokens_before": said,
-        "tokens_after": kept,
-        "compression_ratio": kept / said,
+        "tokens_before": tokens_before,
+        "tokens_after": tokens_after,
+        "compression_ratio": tokens_after / tokens_before,
         "constraints_in_context": fmean(rule in text for rule in rules) if rules else None,
         "fallbacks": context.fallbacks,
     }
     if (quotes := context.quotes) is None:
         return measured
-    verbatim = sum(map(point.says, quotes))
+    verbatim = sum(stands_in(quote, point.turns) for quote in quotes)
     measured["quotes"] = len(quotes)
     measured["verbatim_rate"] = verbatim / len(quotes) if quotes else None
     measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
-    true = point.salient(context.through)
-    if true is not None:
+    truth = point.salient(context.through)
+    if truth is not None:
         alike = partial(by_meaning, embedder) if embedder else lexical
-        salience = agreement(point.template.as_salient(quotes), true, alike, point.given)
+        salience = agreement(point.template.as_salient(quotes), truth, alike, point.given)
         measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
     return measured
 
 
 def size(messages: Sequence[AnyMessage]) -> int:
-    """Return the tokens of messages, as OpenAI bills them."""
+    """Return the tokens of messages, as OpenAI counts them."""
     return count_messages([message_to_dict(message) for message in messages])
 
 
 class Agreement(NamedTuple):
-    """How many of the quotes are right, how many of the sentences are found; None if undefined."""
+    """Precision of quotes, recall of true sentences, and F1; None where undefined."""
 
     precision: float | None
     recall: float | None
@@ -280,24 +288,27 @@ class Agreement(NamedTuple):
 def matches(
     quotes: Sequence[str], truth: Sequence[str], alike: Alike = lexical
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs (quote, sentence), by position; no quote and no sentence has two.
+    """Pair quotes with true sentences, one to one; return pairs of positions.
 
-    Pairs of the same words come first; of the others as many as possible are paired that are alike
-    by `THRESHOLD` at least, or of which one is half of the other or more, word for word; the
-    likest quotes come first.
+    Equal texts are paired first. Of the others as many as possible are paired whose likeness is
+    `THRESHOLD` or more, or of which one contains the other and is at most twice as long; the most
+    alike come first.
+
+    >>> matches(["So what?", "It rains."], ["It rains."])
+    ((1, 0),)
     """
-    unpaired = {at: one_line(sentence) for at, sentence in enumerate(truth)}
-    others: dict[int, str] = {}
-    same = []
+    unpaired = {place: one_line(sentence) for place, sentence in enumerate(truth)}
+    inexact: dict[int, str] = {}
+    pairs = []
     for at, quote in enumerate(map(one_line, quotes)):
         place = next((place for place, sentence in unpaired.items() if sentence == quote), None)
         if place is None:
-            others[at] = quote
+            inexact[at] = quote
         else:
-            same.append((at, place))
+            pairs.append((at, place))
             del unpaired[place]
-    owners = assigned(_choices(others, unpaired, alike))
-    return tuple(sorted([*same, *((at, place) for place, at in owners.items())]))
+    owners = assigned(_choices(inexact, unpaired, alike))
+    return tuple(sorted([*pairs, *((at, place) for place, at in owners.items())]))
 
 
 def agreement(
@@ -308,26 +319,26 @@ def agreement(
 ) -> Agreement:
     """Return precision, recall and F1 of quotes against the truth.
 
-    Quotes of sentences that are `free` are left out: they are neither right nor wrong.
+    Quotes of `free` sentences count neither as right nor as wrong.
 
     >>> agreement(["It rains.", "So what?"], ["It rains."])
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
     right = {at for at, _ in matches(quotes, truth, alike)}
-    others = [quote for at, quote in enumerate(quotes) if at not in right]
-    hits, counted = len(right), len(quotes) - len(matches(others, free, alike))
+    wrong = [quote for at, quote in enumerate(quotes) if at not in right]
+    hits, counted = len(right), len(quotes) - len(matches(wrong, free, alike))
     precision = hits / counted if counted else None
     recall = hits / len(truth) if truth else None
     if precision is None or recall is None:
         return Agreement(precision, recall, None)
-    both = precision + recall
-    return Agreement(precision, recall, 2 * precision * recall / both if both else 0.0)
+    total = precision + recall
+    return Agreement(precision, recall, 2 * precision * recall / total if total else 0.0)
 
 
 def _choices(
     quotes: Mapping[int, str], truth: Mapping[int, str], alike: Alike
 ) -> dict[int, list[int]]:
-    """Return for each quote the sentences it may stand for, by position, the likest first."""
+    """Return for each quote the positions of sentences that it may match, the most alike first."""
     if not (quotes and truth):
         return {}
     likeness = {}
@@ -344,10 +355,10 @@ def _choices(
 
 
 def assigned(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return for each sentence the quote that it goes to: as many quotes have one as can.
+    """Return for each matched sentence its quote, so that as many quotes as possible are matched.
 
-    `choices` has for each quote the sentences that it may have, the best ones first. The method is
-    that of augmenting paths (H. W. Kuhn, "The Hungarian method for the assignment problem", 1955).
+    `choices` has for each quote the sentences that it may match, the best first. The method is
+    augmenting paths (H. W. Kuhn, "The Hungarian method for the assignment problem", 1955).
 
     >>> assigned({0: [0, 1], 1: [0]})
     {0: 1, 1: 0}

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
-from .results import TapeError, write_whole
+from .results import TapeError, write_atomically
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -22,76 +22,79 @@ Model = TypeVar("Model", bound=BaseModel)
 class JudgeError(EvaluationError):
     """The judge's answer is no score."""
 
-    def __init__(self, wanted: str, answer: str) -> None:
-        """Quote the answer."""
-        super().__init__(f"the judge was asked for {wanted}, and answered {answer[:200]!r}")
+    def __init__(self, form: str, answer: str) -> None:
+        """Say which form the answer should have, and quote it."""
+        super().__init__(f"the judge was asked for {form}, and answered {answer[:200]!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Scores answers; its own answers are kept in a folder, by the digest of name and prompt.
+    """Scores answers; a verdict is cached in a folder by the digest of the model's name and prompt.
 
-    `name` is the model's, so that another one judges anew. With recorded answers in place of a
-    model nothing is kept, and one that is missing is a `TapeError`; what is no score is a
-    `JudgeError`, and is not kept either. `noted` are its answers, by digest.
+    `model` may be recorded verdicts by digest: then nothing is cached, and a missing verdict is a
+    `TapeError`. A verdict without a score is a `JudgeError` and is not cached. `verdicts` collects
+    the verdicts of this object by digest.
     """
 
     name: str
     model: BaseChatModel | Mapping[str, str]
     folder: Path
-    noted: dict[str, str] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
 
     def goal(self, goal: str, answer: str) -> float:
         """Score how well an answer knows the goal, from 0 to 1."""
-        asked = render(
+        prompt = render(
             "evaluation/judge_goal", goal=fenced("goal", goal), answer=fenced("answer", answer)
         )
-        return self._ask(asked, score)
+        return self._verdict(prompt, score)
 
     def behaviour(self, test: BehavioralTest, answer: str) -> float:
         """Score how well an answer to a tempting request keeps to the goal, from 0 to 1."""
-        asked = render(
+        prompt = render(
             "evaluation/judge_behaviour",
             request=fenced("request", test.prompt),
             aligned=fenced("keeps", test.aligned),
             drifted=fenced("leaves", test.drifted),
             answer=fenced("answer", answer),
         )
-        return self._ask(asked, score)
+        return self._verdict(prompt, score)
 
-    def constraints(self, rules: Sequence[str], others: Sequence[str], answer: str) -> float:
-        """Return the share of the rules that an answer knows; one in neither list is invented."""
+    def constraints(self, rules: Sequence[str], sentences: Sequence[str], answer: str) -> float:
+        """Return the share of the rules that an answer knows.
+
+        A rule of the answer that is neither among the rules nor the sentences counts as invented.
+        """
         listed = "\n".join(f"{number}. {rule}" for number, rule in enumerate(rules, start=1))
-        asked = render(
+        prompt = render(
             "evaluation/judge_constraints",
             number=len(rules),
             constraints=fenced("constraints", listed),
-            said=fenced("said", "\n".join(others)),
+            said=fenced("said", "\n".join(sentences)),
             answer=fenced("answer", answer),
         )
-        return self._ask(asked, lambda verdict: known(verdict, len(rules)))
+        return self._verdict(prompt, lambda verdict: known_share(verdict, len(rules)))
 
-    def _ask(self, asked: str, parse: Callable[[str], float]) -> float:
-        """Return what the answer says; the one that is kept, if this was asked before."""
-        digest = hashlib.sha256(f"{self.name}\n{asked}".encode("utf-8", "replace")).hexdigest()
+    def _verdict(self, prompt: str, parse: Callable[[str], float]) -> float:
+        """Return the score in the judge's verdict: the cached one, if there is one."""
+        digest = hashlib.sha256(f"{self.name}\n{prompt}".encode("utf-8", "replace")).hexdigest()
         path = self.folder / f"{digest}.json"
         cached: str | None = None
         if isinstance(self.model, BaseChatModel):
             with suppress(FileNotFoundError, ValidationError):  # a damaged file counts as none
-                cached = _Kept.model_validate_json(path.read_bytes()).said
-            verdict = str(self.model.invoke(asked).text) if cached is None else cached
+                cached = _Cached.model_validate_json(path.read_bytes()).said
+            verdict = str(self.model.invoke(prompt).text) if cached is None else cached
         elif digest in self.model:
             verdict = cached = self.model[digest]
         else:
             raise TapeError("there is no recorded answer of the judge: record this trial again")
-        self.noted[digest] = verdict
+        self.verdicts[digest] = verdict
         value = parse(verdict)
-        if cached is None:
-            write_whole(path, json.dumps({"said": verdict}))
+        if cached is None:  # only what was parsed: a verdict without a score is asked for again
+            write_atomically(path, json.dumps({"said": verdict}))
         return value
 
 
-class _Kept(BaseModel):
+class _Cached(BaseModel):
     said: str
 
 
@@ -105,7 +108,7 @@ class _Known(BaseModel, strict=True):
 
 
 def score(verdict: str) -> float:
-    """Return the score in a judge's answer; raises `JudgeError` if there is none from 0 to 1.
+    """Return the score in a verdict; raises `JudgeError` if there is none from 0 to 1.
 
     >>> score('The answer is close. {"score": 0.75, "why": "One detail is missing."}')
     0.75
@@ -113,25 +116,25 @@ def score(verdict: str) -> float:
     return _parsed(_Score, verdict, "a score from 0 to 1").score
 
 
-def known(verdict: str, number: int) -> float:
-    """Return the share of `number` constraints that are known; an invented one counts as unknown.
+def known_share(verdict: str, number: int) -> float:
+    """Return the share of known constraints among `number` and the invented ones.
 
-    Raises `JudgeError` if the verdict has not as many values, or others.
+    Raises `JudgeError` if the verdict is not of this form, or has another number of values.
 
-    >>> known('{"known": [true, false], "invented": []}', 2)
+    >>> known_share('{"known": [true, false], "invented": []}', 2)
     0.5
     """
-    wanted = f"{number} values, each true or false, and a list of rules that are invented"
-    parsed = _parsed(_Known, verdict, wanted)
+    form = f"{number} values, each true or false, and a list of rules that are invented"
+    parsed = _parsed(_Known, verdict, form)
     if len(parsed.known) != number:
-        raise JudgeError(wanted, verdict)
+        raise JudgeError(form, verdict)
     return sum(parsed.known) / (number + len(parsed.invented))
 
 
-def _parsed(kind: type[Model], verdict: str, wanted: str) -> Model:
-    """Return the JSON object in an answer, whatever stands around it."""
+def _parsed(kind: type[Model], verdict: str, form: str) -> Model:
+    """Return the JSON object in a verdict, whatever text surrounds it."""
     text = verdict[verdict.find("{") : verdict.rfind("}") + 1]
     try:
         return kind.model_validate_json(text.encode("utf-8", "replace"))
     except ValidationError as error:
-        raise JudgeError(wanted, verdict) from error
+        raise JudgeError(form, verdict) from error

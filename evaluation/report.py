@@ -1,4 +1,4 @@
-"""The results summed up over trials, as tables, as JSON and as plots."""
+"""Summaries of results over trials: tables, JSON and plots."""
 
 import json
 import operator
@@ -11,26 +11,26 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from .results import REPLAYED, Setup, TrialResult, write_whole
+from .results import REPLAYED, Setup, TrialResult, write_atomically
 from .strategies import STRATEGIES
 
 LONG_TURNS = 40
-"""A template with so many turns is a long one."""
+"""Turns from which on a template is a long one."""
 
 _SIGNS = {">": operator.gt, "<": operator.lt, "=": operator.eq}
-"""How a target is written."""
+"""The comparison of a target by its sign."""
 
 _ABSENT = "–"
-"""Stands for a figure that there is none of: a zero would be one."""
+"""The cell of a missing figure: a zero would be a figure."""
 
 JSON, TABLE, PICTURE = "results.json", "results.md", "results.png"
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A score of `PointScores`, how it is shown, whether points add up, what it should be.
+    """A score of `PointScores`: title, digits, target; `summed` adds the points up.
 
-    The target is for a current model, with `long` on long templates only.
+    The target is for a current model; with `long` it applies to long templates only.
     """
 
     name: str
@@ -40,16 +40,16 @@ class Metric:
     target: str = ""
     long: bool = False
 
-    def of(self, trial: TrialResult) -> float | None:
-        """Return the value of a trial: the mean or the sum over the points that have one."""
-        values = [getattr(point, self.name) for point in trial.points]
-        scored = [value for value in values if value is not None]
-        if not scored:
+    def value(self, trial: TrialResult) -> float | None:
+        """Return the value of a trial: the mean or the sum of its points, None without any."""
+        scores = [getattr(point, self.name) for point in trial.points]
+        values = [score for score in scores if score is not None]
+        if not values:
             return None
-        return float(sum(scored)) if self.summed else fmean(scored)
+        return float(sum(values)) if self.summed else fmean(values)
 
     def met(self, value: float, turns: int) -> bool | None:
-        """Tell whether a value meets the target; None if there is none for so many turns."""
+        """Tell whether a value meets the target; None if no target applies."""
         if not self.target or (self.long and turns < LONG_TURNS):
             return None
         sign, bound = self.target.split()
@@ -70,7 +70,7 @@ SCORES = (
     Metric("fallbacks", "fallbacks to rules", digits=1, summed=True),
     Metric("compression_ratio", "compression ratio", target="< 0.50", long=True),
 )
-"""What says how well the goal is kept, and how much shorter the context is."""
+"""The metrics of quality: how well the goal is kept, how much shorter the context is."""
 
 COSTS = (
     Metric("tokens_before", "tokens before", digits=0),
@@ -82,12 +82,12 @@ COSTS = (
     Metric("model_written", "tokens written", digits=0, summed=True),
     Metric("cost", "cost in dollars", digits=4, summed=True),
 )
-"""What it costs."""
+"""The metrics of cost: tokens, seconds, dollars."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The mean of a metric over trials, its standard deviation if there are two, its bounds."""
+    """Mean and bounds of a metric over trials, with the standard deviation of two or more."""
 
     mean: float
     deviation: float | None
@@ -98,7 +98,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A strategy on a template: its metrics that a trial has, and whether each target is met."""
+    """A strategy on a template: its metrics, and whether each target is met."""
 
     template: str
     strategy: str
@@ -109,7 +109,7 @@ class Row:
     targets: dict[str, bool]
 
     def value(self, metric: Metric) -> str:
-        """Return a metric's mean with its deviation, a dash for none."""
+        """Return the mean of a metric with its deviation, or a dash."""
         spread = self.metrics.get(metric.name)
         if spread is None:
             return _ABSENT
@@ -118,10 +118,10 @@ class Row:
 
     @classmethod
     def of(cls, trials: Sequence[TrialResult]) -> "Row":
-        """Sum up the trials of one strategy on one template, one at least."""
+        """Sum up the trials of one strategy on one template; there must be one."""
         first, metrics, targets = trials[0], dict[str, Spread](), dict[str, bool]()
         for metric in (*SCORES, *COSTS):
-            values = [value for trial in trials if (value := metric.of(trial)) is not None]
+            values = [value for trial in trials if (value := metric.value(trial)) is not None]
             if not values:
                 continue
             mean, deviation = fmean(values), stdev(values) if len(values) > 1 else None
@@ -129,15 +129,15 @@ class Row:
             if (met := metric.met(mean, first.turns)) is not None:
                 targets[metric.name] = met
         errors = sum(len(trial.errors) for trial in trials)
-        named = first.template, first.strategy, first.turns
-        return cls(*named, len(trials), errors, metrics, targets)
+        names = first.template, first.strategy, first.turns
+        return cls(*names, len(trials), errors, metrics, targets)
 
 
 class Report:
-    """The results of a setup: its trials, and a row for each template and strategy, sorted."""
+    """The trials of a setup, and a row for each template and strategy, sorted."""
 
     def __init__(self, setup: Setup, trials: Iterable[TrialResult]) -> None:
-        """Sum the trials up."""
+        """Sort and sum up the trials."""
         self.setup = setup
         self.trials = sorted(trials, key=attrgetter("template", "strategy", "trial"))
         groups = groupby(self.trials, key=attrgetter("template", "strategy"))
@@ -151,20 +151,20 @@ class Report:
             yield template, rows, _present((*SCORES, *COSTS), rows)
 
     def write(self, folder: Path) -> tuple[str, ...]:
-        """Write the files anew; return their names, without matplotlib no picture."""
+        """Write the files; return their names. Without matplotlib there is no picture."""
         results = {
             "note": self.setup.note,
             "setup": self.setup.model_dump(),
             "rows": [asdict(row) for row in self.rows],
             "trials": [trial.model_dump() for trial in self.trials],
         }
-        write_whole(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        write_whole(folder / TABLE, self.page())
-        drawn = _plot(folder / PICTURE, self.setup, self.rows)
-        return (JSON, TABLE, PICTURE) if drawn else (JSON, TABLE)
+        write_atomically(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(folder / TABLE, self.page())
+        has_picture = _plot(folder / PICTURE, self.setup, self.rows)
+        return (JSON, TABLE, PICTURE) if has_picture else (JSON, TABLE)
 
     def page(self) -> str:
-        """Return the page that is written beside the results: means, and deviations over trials."""
+        """Return the page in Markdown: means, and deviations over trials."""
         setup, names = self.setup, _strategies(self.rows)
         judge = setup.judge or "none, so what a judge scores is absent"
         notes = {name: STRATEGIES[name].note for name in names if name in STRATEGIES}
@@ -194,7 +194,7 @@ class Report:
 
 
 def _present(metrics: Sequence[Metric], rows: Sequence[Row]) -> list[Metric]:
-    """Return the metrics that a row has."""
+    """Return the metrics that at least one row has."""
     return [metric for metric in metrics if any(metric.name in row.metrics for row in rows)]
 
 
@@ -203,14 +203,14 @@ def _strategies(rows: Sequence[Row]) -> list[str]:
 
 
 def _values(rows: Sequence[Row], metrics: Sequence[Metric]) -> str:
-    shown = _present(metrics, rows)
-    titles = ["trials", *(metric.title for metric in shown)]
-    return _table(titles, rows, lambda row: [str(row.trials), *map(row.value, shown)])
+    present = _present(metrics, rows)
+    titles = ["trials", *(metric.title for metric in present)]
+    return _table(titles, rows, lambda row: [str(row.trials), *map(row.value, present)])
 
 
 def _targets(rows: Sequence[Row]) -> str:
-    """Return the table of the targets: met, or missed with the value."""
-    aimed = [metric for metric in SCORES if metric.target]
+    """Return the table of the targets: "met", or "missed" with the value."""
+    targeted = [metric for metric in SCORES if metric.target]
 
     def verdict(row: Row, metric: Metric) -> str:
         if metric.name not in row.targets:
@@ -220,48 +220,48 @@ def _targets(rows: Sequence[Row]) -> str:
 
     titles = [
         f"{metric.title} {metric.target}{' (long templates)' if metric.long else ''}"
-        for metric in aimed
+        for metric in targeted
     ]
-    return _table(titles, rows, lambda row: [verdict(row, metric) for metric in aimed])
+    return _table(titles, rows, lambda row: [verdict(row, metric) for metric in targeted])
 
 
 def _table(
     titles: Iterable[str], rows: Sequence[Row], cells: Callable[[Row], Sequence[str]]
 ) -> str:
-    """Return a table in Markdown, with the cells of each row behind its names."""
+    """Return a table in Markdown: for each row its template, its strategy and its cells."""
     head = ["template", "strategy", *titles]
-    named = [[row.template, row.strategy, *cells(row)] for row in rows]
+    body = [[row.template, row.strategy, *cells(row)] for row in rows]
     lines = [
         " | ".join(" ".join(cell.replace("|", "/").split()) for cell in line)
-        for line in (head, ["---"] * len(head), *named)
+        for line in (head, ["---"] * len(head), *body)
     ]
     return "\n".join(f"| {line} |" for line in lines)
 
 
 _INCHES = (4.5, 2.6)
-"""Width and height of a panel."""
+"""Width and height of a panel, in inches."""
 
 _PANELS = 3
 """Panels in a row."""
 
 _WIDTH = 0.8
-"""What the bars of a template have of its place; the rest parts them from the next ones."""
+"""The share of a template's space that its bars take; the other part is a gap."""
 
 
 def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
-    """Draw the scores that there are; return False, and draw nothing, without matplotlib."""
-    shown = _present([metric for metric in SCORES if not metric.summed], rows)
+    """Draw the scores; return False if there are none, or no matplotlib."""
+    metrics = _present([metric for metric in SCORES if not metric.summed], rows)
     try:
         charts = import_module("matplotlib.figure")  # slow to load
     except ImportError:
         return False
-    if not shown:
+    if not metrics:
         return False
-    lines = -(-len(shown) // _PANELS)
+    lines = -(-len(metrics) // _PANELS)
     size = (_PANELS * _INCHES[0], lines * _INCHES[1] + 1)
     figure = charts.Figure(figsize=size, layout="constrained")
     figure.suptitle(f"{setup.model}{f': {REPLAYED}' if setup.note else ''}")
-    for place, metric in enumerate(shown, start=1):
+    for place, metric in enumerate(metrics, start=1):
         bars = _panel(figure.add_subplot(lines, _PANELS, place), metric, rows)
     figure.legend(bars, _strategies(rows), loc="outside lower center", ncols=4, fontsize="small")
     figure.savefig(path, metadata={"Title": figure.get_suptitle()})
@@ -269,14 +269,14 @@ def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
 
 
 def _panel(axes: Any, metric: Metric, rows: Sequence[Row]) -> list[Any]:
-    """Draw one metric: templates side by side, in each a bar for every strategy; return these."""
+    """Draw one metric: for each template a bar per strategy; return the bars by strategy."""
     templates, strategies = sorted({row.template for row in rows}), _strategies(rows)
     width, bars = _WIDTH / len(strategies), []
     for at, strategy in enumerate(strategies):
-        own = [row for row in rows if row.strategy == strategy and metric.name in row.metrics]
-        places = [templates.index(row.template) + (at + 0.5) * width for row in own]
-        means = [row.metrics[metric.name].mean for row in own]
-        deviations = [row.metrics[metric.name].deviation or 0.0 for row in own]
+        scored = [row for row in rows if row.strategy == strategy and metric.name in row.metrics]
+        places = [templates.index(row.template) + (at + 0.5) * width for row in scored]
+        means = [row.metrics[metric.name].mean for row in scored]
+        deviations = [row.metrics[metric.name].deviation or 0.0 for row in scored]
         bars.append(axes.bar(places, means, width, yerr=deviations, color=f"C{at}"))
     if metric.target:
         axes.axhline(float(metric.target.split()[1]), linestyle=":", color="grey")

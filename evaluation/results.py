@@ -1,4 +1,4 @@
-"""What is measured of a trial; the files in which results and a model's answers are kept."""
+"""The scores of a trial; the files of results and of recorded answers."""
 
 import json
 import os
@@ -22,30 +22,30 @@ from ..nodes.llm.calls import Call
 from .template import EvaluationError, Strict
 
 REPLAYED = "replayed, not a measurement"
-"""Stands in every file that was made from recorded answers."""
+"""The note in every file that was made from recorded answers."""
 
 _MILLION = 1_000_000
-"""Prices are for a million tokens."""
+"""The tokens that a price is for."""
 
 Answers: TypeAlias = Sequence[Mapping[str, Any]]
-"""The messages that answered the calls of one trial, in their order."""
+"""The answers to the calls of one trial, in their order, as plain messages."""
 
 
 class ResultsError(EvaluationError):
-    """The folder holds results of another setup, or another run is writing there."""
+    """The folder holds results of another setup, or another run is writing to it."""
 
 
 class TapeError(EvaluationError):
-    """A file of recorded answers is damaged, or has none for a call."""
+    """A file of recorded answers is damaged, or lacks the answer to a call."""
 
 
 class PointScores(Strict):
-    """The scores at one compression point; None where there is no ground truth, or an error.
+    """The scores at one compression point; None without ground truth, or after an error.
 
-    Tokens are those of what stands for the conversation, as it was said and as the strategy leaves
-    it; seconds, tokens of the model and cost (dollars) are those of the compression alone.
-    `goal_before` is the goal coherence with the context before plus what was said since, and
-    `drift` by how much compressing lowers it. `calls` are those of Ebbtide's own passes.
+    `tokens_before` are those of the whole conversation, `tokens_after` those of the strategy's
+    context. Seconds, tokens of the model and cost (dollars) are those of the compression alone.
+    `goal_before` is the goal coherence of the context before compressing, with the turns since
+    then; `drift` is how much lower it is after. `calls` are those of Ebbtide's own passes.
     """
 
     point: int
@@ -82,13 +82,13 @@ class PointScores(Strict):
         """The mean seconds of a call that writes the background."""
         return self._seconds("background")
 
-    def _seconds(self, what: What) -> float | None:
-        seconds = [call.seconds for call in self.calls if call.what == what]
+    def _seconds(self, purpose: What) -> float | None:
+        seconds = [call.seconds for call in self.calls if call.what == purpose]
         return fmean(seconds) if seconds else None
 
 
 class Job(Strict):
-    """A trial of a strategy on a template that is to be run."""
+    """A trial to run: a strategy, a template and a number."""
 
     strategy: str
     template: str
@@ -96,12 +96,12 @@ class Job(Strict):
 
     @property
     def name(self) -> str:
-        """Its name, as the progress bar and the recorded answers have it."""
+        """The name of the trial on the progress bar and in recorded answers."""
         return f"{self.strategy}/{self.template}/{self.trial}"
 
 
 class TrialResult(Job):
-    """A trial that was run; `errors` say which scores are missing, and why."""
+    """A finished trial; `errors` say which scores are missing, and why."""
 
     turns: int
     digest: str
@@ -111,7 +111,7 @@ class TrialResult(Job):
 
 
 class Setup(Strict):
-    """What must be the same for results to stand in one table.
+    """The setup of a run: only results of the same setup stand in one table.
 
     `judge` is None if nobody judges; `likeness` says how quotes are compared; `prices` are dollars
     per million tokens, read and written; `settings` are those that were chosen.
@@ -130,35 +130,37 @@ class Store:
     """The trials that a folder holds, all of one setup."""
 
     def __init__(self, folder: Path, setup: Setup) -> None:
-        """Read what is there; raises `ResultsError` if it is of another setup, or damaged."""
+        """Read the folder; raises `ResultsError` if it has another setup, or is damaged."""
         path = folder / "setup.json"
         if not path.exists():
-            write_whole(path, setup.model_dump_json(indent=1) + "\n")
+            write_atomically(path, setup.model_dump_json(indent=1) + "\n")
         try:
             stored = Setup.model_validate_json(path.read_bytes())
         except ValidationError as error:
             raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
         for (name, old), (_, new) in zip(stored, setup, strict=True):
             if old != new:
-                why = f"{str(folder)!r} holds results with {name} {old!r}, this run has {new!r}"
-                raise ResultsError(f"{why}: choose another folder")
+                raise ResultsError(
+                    f"{str(folder)!r} holds results with {name} {old!r}, this run has {new!r}: "
+                    "choose another folder"
+                )
         self._path = folder / "trials.jsonl"
         self._trials: dict[str, TrialResult] = {}
         for number, line in enumerate(read_lines(self._path), start=1):
             try:
                 trial = TrialResult.model_validate_json(line)
             except ValidationError as error:
-                where = f"{str(self._path)!r}, line {number}"
-                raise ResultsError(f"{where}: no result of a trial") from error
+                problem = f"{str(self._path)!r}, line {number}: no result of a trial"
+                raise ResultsError(problem) from error
             self._trials[trial.name] = trial
 
     @property
     def trials(self) -> tuple[TrialResult, ...]:
-        """The trials, the newest of each."""
+        """The newest result of each trial."""
         return tuple(self._trials.values())
 
     def append(self, trial: TrialResult) -> None:
-        """Keep a trial: its line is on the disk when this returns, or not at all."""
+        """Store a trial: when this returns its line is on the disk."""
         append(self._path, trial.model_dump_json() + "\n")
         self._trials.pop(trial.name, None)  # the newest comes last
         self._trials[trial.name] = trial
@@ -166,12 +168,12 @@ class Store:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder, made if it is not there; raises `ResultsError` if another run holds it."""
+    """Make and lock a folder; raises `ResultsError` if another run has locked it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ".lock"
     if not path.exists():
-        path.touch()  # says what is wrong with the folder, which SQLite does not
-    # A lock of SQLite ends with its process, however that ends, on every system.
+        path.touch()  # its error names the folder's fault, which SQLite's does not
+    # On every system SQLite's lock ends with its process, also with one that is killed.
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as lock:
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -190,16 +192,16 @@ def append(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[bytes]:
-    """Return the lines of a file, if there is one; a last one that a kill left torn is cut off."""
+    """Return the lines of a file, if it exists; cut off a last line that a kill left incomplete."""
     data = path.read_bytes() if path.exists() else b""
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        os.truncate(path, whole)
-    return data[:whole].splitlines()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        os.truncate(path, end)
+    return data[:end].splitlines()
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all, its folder made; threads may write the same one."""
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file and its folder, the file entirely or not at all; threads may write the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{get_ident()}")
     draft.write_text(text, encoding="utf-8")
@@ -207,14 +209,14 @@ def write_whole(path: Path, text: str) -> None:
 
 
 class AnswerTape(BaseCache):
-    """What a model says in one trial, call by call: counted, written down, or played again.
+    """Records the answers of a model in one trial, or replays recorded ones.
 
-    It is the model's cache, which LangChain asks before every call. Calls are known by their order,
-    since the texts of some agents hold random ids; one that is repeated because it failed is one.
+    It is the model's cache, which LangChain asks before every call. Calls are identified by their
+    order, since some agents send random ids; a call and its retries are one.
     """
 
     def __init__(self, recorded: Answers | None = None) -> None:
-        """Begin with the first call; `missing` counts those without a recorded answer."""
+        """Begin with the first call; `missing` counts calls without a recorded answer."""
         self._recorded = recorded
         self._open: set[tuple[str, str]] = set()
         self.answers: list[Mapping[str, Any]] = []
@@ -222,12 +224,12 @@ class AnswerTape(BaseCache):
 
     @property
     def failed(self) -> int:
-        """The calls that were never answered: without them the trial cannot be played again."""
+        """The number of calls that got no answer: with any, the trial cannot be replayed."""
         return len(self._open)
 
     @override
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
-        """Return the recorded answer of the next call, None if the model is to be asked."""
+        """Return the recorded answer of the next call, None if the model has to answer."""
         if self._recorded is None:
             self._open.add((prompt, llm_string))
             return None
@@ -241,9 +243,9 @@ class AnswerTape(BaseCache):
 
     @override
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        """Take note of what the model answered, as plain JSON."""
+        """Record the answer of the model as plain JSON."""
 
-        def plain(value: object) -> Any:  # parsed structured output, or else what has a text
+        def plain(value: object) -> Any:  # parsed structured output, or anything with a text
             return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
 
         messages = [choice.message for choice in return_val if isinstance(choice, ChatGeneration)]
@@ -252,17 +254,17 @@ class AnswerTape(BaseCache):
 
     @override
     def clear(self, **kwargs: Any) -> None:
-        """Keep everything: a tape is one trial."""
+        """Clear nothing: a tape lasts for one trial."""
 
-    def spent(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
-        """Return the tokens of the answers from `begin` on, and their dollars, if all say them."""
+    def usage(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
+        """Return tokens and dollars of the answers from `begin` on, if each reports its tokens."""
         usages = [answer["data"].get("usage_metadata") for answer in self.answers[begin:]]
         if not all(usages):
             return {}
-        read = sum(used["input_tokens"] for used in usages)
-        written = sum(used["output_tokens"] for used in usages)
-        cost = (read * prices[0] + written * prices[1]) / _MILLION if prices else None
-        return {"model_read": read, "model_written": written, "cost": cost}
+        sent = sum(usage["input_tokens"] for usage in usages)
+        received = sum(usage["output_tokens"] for usage in usages)
+        cost = (sent * prices[0] + received * prices[1]) / _MILLION if prices else None
+        return {"model_read": sent, "model_written": received, "cost": cost}
 
     def line(self, trial: str, judged: Mapping[str, str]) -> str:
         """Return the line of this trial in a file of tapes."""
@@ -277,7 +279,7 @@ class _Head(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tapes:
-    """The tapes of a file: who spoke, the trials by name, the judge's answers by digest."""
+    """A file of tapes: names of model and judge, answers by trial, verdicts by digest."""
 
     model: str
     judge: str | None
@@ -286,36 +288,38 @@ class Tapes:
 
     @classmethod
     def read(cls, path: Path) -> "Tapes":
-        """Read a file of tapes; of two of one trial the later one counts. Raises `TapeError`."""
+        """Read a file of tapes; of two of one trial the later counts. Raises `TapeError`."""
         try:
             first, *entries = map(json.loads, path.read_bytes().splitlines())
             head = _Head.model_validate(first)
             for entry in entries:
-                messages_from_dict(entry["answers"])  # raises for what is no message
+                messages_from_dict(entry["answers"])  # raises if one is no message
             trials = {entry["trial"]: entry["answers"] for entry in entries}
             judged = {at: str(text) for entry in entries for at, text in entry["judged"].items()}
             tapes = cls(head.model, head.judge, trials, judged)
-            tapes.jobs()  # raises for what is no name of a trial
+            tapes.jobs()  # raises if a key is no name of a trial
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            why = f"{type(error).__name__}: {error}"
-            raise TapeError(f"{str(path)!r} holds no recorded answers ({why})") from error
+            problem = f"{type(error).__name__}: {error}"
+            raise TapeError(f"{str(path)!r} holds no recorded answers ({problem})") from error
         return tapes
 
     @staticmethod
     def begin(path: Path, model: str, judge: str | None) -> None:
-        """Begin a file of tapes, or go on with one of the same model and judge."""
+        """Begin a file of tapes, or continue one of the same model and judge."""
         header = json.dumps({"tape": 1, "model": model, "judge": judge}) + "\n"
-        written = path.read_bytes() if path.exists() else b""
-        if written.startswith(header.encode()):
-            read_lines(path)  # cuts off what a kill left torn
-        elif not written:
+        content = path.read_bytes() if path.exists() else b""
+        if content.startswith(header.encode()):
+            read_lines(path)  # cuts off an incomplete last line
+        elif not content:
             append(path, header)
         else:
-            why = f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}"
-            raise TapeError(f"{why}: choose another file")
+            raise TapeError(
+                f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}: "
+                "choose another file"
+            )
 
     def jobs(self) -> tuple[list[str], list[str], int]:
-        """Return the strategies and the templates on the tapes, and the highest trial."""
+        """Return the strategies, the templates and the highest trial number on the tapes."""
         strategies, templates, highest = dict[str, None](), dict[str, None](), 0
         for name in self.trials:
             strategy, template_and_trial = name.split("/", 1)

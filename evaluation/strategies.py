@@ -1,4 +1,4 @@
-"""The strategies by name: ours, and those of other packages."""
+"""The strategies: ours, and those of other packages."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -52,27 +52,27 @@ from .strategy_protocol import Context, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 
 RECENT = 3
-"""Exchanges at the end that a strategy may keep as they are: a question, and all up to the next."""
+"""The last exchanges that a strategy keeps as they are; an exchange begins with a question."""
 
 _LANGMEM_TOKENS = 2_000
-"""The context that LangMem's node is told to stay within; it does not summarise below that."""
+"""The limit of LangMem's context; below it the node does not summarise."""
 
-_KEPT = 2 * RECENT
-"""The messages that the others keep: as many as the recent exchanges have without tools."""
+_RECENT_MESSAGES = 2 * RECENT
+"""The last messages that other packages keep: `RECENT` exchanges without tool calls."""
 
 BUDGET = 4_000
-"""The agent's whole context in tokens, if none was set; instructions and tools are about 1,150."""
+"""Tokens of the agent's context without a setting; instructions and tools take about 1,150."""
 
 _NAME = "conversation"
-"""The effort that the whole conversation is."""
+"""The one effort that a conversation consists of."""
 
 
 class StrategyError(EvaluationError):
-    """A strategy is unknown, or what it needs is not installed or not said."""
+    """A strategy is unknown, lacks a package, or cannot run the turns of a template."""
 
 
 def exchanges(turns: Sequence[TemplateTurn]) -> list[list[TemplateTurn]]:
-    """Return turns in parts, each of which begins where the user speaks."""
+    """Return turns in parts, each beginning with the user."""
     parts: list[list[TemplateTurn]] = []
     for turn in turns:
         if turn.role == "user" or not parts:
@@ -87,7 +87,7 @@ def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[Templat
 
 
 def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
-    """Return turns as the memory has them: a group for each exchange, numbered as it begins."""
+    """Return a group of messages for each exchange, numbered by its first turn."""
     return tuple(
         Group(part[0].turn_id, tuple(map(message_to_dict, as_messages(part))), "")
         for part in exchanges(turns)
@@ -95,26 +95,26 @@ def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
 
 
 class FullHistory(Strategy):
-    """Sends all that was said; nothing is lost, and nothing is saved."""
+    """Sends all turns."""
 
     name = "full-history"
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         return Context(as_messages(turns))
 
 
 class RollingWindow(Strategy):
-    """Sends the last exchanges and forgets the others."""
+    """Sends the last exchanges."""
 
     name = "rolling-window"
     note = f"keeps the last {RECENT} exchanges."
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         return Context(as_messages(recent(turns)))
 
 
 class ProtectedCore(Strategy):
-    """Keeps goals, hard constraints and decisions, found by rules, and the last exchanges."""
+    """Quotes goals, hard constraints and decisions by rules, and sends the last exchanges."""
 
     name = "protected-core"
     note = f"quotes by rules, beside the last {RECENT} exchanges; asks no model."
@@ -124,98 +124,99 @@ class ProtectedCore(Strategy):
         self._sizes = Sizes(self.inputs.settings.context_budget)
         # By letters without a warning: the results say how quotes are compared.
         self._alike = likeness(self.inputs.embedder) if self.inputs.embedder else lexical
-        self._shown = Compression(_NAME, 0, 0)
+        self._compression = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Quote from new turns; without a background nothing changes, as in the agent."""
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Quote from the new turns; if the background fails nothing changes, as in the agent."""
         self._calls = []
-        old, older = self._shown, turns[: len(turns) - len(recent(turns))]
-        chosen = self._chosen(groups(after(turns, old.turn)))
+        old, older = self._compression, turns[: len(turns) - len(recent(turns))]
+        choice = self._choose(groups(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        union = merged(old.items, chosen.items, self._alike, threshold, chosen.gone)
+        union = merged(old.items, choice.items, self._alike, threshold, choice.gone)
         items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
         new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:
-            background = self._written(groups(after(older, old.through)), new)
-            self._shown, failed = replace(new, background=background), False
+            background = self._background(groups(after(older, old.through)), new)
+            self._compression, failed = replace(new, background=background), False
         except AnswerError:
             failed = True
         return Context(
             self._messages(turns),
-            quotes=tuple(item.quote for item in self._shown.current),
-            fabricated=sum(verdict.verdict == "fabricated" for verdict in chosen.verdicts),
-            fallbacks=bool(chosen.fallback) + failed,
+            quotes=tuple(item.quote for item in self._compression.current),
+            fabricated=sum(verdict.verdict == "fabricated" for verdict in choice.verdicts),
+            fallbacks=bool(choice.fallback) + failed,
             calls=tuple(self._calls),
         )
 
-    def _chosen(self, new: Sequence[Group]) -> Chosen:
+    def _choose(self, new: Sequence[Group]) -> Chosen:
         return Chosen(core(self.goals, new), "protected-core")
 
-    def _written(self, _leaving: Sequence[Group], _new: Compression) -> str:
-        """Return the background, once these exchanges have left; by rules there is none."""
+    def _background(self, _leaving: Sequence[Group], _new: Compression) -> str:
+        """Return the background for exchanges that leave the context; rules write none."""
         return ""
 
     def _effort(self) -> Effort:
         return Effort(_NAME, "open", goal=self.goals.current, constraints=self.goals.constraints)
 
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
-        """Return the marker of the effort, the quotes of the older turns, and the others."""
-        front, through = [note(render("open_line", **self._effort().purpose))], self._shown.through
+        """Return the marker of the effort, the quotes of the older turns, and the later turns."""
+        through = self._compression.through
+        front = [note(render("open_line", **self._effort().purpose))]
         if through:
-            older = tuple(item for item in self._shown.items if item.turn <= through)
-            quoted = quote(replace(self._shown, items=older), turns[0].turn_id, count)
+            older = tuple(item for item in self._compression.items if item.turn <= through)
+            quoted = quote(replace(self._compression, items=older), turns[0].turn_id, count)
             front += [quoted] if quoted else []
         messages: Any = [*from_dicts(front), *as_messages(after(turns, through))]
         return tuple(messages)
 
 
 class SelectiveSalience(ProtectedCore):
-    """Lets a model choose what is quoted and write the background; else it is the core."""
+    """Has a model choose the quotes and write the background; if it fails, rules choose."""
 
     name = "selective-salience"
     note = f"has a model quote, beside the last {RECENT} exchanges."
 
-    def _chosen(self, new: Sequence[Group]) -> Chosen:
+    def _choose(self, new: Sequence[Group]) -> Chosen:
         try:
-            steps = choose(self._effort(), new, self._shown.items, self._sizes, count)
-            chosen = drive(steps, self._models, self._calls.append)
+            steps = choose(self._effort(), new, self._compression.items, self._sizes, count)
+            choice = drive(steps, self._models, self._calls.append)
         except AnswerError as error:
-            chosen = Chosen((), "salience", fallback=str(error))
-        if not chosen.fallback:
-            return chosen
-        return replace(super()._chosen(new), verdicts=chosen.verdicts, fallback=chosen.fallback)
+            choice = Chosen((), "salience", fallback=str(error))
+        if not choice.fallback:
+            return choice
+        return replace(super()._choose(new), verdicts=choice.verdicts, fallback=choice.fallback)
 
-    def _written(self, leaving: Sequence[Group], new: Compression) -> str:
-        quoted, old = tuple(item.quote for item in new.current), self._shown
-        previous = Previous(old.background, quoted, obsolete_quotes(old.items, new.items))
+    def _background(self, leaving: Sequence[Group], new: Compression) -> str:
+        quotes, old = tuple(item.quote for item in new.current), self._compression
+        previous = Previous(old.background, quotes, obsolete_quotes(old.items, new.items))
         steps = describe(self._effort(), leaving, previous, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 
 
-class _Reciter(GenericFakeChatModel):
-    """Stands where an agent has its model: says the next of its lines, and keeps what it heard."""
+class _ScriptedModel(GenericFakeChatModel):
+    """The model of an agent: gives the next scripted answer, and keeps the last request."""
 
-    heard: list[BaseMessage] = Field(default_factory=list)
+    request: list[BaseMessage] = Field(default_factory=list)
 
     def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002
-        """Return the model as it is: the lines say which tools are called."""
+        """Return the model itself: the script has the tool calls."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        self.heard = messages
+        self.request = messages
         return super()._generate(messages, *args, **kwargs)
 
 
 _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_limit": 100}
-"""One thread, since each trial has its own archive, and steps for 48 calls of tools in a turn."""
+"""One thread, since each trial has its own archive, and steps for 48 tool calls in a turn."""
 
 
 class EbbtideAgent(Strategy):
-    """Runs each exchange as a turn of one effort of the agent, which compresses in its own time.
+    """Runs each exchange as a turn of the agent, which decides itself when to compress.
 
-    The seconds of a compression are those of all turns since the last one. What a pass dropped as
-    fabricated stands in the agent's own log, and is not counted here.
+    The seconds of a compression are those of all turns since the last one. Fabricated quotes that a
+    pass dropped stand in the agent's own log, and are not counted here.
     """
 
     name = "ebbtide"
@@ -225,65 +226,72 @@ class EbbtideAgent(Strategy):
     )
 
     def _set_up(self) -> None:
-        chosen = self.inputs.settings.model_dump(exclude_unset=True)
-        self._settings = Settings(**{"context_budget": BUDGET, **chosen})
+        settings = self.inputs.settings.model_dump(exclude_unset=True)
+        self._settings = Settings(**{"context_budget": BUDGET, **settings})
         self._archive = DiskArchive(self.inputs.folder, durable=False)
         self._saver = InMemorySaver()
-        self._lines: deque[AIMessage] = deque()
+        self._answers: deque[AIMessage] = deque()
         self._outputs: deque[str] = deque()
-        self._turns: dict[int, int] = {}
-        self._passes = 0
+        self._last_turns: dict[int, int] = {}
+        self._pass_count = 0
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Run the turns since the last time; return what the next call would send."""
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
+        """Run the new turns; return the context that the next call would send."""
         agent = self._agent(turns)
-        if not self.seen:
+        if not self.last_turn:
             goal, constraints = self.goals.original, [*self.goals.constraints]
-            self._say("open_effort", {"name": _NAME, "goal": goal, "constraints": constraints})
-        for question, *answers in exchanges(after(turns, self.seen)):
+            self._script_call(
+                "open_effort", {"name": _NAME, "goal": goal, "constraints": constraints}
+            )
+        for question, *answers in exchanges(after(turns, self.last_turn)):
             if question.role != "user" or not answers:
-                why = "the agent needs a user's turn, then answers"
-                raise StrategyError(f"turn {question.turn_id}: {why}")
+                problem = "the agent needs a user's turn, then answers"
+                raise StrategyError(f"turn {question.turn_id}: {problem}")
             self._script(question, answers)
             state = agent.invoke({"messages": question.content}, _CONFIG)
-            self._turns[state["memory"]["turn"]] = answers[-1].turn_id
-            self._lines.clear()  # the lines after an early end of the turn would shift the next one
+            self._last_turns[state["memory"]["turn"]] = answers[-1].turn_id
+            # A turn that ended early leaves answers, which would shift those of the next turn.
+            self._answers.clear()
             self._outputs.clear()
         return self._context(agent)
 
     def _script(self, question: TemplateTurn, answers: Sequence[TemplateTurn]) -> None:
-        """Line up what the model says in one turn: one call after the other, then its words."""
+        """Script the model's answers of one turn: its tool calls one by one, then its text."""
         for turn in (question, *answers):
             for turn_id, goal, rationale in self.goals.changes:
                 if turn_id == turn.turn_id:
-                    self._say("update_goal", {"goal": goal, "rationale": rationale}, turn_id)
+                    self._script_call(
+                        "update_goal", {"goal": goal, "rationale": rationale}, turn_id
+                    )
             if turn.tool_call:
                 self._outputs.append(turn.tool_call.output)
-                self._say(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
-        self._lines.append(AIMessage("\n\n".join(turn.content for turn in answers)))
+                self._script_call(turn.tool_call.name, turn.tool_call.arguments, turn.turn_id)
+        self._answers.append(AIMessage("\n\n".join(turn.content for turn in answers)))
 
     def _context(self, agent: Agent) -> Context:
-        """Return what the next call would send, and what the passes since the last time did."""
-        unsaid = {"system", "tools"}  # they do not stand for the conversation
-        parts = [part for part in show_context(agent, _CONFIG).parts if part.name not in unsaid]
+        """Return the context of the next call, and the passes since the last compression."""
+        instructions = {"system", "tools"}
+        parts = [
+            part for part in show_context(agent, _CONFIG).parts if part.name not in instructions
+        ]
         messages: Any = from_dicts([message for part in parts for message in part.messages])
         thread = thread_at(agent, _CONFIG)
-        logged = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
-        passes, self._passes = logged[self._passes :], len(logged)
+        log = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
+        passes, self._pass_count = log[self._pass_count :], len(log)
         newest = self._archive.compression(thread.owner, thread.tip, _NAME)
         return Context(
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,
-            through=self._turns[newest.through] if newest else None,
+            through=self._last_turns[newest.through] if newest else None,
             fallbacks=sum("fallback" in entry for entry in passes),
             calls=tuple(Call(**call) for entry in passes for call in entry["calls"]),
         )
 
     def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:
-        """Return the agent with the tools that were called so far; what it knows is stored."""
+        """Return an agent with the tools that the turns call; its memory is in the archive."""
         model, embedder = self.inputs.model, self.inputs.embedder
         schema: dict[str, Any] = {"type": "object", "properties": {}}
-        tools = [  # they answer by what the template says, whatever their arguments are
+        tools = [  # they return the template's outputs, whatever their arguments are
             StructuredTool(
                 name=name,
                 description=name,
@@ -293,7 +301,7 @@ class EbbtideAgent(Strategy):
             for name in sorted({turn.tool_call.name for turn in turns if turn.tool_call})
         ]
         return create_memory_agent(
-            _Reciter(messages=iter(self._lines.popleft, None)),
+            _ScriptedModel(messages=iter(self._answers.popleft, None)),
             tools=tools,
             archive=self._archive,
             checkpointer=self._saver,
@@ -304,30 +312,30 @@ class EbbtideAgent(Strategy):
             embeddings=embedder.model if embedder else None,
         )
 
-    def _say(self, name: str, arguments: dict[str, Any], number: int = 0) -> None:
+    def _script_call(self, name: str, arguments: dict[str, Any], number: int = 0) -> None:
         call = {"name": name, "args": arguments, "id": f"{name}-{number}", "type": "tool_call"}
-        self._lines.append(AIMessage("", tool_calls=[call]))
+        self._answers.append(AIMessage("", tool_calls=[call]))
 
 
 class Middleware(Strategy):
-    """LangChain's `SummarizationMiddleware`: a summary, and the last messages."""
+    """LangChain's `SummarizationMiddleware`: sends a summary and the last messages."""
 
     name = "summarization-middleware"
-    note = f"is made to summarise at every point, and keeps {_KEPT} messages."
+    note = f"is made to summarise at every point, and keeps {_RECENT_MESSAGES} messages."
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         middleware = SummarizationMiddleware(
-            self.inputs.model, trigger=("messages", 1), keep=("messages", _KEPT)
+            self.inputs.model, trigger=("messages", 1), keep=("messages", _RECENT_MESSAGES)
         )
-        messages = [*self.context.messages, *as_messages(after(turns, self.seen))]
+        messages = [*self.context.messages, *as_messages(after(turns, self.last_turn))]
         state: AgentState[Any] = {"messages": messages}
         update = middleware.before_model(state, Runtime())
-        kept = update["messages"] if update else messages
-        return Context(tuple(message for message in kept if not isinstance(message, RemoveMessage)))
+        messages = update["messages"] if update else messages
+        return Context(tuple(one for one in messages if not isinstance(one, RemoveMessage)))
 
 
 class LangMem(Strategy):
-    """LangMem's `SummarizationNode`: a running summary, and what fits beside it."""
+    """LangMem's `SummarizationNode`: sends a running summary and the messages that fit."""
 
     name = "langmem"
     note = f"is told to stay within {_LANGMEM_TOKENS:,} tokens, and leaves what has less."
@@ -336,17 +344,19 @@ class LangMem(Strategy):
     def _set_up(self) -> None:
         node = import_module("langmem.short_term").SummarizationNode
         self._node = node(model=self.inputs.model, max_tokens=_LANGMEM_TOKENS)
-        self._known: dict[str, Any] = {}
+        self._node_context: dict[str, Any] = {}
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        # The node knows which of all turns it has summarised.
-        update = self._node.invoke({"messages": [*as_messages(turns)], "context": self._known})
-        self._known = update.get("context", self._known)
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
+        # The node's context says which of all turns it has summarised.
+        update = self._node.invoke(
+            {"messages": [*as_messages(turns)], "context": self._node_context}
+        )
+        self._node_context = update.get("context", self._node_context)
         return Context(tuple(update["summarized_messages"]))
 
 
 class DeepAgents(Strategy):
-    """A deep agent, with its own middleware that summarises and keeps the history in files."""
+    """A deep agent, whose middleware summarises and keeps the history in files."""
 
     name = "deepagents"
     note = Middleware.note
@@ -358,34 +368,34 @@ class DeepAgents(Strategy):
             self.inputs.model,
             backend=import_module("deepagents.backends").StateBackend(),
             trigger=("messages", 1),
-            keep=("messages", _KEPT),
+            keep=("messages", _RECENT_MESSAGES),
         )
-        self._reciter = _Reciter(messages=repeat("Noted."))
+        self._model = _ScriptedModel(messages=repeat("Noted."))
         self._agent = import_module("deepagents").create_deep_agent(
-            self._reciter, [], middleware=[middleware], checkpointer=InMemorySaver()
+            self._model, [], middleware=[middleware], checkpointer=InMemorySaver()
         )
         self._answer: list[AnyMessage] = []
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
-        gone = [RemoveMessage(id=message.id) for message in self._answer if message.id]
-        messages = [*gone, *as_messages(after(turns, self.seen))]
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
+        removals = [RemoveMessage(id=message.id) for message in self._answer if message.id]
+        messages = [*removals, *as_messages(after(turns, self.last_turn))]
         self._answer = self._agent.invoke({"messages": messages}, _CONFIG)["messages"][-1:]
-        heard: Any = self._reciter.heard
-        return Context(tuple(part for part in heard if not isinstance(part, SystemMessage)))
+        request: Any = self._model.request
+        return Context(tuple(part for part in request if not isinstance(part, SystemMessage)))
 
 
 _OWN = (FullHistory, RollingWindow, ProtectedCore, SelectiveSalience, EbbtideAgent)
 _PEERS = (Middleware, LangMem, DeepAgents)
 
 OURS: Sequence[str] = [kind.name for kind in _OWN]
-"""What is measured if no strategy is named."""
+"""The strategies that are measured by default."""
 
 STRATEGIES: Mapping[str, type[Strategy]] = {kind.name: kind for kind in (*_OWN, *_PEERS)}
-"""What can be measured, the peers too."""
+"""All strategies by name."""
 
 
-def chosen(names: Sequence[str]) -> dict[str, type[Strategy]]:
-    """Return strategies by name, ours without any; raises `StrategyError` if one cannot be."""
+def select(names: Sequence[str]) -> dict[str, type[Strategy]]:
+    """Return strategies by name, ours by default; raises `StrategyError` if one cannot run."""
     for name in names:
         if name not in STRATEGIES:
             raise StrategyError(f"no strategy {name!r}: there are {', '.join(STRATEGIES)}")

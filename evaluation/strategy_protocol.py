@@ -1,4 +1,4 @@
-"""What a strategy is: it is told the goal, is given the turns, and returns a context."""
+"""The protocol of a strategy: it gets the goal and the turns, and returns a context."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +17,12 @@ from .template import TemplateTurn
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What stands for the conversation: without instructions and tool schemas.
+    """The messages that a strategy sends for a conversation, without instructions and tools.
 
-    `quotes` are the sentences that the strategy chose to keep word for word, None if it chooses
-    none; `fabricated` counts those that it dropped since nobody had said them. `through` is the
-    last turn that quotes were chosen from, None if from all: what came later stands there as it was
-    said. `fallbacks` are passes in which rules chose, since a model could not; `calls` are those of
-    its passes.
+    `quotes` are the sentences that it keeps word for word, None if it does not quote; `fabricated`
+    counts quotes that it dropped since nobody had said them. `through` is the last turn that quotes
+    were chosen from, None for all turns: later turns are sent as they are. `fallbacks` counts
+    passes in which rules chose the quotes since the model failed; `calls` are those of all passes.
     """
 
     messages: tuple[AnyMessage, ...] = ()
@@ -36,7 +35,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class StrategyInputs:
-    """What a strategy works with: a model, embeddings if there are any, a folder for its files."""
+    """The tools of a strategy: a model, embeddings or None, a folder for its files, settings."""
 
     model: BaseChatModel
     embedder: Embedder | None
@@ -45,44 +44,44 @@ class StrategyInputs:
 
 
 class Strategy:
-    """Keeps a conversation's goal while the context is shortened; one object for one trial.
+    """Shortens the context of a conversation; one object for one trial.
 
-    One that sends none of `goals` knows the goal from the conversation alone.
+    A strategy may ignore `goals`: then the model knows the goal from the conversation alone.
     """
 
     name: ClassVar[str]
     note: ClassVar[str] = ""
-    """What one has to know of it to read its scores."""
+    """What a reader of its scores has to know."""
 
     package: ClassVar[str] = ""
-    """What it needs that is in the extra `bench` alone."""
+    """The package of the extra `bench` that it needs."""
 
     def __init__(self, inputs: StrategyInputs) -> None:
-        """Begin with an empty context; `seen` is the last turn that it stands for."""
+        """Begin with an empty context; `last_turn` is the last turn that it covers."""
         self.inputs, self.goals = inputs, Goals("", "")
-        self.context, self.seen = Context(), 0
+        self.context, self.last_turn = Context(), 0
         self._set_up()
 
     def _set_up(self) -> None:
-        """Make what the strategy works with."""
+        """Make the objects of the strategy."""
 
     def initialize(self, goal: str, constraints: Sequence[str]) -> None:
         """Begin a conversation with this goal and these constraints."""
         self.goals = Goals(goal, goal, (), tuple(constraints))
 
     def update_goal(self, goal: str, rationale: str, turn_id: int) -> None:
-        """Go on with another goal from this turn on, one of those that are compressed next."""
+        """Change the goal from a turn on; that turn is among those compressed next."""
         changes = (*self.goals.changes, (turn_id, goal, rationale))
         self.goals = replace(self.goals, current=goal, changes=changes)
 
     def compress(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Return the context that stands for all turns so far; without turns it is the last one."""
+        """Return the context for all turns so far; without turns, the last context."""
         if turns:
-            self.context = self._shortened(turns)
-            self.seen = turns[-1].turn_id
+            self.context = self._compressed(turns)
+            self.last_turn = turns[-1].turn_id
         return self.context
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         raise NotImplementedError
 
 
@@ -97,7 +96,7 @@ def after(turns: Sequence[TemplateTurn], turn_id: int) -> tuple[TemplateTurn, ..
 
 
 def transcript(messages: Sequence[AnyMessage]) -> str:
-    """Return messages as a text to read, such as "user: Which port?" and "assistant: 8080."."""
+    """Return messages as lines such as "user: Which port?" and "assistant: 8080."."""
     lines = []
     for message in messages:
         role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)

@@ -1,22 +1,22 @@
-"""Templates: scripted conversations and the truth about them; those that are shipped.
+"""Templates: scripted conversations with their ground truth, and the shipped ones.
 
-In a template a turn is what one side says at once; tool calls belong to the assistant's turn that
-makes them. Its number is its own: numbers rise, and may begin anywhere and have gaps.
+A turn of a template is one message of the user or of the assistant, with its tool call. The numbers
+of turns rise, may begin anywhere and may have gaps.
 
-The errors of an evaluation, each beside what raises it:
+The errors of an evaluation; each is defined beside the code that raises it:
 
 EvaluationError
-├── TemplateFileError       a template cannot be read, or is not of the form
-├── StrategyError           no such strategy, or what it needs is not installed or not said
+├── TemplateFileError       a template cannot be read, or is invalid
+├── StrategyError           unknown strategy, missing package, or turns that it cannot run
 ├── JudgeError              the judge's answer is no score
-├── TapeError               a file of recorded answers is damaged, or has none for a call
+├── TapeError               a file of recorded answers is damaged, or lacks one
 └── ResultsError            the folder holds results of another setup, or is in use
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -35,7 +35,7 @@ from ..memory.efforts import one_line
 from ..memory.errors import EbbtideError
 
 Words: TypeAlias = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-"""A text that says something."""
+"""A text that is not blank."""
 
 
 class EvaluationError(EbbtideError, ValueError):
@@ -43,21 +43,21 @@ class EvaluationError(EbbtideError, ValueError):
 
 
 class TemplateFileError(EvaluationError):
-    """A template cannot be read, or is not of the form."""
+    """A template cannot be read, or is invalid."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        """Name the file, and say what is wrong in which field."""
+        """Name the file and the problem."""
         super().__init__(f"template {str(path)!r}: {problem}")
 
 
 class Strict(BaseModel):
-    """What a file holds: nothing else, and nothing that is no number."""
+    """The content of a file: unknown fields, NaN and infinity are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class ToolCall(Strict):
-    """A tool call that the assistant makes before it answers, and what came back."""
+    """A tool call that the assistant makes before it answers, with the tool's output."""
 
     name: Words
     arguments: dict[str, Any] = {}
@@ -65,21 +65,21 @@ class ToolCall(Strict):
 
 
 class Decision(Strict):
-    """What was decided in a turn, and why."""
+    """A decision of a turn, and the reason for it."""
 
     decision: Words
     rationale: Words
 
 
 class GoalChange(Strict):
-    """The goal from a turn on, and why it is another one."""
+    """The goal from a turn on, and the reason for the change."""
 
     goal: Words
     rationale: Words
 
 
 class TemplateTurn(Strict):
-    """What one side says at once; at a compression point the context is compressed after it."""
+    """A message of the user or the assistant; a compression point comes after it."""
 
     turn_id: int = Field(ge=1)
     role: Literal["user", "assistant"]
@@ -96,21 +96,21 @@ class TemplateTurn(Strict):
         return self
 
     def messages(self) -> Iterator[AnyMessage]:
-        """Yield its messages; those of a tool call are the call, its result and the words."""
+        """Yield the messages of the turn: its tool call and the result, if any, and the text."""
         number = f"turn-{self.turn_id}"
         if self.role == "user":
             yield HumanMessage(self.content, id=number)
             return
-        if used := self.tool_call:
-            name, call_id = used.name, f"call-{self.turn_id}"
-            call = {"name": name, "args": used.arguments, "id": call_id, "type": "tool_call"}
+        if tool := self.tool_call:
+            name, call_id = tool.name, f"call-{self.turn_id}"
+            call = {"name": name, "args": tool.arguments, "id": call_id, "type": "tool_call"}
             yield AIMessage("", tool_calls=[call], id=f"{number}-call")
-            yield ToolMessage(used.output, tool_call_id=call_id, name=name, id=f"{number}-result")
+            yield ToolMessage(tool.output, tool_call_id=call_id, name=name, id=f"{number}-result")
         yield AIMessage(self.content, id=number)
 
 
 class InitialSetup(Strict):
-    """What a strategy is told at the beginning."""
+    """The beginning of a conversation, as a strategy gets it."""
 
     original_goal: Words
     hard_constraints: tuple[Words, ...] = ()
@@ -118,17 +118,17 @@ class InitialSetup(Strict):
 
 
 class Superseded(Strict):
-    """A sentence that no longer holds, or no longer matters, once another one was said."""
+    """A sentence (`old`) that another one (`by`) makes untrue or irrelevant."""
 
     old: Words
     by: Words
 
 
 class GroundTruth(Strict):
-    """What is known of sentences beside when they are salient; None if it is not known.
+    """The truth about sentences; constraints are None if the template does not list them.
 
-    `given` say what a strategy is told: it is not asked to quote them, and may. `same` has for a
-    salient sentence others that say as much: a quote of any of them finds it.
+    `given` are sentences that a strategy is told: it may quote them, and need not. `same` maps a
+    salient sentence to others with its meaning: a quote of any of them counts as its quote.
     """
 
     constraints: tuple[Words, ...] | None = None
@@ -138,7 +138,7 @@ class GroundTruth(Strict):
 
 
 class BehavioralTest(Strict):
-    """A request that tempts, once all that it `needs` holds; how answers keep or lose the goal."""
+    """A tempting request, asked once all it `needs` holds; answers that keep or lose the goal."""
 
     prompt: Words
     needs: tuple[Words, ...] = ()
@@ -147,18 +147,18 @@ class BehavioralTest(Strict):
 
 
 _Listed = BeforeValidator(lambda value: [value] if isinstance(value, str | dict) else value)
-"""One value needs no list."""
+"""Accepts one value without a list."""
 
 
 class ProbingTasks(Strict):
-    """The questions that are asked on a compressed context."""
+    """The questions about a compressed context."""
 
     goal_probe: Annotated[tuple[Words, ...], _Listed] = ()
     constraint_probe: Words | None = None
     behavioral_test: Annotated[tuple[BehavioralTest, ...], _Listed] = ()
 
     def goal(self, point: int) -> str | None:
-        """Return the goal probe of a point, numbered from 1: probes take turns."""
+        """Return the goal probe of a point, numbered from 1: the points use the probes in turn."""
         return self.goal_probe[(point - 1) % len(self.goal_probe)] if self.goal_probe else None
 
 
@@ -166,7 +166,7 @@ class Template(Strict):
     """A conversation with its compression points, ground truth and probing tasks.
 
     `ground_truth_salience` lists for each `compression_point_N` the sentences that became salient
-    since the point before, word for word as they were said.
+    since the point before, word for word.
     """
 
     template_id: Words
@@ -178,9 +178,9 @@ class Template(Strict):
 
     @model_validator(mode="after")
     def _numbers_rise(self) -> "Template":
-        for before, turn in pairwise(self.turns):
-            if turn.turn_id <= before.turn_id:
-                raise ValueError(f"turns: turn_id {turn.turn_id} follows {before.turn_id}")
+        for earlier, turn in pairwise(self.turns):
+            if turn.turn_id <= earlier.turn_id:
+                raise ValueError(f"turns: turn_id {turn.turn_id} follows {earlier.turn_id}")
         if not self.points:
             raise ValueError("turns: no turn has is_compression_point")
         return self
@@ -193,14 +193,17 @@ class Template(Strict):
                 raise ValueError(f"ground_truth_salience.{key}: there is no such point")
             _check(f"ground_truth_salience.{key}", sentences, points[key].turns)
         truth, tests = self.ground_truth, self.probing_tasks.behavioral_test
-        same = [text for sentence, others in truth.same.items() for text in (sentence, *others)]
-        superseded = [text for pair in truth.superseded for text in (pair.old, pair.by)]
-        needs = [text for test in tests for text in test.needs]
-        _check("ground_truth.constraints", truth.constraints or (), self.turns)
-        _check("ground_truth.given", truth.given, self.turns)
-        _check("ground_truth.same", same, self.turns)
-        _check("ground_truth.superseded", superseded, self.turns)
-        _check("probing_tasks.behavioral_test.needs", needs, self.turns)
+        fields = {
+            "ground_truth.constraints": truth.constraints or (),
+            "ground_truth.given": truth.given,
+            "ground_truth.same": (*truth.same, *chain(*truth.same.values())),
+            "ground_truth.superseded": [
+                text for pair in truth.superseded for text in (pair.old, pair.by)
+            ],
+            "probing_tasks.behavioral_test.needs": [text for test in tests for text in test.needs],
+        }
+        for field, sentences in fields.items():
+            _check(field, sentences, self.turns)
         return self
 
     @property
@@ -211,23 +214,23 @@ class Template(Strict):
 
     @property
     def digest(self) -> str:
-        """By what the template is known again: 16 hex digits of its SHA-256."""
+        """The identity of the content: 16 hex digits of its SHA-256."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     def until(self, turn_id: int) -> tuple[TemplateTurn, ...]:
-        """Return the turns up to the one of this number, which is no position."""
+        """Return the turns up to this number; it is no position."""
         return tuple(turn for turn in self.turns if turn.turn_id <= turn_id)
 
     def as_salient(self, quotes: Iterable[str]) -> list[str]:
-        """Return quotes; one that says as much as a salient sentence is that sentence."""
+        """Return quotes, each that has the meaning of a salient sentence replaced by it."""
         same = self.ground_truth.same.items()
-        names = {one_line(other): sentence for sentence, others in same for other in others}
-        return [names.get(one_line(quote), quote) for quote in quotes]
+        salient = {one_line(variant): sentence for sentence, texts in same for variant in texts}
+        return [salient.get(one_line(quote), quote) for quote in quotes]
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A compression point: its number, the turn after which it comes, and what is true there."""
+    """A compression point: its number, the turn before it, and the truth at that turn."""
 
     template: Template
     number: int
@@ -235,39 +238,39 @@ class Point:
 
     @property
     def key(self) -> str:
-        """Its name in the ground truth."""
+        """The key of the point in the ground truth."""
         return f"compression_point_{self.number}"
 
     @property
     def turns(self) -> tuple[TemplateTurn, ...]:
-        """The turns up to it."""
+        """The turns up to the point."""
         return self.template.until(self.turn_id)
 
     @property
     def goal(self) -> str:
-        """The goal as it is by then: the original one, or the newest change."""
+        """The goal at the point: the newest change, or the original goal."""
         changes = [turn.goal_change for turn in self.turns if turn.goal_change]
         return changes[-1].goal if changes else self.template.initial_setup.original_goal
 
     @property
     def constraints(self) -> tuple[str, ...] | None:
-        """The constraints that hold, None if the template does not know."""
+        """The constraints that hold, None if the template does not list any."""
         constraints = self.template.ground_truth.constraints
         return None if constraints is None else self._holding(constraints)
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The sentences of what a strategy was told itself that hold."""
+        """The sentences that hold and that the strategy was told."""
         return self._holding(self.template.ground_truth.given)
 
     @property
     def temptations(self) -> tuple[BehavioralTest, ...]:
-        """The behavioural tests that need nothing but what was said and holds."""
+        """The behavioural tests whose needs all hold."""
         tests = self.template.probing_tasks.behavioral_test
         return tuple(test for test in tests if len(self._holding(test.needs)) == len(test.needs))
 
     def salient(self, through: int | None = None) -> tuple[str, ...] | None:
-        """Return the listed sentences that hold, of turns up to `through`; None without a list."""
+        """Return the salient sentences that hold, of turns up to `through`; None without a list."""
         listed = self.template.ground_truth_salience
         if self.key not in listed:
             return None
@@ -275,17 +278,13 @@ class Point:
         sentences = (sentence for key in keys for sentence in listed.get(key, ()))
         return self._holding(sentences, through)
 
-    def says(self, quote: str) -> bool:
-        """Tell whether a quote stands word for word in one of the turns."""
-        return stands_in(quote, self.turns)
-
     def _holding(self, sentences: Iterable[str], through: int | None = None) -> tuple[str, ...]:
-        """Return once each sentence that was said by then, and that no newer one supersedes."""
+        """Return each sentence that was said and that none supersedes, once."""
         turns = self.turns if through is None else self.template.until(through)
         pairs = self.template.ground_truth.superseded
-        gone = {one_line(pair.old) for pair in pairs if stands_in(pair.by, turns)}
+        superseded = {one_line(pair.old) for pair in pairs if stands_in(pair.by, turns)}
         spoken = dict.fromkeys(one_line(text) for text in sentences if stands_in(text, turns))
-        return tuple(sentence for sentence in spoken if sentence not in gone)
+        return tuple(sentence for sentence in spoken if sentence not in superseded)
 
 
 def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
@@ -295,8 +294,8 @@ def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     return any(one_line(quote) in one_line(text) for text in texts)
 
 
-def _check(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) -> None:
-    """Raise `ValueError` if a sentence stands in none of the turns."""
+def _check(field: str, sentences: Iterable[str], turns: Sequence[TemplateTurn]) -> None:
+    """Raise `ValueError` for a sentence that stands in none of the turns."""
     for sentence in sentences:
         if not stands_in(sentence, turns):
             raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
@@ -305,10 +304,10 @@ def _check(field: str, sentences: Sequence[str], turns: Sequence[TemplateTurn]) 
 SHIPPED: Mapping[str, Path] = {
     path.stem: path for path in sorted(Path(__file__).parent.glob("templates/*.json"))
 }
-"""The files of the templates that are shipped, by name."""
+"""The files of the shipped templates by name."""
 
-_LONGEST = 160
-"""Characters of a fault that an error shows."""
+_LONGEST_VALUE = 160
+"""Characters of an invalid value that an error quotes."""
 
 
 def read_template(name: str) -> Template:
@@ -327,7 +326,9 @@ def read_template(name: str) -> Template:
             problem = fault["msg"].removeprefix("Value error, ")
             if fault["type"] not in {"missing", "value_error"}:
                 value = repr(fault["input"])
-                problem += f" (got {value[:_LONGEST]}{'…' if len(value) > _LONGEST else ''})"
+                problem += (
+                    f" (got {value[:_LONGEST_VALUE]}{'…' if len(value) > _LONGEST_VALUE else ''})"
+                )
             field = ".".join(map(str, fault["loc"]))
             faults.append(f"{field}: {problem}" if field else problem)
         raise TemplateFileError(path, "; ".join(faults)) from error

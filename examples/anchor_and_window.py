@@ -1,4 +1,4 @@
-"""The anchor: old turns leave a rolling window, and what the model has anchored stays in sight."""
+"""The anchor: old turns leave a rolling window, and anchored facts stay in the context."""
 
 import os
 from importlib import import_module
@@ -36,19 +36,19 @@ COLUMNS = ("turn", "the user says", "ambient turns", "anchor", "tokens", "prefix
 
 
 def main() -> None:
-    """State facts, talk on until they have left the window, then ask for them."""
+    """State facts, talk until they have left the window, then ask for them."""
     settings = Settings(ambient_window=4, rebuild="every-turn", recall_hints=0)
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
         agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=settings)
         turns = [say(agent, words) for words in (*TALK, ANCHORED, FOUND)]
     table, shares = Table(*COLUMNS, title="A rolling window, and an anchor"), []
-    for state, shown in turns:
+    for state, ambient_turns in turns:
         memory = state["memory"]
         report, anchor = memory["context_report"], "; ".join(memory["anchor"].values())
         shares.append(report["prefix"] / report["total"])
-        words = next(one.text for one in reversed(state["messages"]) if one.type == "human")
-        cells = (str(shown), anchor.replace("\n", ", "), f"{report['total']:,}")
+        words = next(m.text for m in reversed(state["messages"]) if m.type == "human")
+        cells = (str(ambient_turns), anchor.replace("\n", ", "), f"{report['total']:,}")
         table.add_row(str(memory["turn"]), words, *cells, f"{shares[-1]:.0%}")
     print(table)
     for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
@@ -63,11 +63,11 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:
-    """Go through a turn; return the state, and how many ambient turns the model was sent last."""
+    """Run a turn; return the state, and the ambient turns in the last call of the model."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
     *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
-    asked = [one for one in sent["messages"] if one.type == "human" and one.name != "ebbtide"]
-    return agent.get_state(CONFIG).values, len(asked) - 1
+    requests = [m for m in sent["messages"] if m.type == "human" and m.name != "ebbtide"]
+    return agent.get_state(CONFIG).values, len(requests) - 1
 
 
 if __name__ == "__main__":

@@ -47,21 +47,21 @@ def parent(agent: Any) -> Any:
     return graph.compile(checkpointer=InMemorySaver())
 
 
-def hold(place: Any, config: Any) -> Any:
-    """Hold the conversation in one place, on a thread of its own; return the last state."""
-    return [place.invoke({"messages": words}, config) for words in SAID][-1]
+def hold(agent: Any, config: Any) -> Any:
+    """Hold the conversation with one variant of the agent; return the last state."""
+    return [agent.invoke({"messages": words}, config) for words in SAID][-1]
 
 
 def main() -> None:
-    """Hold the same conversation in three places; the memory is the same in each."""
+    """Hold the same conversation in three variants; the memory is the same in each."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model = choose_model(None, os.environ)
         memory = build_memory_graph(model, tools=[order_status], archive=archive)
         alone, shop = memory.compile(checkpointer=InMemorySaver()), parent(memory.compile())
         prompt: Any = ChatPromptTemplate([("user", "{messages}")])
-        chain = prompt | (lambda made: {"messages": made.messages}) | alone
-        places = {"alone": alone, "in a graph": shop, "in a chain": chain}
-        ends = {at: hold(one, {"configurable": {"thread_id": at}}) for at, one in places.items()}
+        chain = prompt | (lambda value: {"messages": value.messages}) | alone
+        variants = {"alone": alone, "in a graph": shop, "in a chain": chain}
+        ends = {at: hold(one, {"configurable": {"thread_id": at}}) for at, one in variants.items()}
     table = Table("the agent", "turns", "effort", "tokens", "last answer")
     sizes = [end["memory"]["context_report"]["total"] for end in ends.values()]
     for (name, end), size in zip(ends.items(), sizes, strict=True):

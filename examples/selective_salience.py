@@ -1,4 +1,4 @@
-"""Selective salience: an open effort goes on for long, and what it depends on stays verbatim."""
+"""Selective salience: in a long open effort, important sentences stay verbatim in the context."""
 
 import os
 from importlib import import_module
@@ -37,8 +37,8 @@ COLUMNS = ("turn", "compressed", "active effort", "context", "all that was said"
 
 
 def main() -> None:
-    """Work on one effort for 120 turns, and see what is left of it in the context."""
-    settings, sizes, said = Settings(context_budget=2_700), [], []
+    """Work on one effort for 120 turns, and print which sentences stay in the context."""
+    settings, sizes, history = Settings(context_budget=2_700), [], []
     table = Table(*COLUMNS, title="One effort that goes on for long")
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
@@ -47,21 +47,21 @@ def main() -> None:
             words = "Let's work on the shop migration." if turn == 1 else TALK[turn % 2]
             state, sent = say(agent, " ".join(filter(None, (words, STATED.get(turn)))))
             report, banners = state["memory"]["context_report"], state["memory"]["banners"]
-            said.append(sum(count(one.text) for one in state["messages"][-2:]))
+            history.append(sum(count(m.text) for m in state["messages"][-2:]))
             sizes.append(report["tokens"].get("quotes", 0) + report["tokens"].get("turns", 0))
-            compressed = [one for one in banners if one.startswith("--- Compressed")]
+            compressed = [line for line in banners if line.startswith("--- Compressed")]
             if compressed or turn in {1, TURNS}:
-                shown = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
-                cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(said):,}")
-                table.add_row(str(turn), shown, *cells)
+                span = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
+                cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(history):,}")
+                table.add_row(str(turn), span, *cells)
     print(table)
-    for stated in (*HOLDING, GONE):
-        print(f"{'verbatim' if stated in sent else 'gone':8} {stated}")
+    for sentence in (*HOLDING, GONE):
+        print(f"{'verbatim' if sentence in sent else 'gone':8} {sentence}")
     if charts:
         figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
         axes = figure.subplots()
         axes.plot(sizes, label="the active effort in the context")
-        axes.plot([*accumulate(said)], label="all that was said in it")
+        axes.plot([*accumulate(history)], label="all that was said in it")
         axes.set(xlabel="turn", ylabel="tokens")
         axes.legend()
         figure.savefig("selective_salience.png")
@@ -69,10 +69,10 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:
-    """Go through a turn; return the state, and the text that the model was sent last."""
+    """Run a turn; return the state, and the text of the last call of the model."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
     *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
-    return agent.get_state(CONFIG).values, "\n".join(one.text for one in sent["messages"])
+    return agent.get_state(CONFIG).values, "\n".join(m.text for m in sent["messages"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Slice 1: concluding an effort takes its raw log out of the context and leaves a summary."""
+"""Slice 1: concluding an effort replaces its raw log in the context by a summary."""
 
 import os
 from importlib import import_module
@@ -38,7 +38,7 @@ def server_log(path: str) -> str:
 
 
 def main() -> None:
-    """Hold the conversation, then show what the context held in each turn."""
+    """Hold the conversation, then print the context of each turn."""
     calls = talk()
     table = Table("turn", *PARTS.values(), title="Tokens of the context by part")
     for number, turn in enumerate(calls, start=1):
@@ -63,7 +63,7 @@ def talk() -> list[list[dict[str, int]]]:
 
 
 def plot(turns: list[dict[str, int]]) -> str:
-    """Save the table as a picture, if matplotlib is there; say what was done."""
+    """Save a plot if matplotlib is installed; return a line about it."""
     if charts is None:
         return "For a plot, install matplotlib."
     figure = charts.Figure(figsize=(7, 3.5), layout="constrained")

@@ -1,4 +1,4 @@
-"""Slice 2: expanding an effort brings back its log word for word; collapsing takes it out again."""
+"""Slice 2: expanding an effort brings its log back word for word; collapsing removes it again."""
 
 import os
 from importlib import import_module
@@ -29,47 +29,47 @@ CONFIG: Any = {"configurable": {"thread_id": "slice2"}}
 
 
 def main() -> None:
-    """Conclude two efforts, expand one, collapse it; compare what the model is sent."""
+    """Conclude two efforts, expand one, collapse it; compare the contexts."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
         agent = create_memory_agent(model, archive=archive, checkpointer=saver, settings=EXACT)
         calls = [say(agent, words) for words in (LIMITS, DONE, *LATER, BUG, CODE, DONE, *LATER)]
-        other, effort = agent.get_state(CONFIG).values["memory"]["summaries"]
-        log, before = read(archive, effort), read(archive, other)
+        other_effort, effort = agent.get_state(CONFIG).values["memory"]["summaries"]
+        log, before = read(archive, effort), read(archive, other_effort)
         (concluded, _), (expanded, sent) = say(agent, "Show me the full log of the auth bug")
         sizes = {"open": calls[7][0][0], "concluded": concluded, "expanded": expanded}
         *_, ((sizes["collapsed"], _),) = (say(agent, one) for one in (COLLAPSE, *LATER, "And now?"))
-        after = read(archive, other)
+        after = read(archive, other_effort)
     table = Table("auth bug", *PARTS, "all", title="Tokens of the context")
     for step, tokens in sizes.items():
         table.add_row(step, *map(str, tokens), str(sum(tokens)))
-    holds = {
+    checks = {
         "Expanded equals the original log, byte for byte": f'">\n{log[0]}\n</effort ' in sent,
         "Collapsed equals concluded, token for token": sizes["collapsed"] == sizes["concluded"],
         "The other effort, its log and its summary, is untouched": before == after,
     }
-    said = [f"{what}: {'yes' if held else 'no'}" for what, held in holds.items()]
-    print(table, "Quoted, the log holds the turn that concluded it too.", *said, sep="\n")
+    verdicts = [f"{claim}: {'yes' if passed else 'no'}" for claim, passed in checks.items()]
+    print(table, "Quoted, the log holds the turn that concluded it too.", *verdicts, sep="\n")
     if charts:
         figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
         figure.subplots().bar([*sizes], [*map(sum, sizes.values())])
         figure.savefig("slice2_expansion.png")
     print("Plot: slice2_expansion.png" if charts else "For a plot, install matplotlib.")
-    raise SystemExit(not all(holds.values()))
+    raise SystemExit(not all(checks.values()))
 
 
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
-    """Return for each model call of a turn the tokens by part, and the text that was sent."""
+    """Run a turn; return for each call of the model the tokens by part, and the text."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     calls = [step["call_model"] for step in steps if "call_model" in step]
     tokens = (call["memory"]["context_report"]["tokens"] for call in calls)
-    sizes = [[one.get(part, 0) for part in PARTS] for one in tokens]
+    sizes = [[turn.get(part, 0) for part in PARTS] for turn in tokens]
     sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]
     return [*zip(sizes, sent, strict=True)]
 
 
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
-    """Return the raw log of an effort and what the manifest says of it."""
+    """Return the raw log of an effort and its entry in the manifest."""
     (tip,) = archive.tips(owner := Owner("default", "slice2"))
     turns = archive.turns(owner, tip, archive.effort_turns(owner, tip, name))
     return transcript(turns), archive.effort(owner, tip, name)

@@ -1,4 +1,4 @@
-"""Slice 3: an expanded log that nobody mentions collapses by itself, a summary leaves later."""
+"""Slice 3: an expanded log that nobody mentions collapses, and its summary is evicted later."""
 
 import os
 from importlib import import_module
@@ -34,22 +34,22 @@ CONFIG: Any = {"configurable": {"thread_id": "slice3"}}
 
 
 def main() -> None:
-    """Conclude two efforts, expand one, talk of something else until it collapses, expand again."""
+    """Conclude two efforts, expand one, change the subject until it collapses, expand again."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model = choose_model(None, os.environ)
         options: Any = {"settings": Settings(rebuild="every-turn"), "checkpointer": InMemorySaver()}
         agent = create_memory_agent(model, archive=archive, **options)
         for words in SETUP:
             agent.invoke({"messages": words}, CONFIG)
-        states = [agent.invoke({"messages": said}, CONFIG)["memory"] for said in RUN.values()]
+        states = [agent.invoke({"messages": words}, CONFIG)["memory"] for words in RUN.values()]
     table = Table("turn", "what happens", "expanded after", "turns without reference", "log", "all")
     table.title = "Decay, and tokens of the context"
     sizes = []
-    for turn, (what, state) in enumerate(zip(RUN, states, strict=True), start=1):
-        report, silent = state["context_report"], ages(state)
+    for turn, (event, state) in enumerate(zip(RUN, states, strict=True), start=1):
+        report, silence = state["context_report"], ages(state)
         sizes.append(report["tokens"].get("expanded", 0))
-        cells = (", ".join(silent) or "none", ", ".join(map(str, silent.values())))
-        table.add_row(str(turn), what, *cells, str(sizes[-1]), str(report["total"]))
+        cells = (", ".join(silence) or "none", ", ".join(map(str, silence.values())))
+        table.add_row(str(turn), event, *cells, str(sizes[-1]), str(report["total"]))
     print(table)
     print("\n".join(line for state in states for line in state["banners"]))
     if charts:
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def ages(state: dict[str, Any]) -> dict[str, int]:
-    """Return for how many turns each expanded effort was not referenced."""
+    """Return for each expanded effort the turns since its last reference."""
     expanded = state["expanded"].items()
     return {name: state["turn"] - entry["last_referenced_turn"] for name, entry in expanded}
 

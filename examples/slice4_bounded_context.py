@@ -1,4 +1,4 @@
-"""Slice 4: however long the talk, the context stays small; what left it is found by searching."""
+"""Slice 4: the context of a long conversation stays small; search finds what has left it."""
 
 import os
 from importlib import import_module
@@ -27,7 +27,7 @@ WORK = {
     "backup": "Snapshots fill the disk at night, since nobody compresses them. ",
 }
 TRAIN = "My train leaves at nine, they say, from platform four."
-EFFORTS = [(f"Let's work on {name}", said * 24, "That's done") for name, said in WORK.items()]
+EFFORTS = [(f"Let's work on {name}", fact * 24, "That's done") for name, fact in WORK.items()]
 SETUP = [TRAIN] * 27 + [words for effort in EFFORTS for words in effort] + [TRAIN] * 2
 SETUP += ["So much for gateway, sidebar, billing, thumbnails and backup."]
 RUN = {
@@ -44,7 +44,7 @@ CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
 
 
 def main() -> None:
-    """Conclude five efforts, talk of other things until three are evicted, ask for one of them."""
+    """Conclude five efforts, change the subject until three are evicted, ask about one of them."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         options: Any = {"settings": Settings(rebuild="every-turn"), "checkpointer": InMemorySaver()}
         agent = create_memory_agent(choose_model(None, os.environ), archive=archive, **options)
@@ -53,10 +53,10 @@ def main() -> None:
         (tip,) = archive.tips(owner := Owner("default", "slice4"))
         sizes = report(archive.turns(owner, tip, range(1, tip.turn + 1))).turns
     table = Table("turn", "what happens", "summaries", "ambient", "log", "context", "history")
-    for row, (what, _) in RUN.items():
+    for row, (event, _) in RUN.items():
         at = len(SETUP) + row - 1
         tokens = (sizes[at].tiers.get("expanded", 0), sizes[at].total, sizes[at].full_history)
-        table.add_row(str(row), what, *map(str, (*sent[at], *tokens)))
+        table.add_row(str(row), event, *map(str, (*sent[at], *tokens)))
     print(table, f"Largest context: {max(size.total for size in sizes):,} tokens.")
     if charts:
         figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
@@ -67,12 +67,12 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> tuple[int, int]:
-    """Return how many summaries and ambient exchanges the model was sent last in a turn."""
+    """Run a turn; return the summaries and the ambient exchanges in the last call of the model."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
-    said = [part for part in sent["messages"] if part.type == "human"]
-    memory = "".join(part.text for part in said if part.text.startswith("[Memory: concluded"))
-    return memory.count("\n- "), sum(part.name != "ebbtide" for part in said) - 1
+    requests = [part for part in sent["messages"] if part.type == "human"]
+    memory = "".join(part.text for part in requests if part.text.startswith("[Memory: concluded"))
+    return memory.count("\n- "), sum(part.name != "ebbtide" for part in requests) - 1
 
 
 if __name__ == "__main__":

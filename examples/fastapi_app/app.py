@@ -44,7 +44,7 @@ User = Annotated[str, Header(alias="x-user", min_length=1)]  # in place of your 
 
 
 def thread_of(thread: str, user: User) -> RunnableConfig:
-    """Return the config of a user's thread; other users may have one of this name."""
+    """Return the config of a user's thread; two users may have threads of one name."""
     return {"configurable": {"thread_id": f"{user}/{thread}", "user_id": user}}
 
 
@@ -55,7 +55,7 @@ Decision = Annotated[Literal["approve", "reject"], Body()]
 
 @app.post("/{thread}", response_class=EventSourceResponse)
 async def run(config: Thread, said: Said = "", decision: Decision = "reject") -> AsyncIterator[Any]:
-    """Stream the answer to what was said, or what follows a decision."""
+    """Stream the answer to a message, or the rest of a turn after a decision."""
     new: Any = {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
     async for mode, it in app.state.agent.astream(new, config, stream_mode=["messages", "updates"]):
         if mode == "updates" and "__interrupt__" in it:
@@ -69,11 +69,11 @@ async def read(config: Thread, before: int | None = None) -> list[dict[str, Any]
     """Return the last turns of the conversation, or those before a turn."""
     try:
         return messages_to_dict(await atranscript(app.state.agent, config, before=before))
-    except EbbtideError as error:  # it is not there, or not a page
+    except EbbtideError as error:  # no such thread, or no such page
         raise HTTPException(404, str(error)) from error
 
 
 @app.delete("/")
 async def forget(user: User) -> None:
-    """Delete all that is kept of the user."""
+    """Delete all data of the user."""
     await adelete_user(app.state.agent, user)

@@ -41,7 +41,7 @@ User = Annotated[str, Header(alias="x-user", min_length=1)]  # in place of your 
 
 
 def thread_of(thread: str, user: User) -> RunnableConfig:
-    """Return the config of a user's thread; other users may have one of this name."""
+    """Return the config of a user's thread; two users may have threads of one name."""
     return {"configurable": {"thread_id": f"{user}/{thread}", "user_id": user}}
 
 
@@ -52,7 +52,7 @@ Decision = Annotated[Literal["approve", "reject"], Body()]
 
 @app.post("/{thread}", response_class=EventSourceResponse)
 async def run(config: Thread, said: Said = "", decision: Decision = "reject") -> AsyncIterator[Any]:
-    """Stream the answer to what was said, or what follows a decision."""
+    """Stream the answer to a message, or the rest of a turn after a decision."""
     new: Any = {"messages": said} if said else Command(resume={"decisions": [{"type": decision}]})
     async for mode, it in app.state.agent.astream(new, config, stream_mode=["messages", "updates"]):
         if mode == "updates" and "__interrupt__" in it:
@@ -72,8 +72,8 @@ async def read(config: Thread) -> list[dict[str, Any]]:
 
 @app.delete("/")
 async def forget(user: User) -> None:
-    """Delete all that is kept of the user."""
+    """Delete all data of the user."""
     saver = app.state.agent.checkpointer
-    threads = [one async for one in saver.alist(None, filter={"user_id": user})]
-    for thread in {one.config["configurable"]["thread_id"] for one in threads}:
+    threads = [item async for item in saver.alist(None, filter={"user_id": user})]
+    for thread in {item.config["configurable"]["thread_id"] for item in threads}:
         await saver.adelete_thread(thread)

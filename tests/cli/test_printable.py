@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.cli.printable import in_line, printable, unfinished
+from ebbtide.cli.printable import in_line, printable, unfinished_emoji
 
 FAMILY = "👩‍👩‍👧"
 EMOJI = [FAMILY, "🏳️‍🌈", "🕵🏻‍♂️", "👩‍❤️‍💋‍👨", "❤️", "©️", "1️⃣", "#️⃣", "👍🏽", "🇦🇹"]
@@ -66,7 +66,7 @@ def test_text_that_comes_in_pieces_is_shown_as_the_whole(parts: list[str]) -> No
     text, held, shown = "".join(parts), "", ""
     for piece in text:
         begun = held + piece
-        at = unfinished(begun)
+        at = unfinished_emoji(begun)
         shown, held = shown + printable(begun[:at]), begun[at:]
 
     assert shown + printable(held) == printable(text)
@@ -74,4 +74,4 @@ def test_text_that_comes_in_pieces_is_shown_as_the_whole(parts: list[str]) -> No
 
 def test_a_long_row_of_emoji_is_not_waited_for() -> None:
     """However long a chain of joined emoji is, only its end is held back."""
-    assert unfinished("👩\u200d" * 10_000) > 19_900
+    assert unfinished_emoji("👩\u200d" * 10_000) > 19_900

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ebbtide.cli.main import Logged
+from ebbtide.cli.main import PrintableFormatter
 from ebbtide.cli.printable import one_line
 
 SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/ann", "X_KEY": "a"}
@@ -45,4 +45,4 @@ def test_what_is_logged_is_printable() -> None:
     """A warning shows what its text hides."""
     record = logging.LogRecord("ebbtide", logging.WARNING, "", 1, "lost %s", ("a\u202eb",), None)
 
-    assert Logged().format(record) == r"lost a\u202eb"
+    assert PrintableFormatter().format(record) == r"lost a\u202eb"

@@ -219,7 +219,7 @@ class Late(Strategy):
         if self.missing:
             raise ImportError("no such package")
 
-    def _shortened(self, _turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, _turns: Sequence[TemplateTurn]) -> Context:
         return Context()
 
 
@@ -248,7 +248,7 @@ class Meeting(Strategy):
     limit = running = most = 0
     changed = Condition()
 
-    def _shortened(self, _turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, _turns: Sequence[TemplateTurn]) -> Context:
         with self.changed:
             Meeting.running += 1
             Meeting.most = max(self.most, self.running)

@@ -40,7 +40,7 @@ class Last(Strategy):
         """Note it."""
         self.told.append((goal, rationale, turn_id))
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         """Note which turns there are."""
         self.told.append([turn.turn_id for turn in turns])
         if turns[-1].turn_id == self.fails_at:
@@ -199,7 +199,7 @@ class Careless(Strategy):
 
     name = "last"
 
-    def _shortened(self, turns: Sequence[TemplateTurn]) -> Context:
+    def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         with suppress(TapeError):
             self.inputs.model.invoke("Well?")
         return Context(as_messages(turns))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.evaluation.judge import Judge, JudgeError, known, score
+from ebbtide.evaluation.judge import Judge, JudgeError, known_share, score
 from ebbtide.evaluation.results import TapeError
 from ebbtide.evaluation.template import BehavioralTest
 from tests.doubles import ScriptedModel
@@ -49,8 +49,8 @@ def test_what_is_no_score_is_an_error(said: str) -> None:
 
 def test_what_is_known() -> None:
     """One of two constraints is a half; one of one beside two that are invented is a third."""
-    assert known('{"known": [true, false], "invented": []}', 2) == 0.5
-    assert known('{"known": [true], "invented": ["No cars.", "No dogs."]}', 1) == 1 / 3
+    assert known_share('{"known": [true, false], "invented": []}', 2) == 0.5
+    assert known_share('{"known": [true], "invented": ["No cars.", "No dogs."]}', 1) == 1 / 3
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_known() -> None:
 def test_another_list_is_an_error(said: str) -> None:
     """Too few values, values that are none, or no lists are errors."""
     with pytest.raises(JudgeError):
-        known(said, 2)
+        known_share(said, 2)
 
 
 def test_the_share_of_constraints(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_recorded_answers_are_enough(tmp_path: Path) -> None:
     """A judge with recorded answers asks no model and keeps none; others are an error."""
     judge, _ = judging(tmp_path / "first", '{"score": 0.5}')
     judge.goal("Paint.", "Paint it.")
-    player = Judge("judge-1", judge.noted, tmp_path / "second")
+    player = Judge("judge-1", judge.verdicts, tmp_path / "second")
 
     assert player.goal("Paint.", "Paint it.") == 0.5
     with pytest.raises(TapeError, match="no recorded answer of the judge"):

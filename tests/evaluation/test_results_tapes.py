@@ -53,16 +53,16 @@ def test_costs() -> None:
     tape, prices = AnswerTape(), (100_000.0, 1_000_000.0)
     model = taped(tape, *(AIMessage("One.", usage_metadata=USED) for _ in range(2)), "Two.")
     model.invoke("a")
-    without_prices = tape.spent(0, None)
+    without_prices = tape.usage(0, None)
     model.invoke("a")
-    spent = tape.spent(0, prices)
+    spent = tape.usage(0, prices)
     model.invoke("a")
 
     assert spent == {"model_read": 20, "model_written": 4, "cost": 6.0}
     assert without_prices == {"model_read": 10, "model_written": 2, "cost": None}
-    assert AnswerTape().spent(0, prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
-    assert tape.spent(0, prices) == {}
-    assert tape.spent(3, None) == {"model_read": 0, "model_written": 0, "cost": None}
+    assert AnswerTape().usage(0, prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
+    assert tape.usage(0, prices) == {}
+    assert tape.usage(3, None) == {"model_read": 0, "model_written": 0, "cost": None}
 
 
 def test_a_call_that_is_repeated_is_one(tmp_path: Path) -> None:

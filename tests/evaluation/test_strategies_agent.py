@@ -41,7 +41,7 @@ def lived(
     strategy.initialize(setup.original_goal, setup.hard_constraints)
     contexts = []
     for point in template.points:
-        for turn in after(point.turns, strategy.seen):
+        for turn in after(point.turns, strategy.last_turn):
             if turn.goal_change:
                 change = turn.goal_change
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.harness import size
-from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, StrategyError, chosen
+from ebbtide.evaluation.strategies import DeepAgents, LangMem, Middleware, StrategyError, select
 from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, transcript
 from ebbtide.evaluation.template import Template, read_template
 from tests.doubles import ScriptedModel
@@ -84,4 +84,4 @@ def test_a_peer_that_is_not_installed(name: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("ebbtide.evaluation.strategies.find_spec", lambda _: None)
 
     with pytest.raises(StrategyError, match=r"needs .+: pip install 'ebbtide\[bench\]'"):
-        chosen([name])
+        select([name])

@@ -11,8 +11,8 @@ from ebbtide.evaluation.strategies import (
     FullHistory,
     RollingWindow,
     StrategyError,
-    chosen,
     recent,
+    select,
 )
 from ebbtide.evaluation.strategy_protocol import StrategyInputs, after, as_messages, transcript
 from ebbtide.evaluation.template import SHIPPED, read_template
@@ -99,10 +99,10 @@ def test_they_need_no_goal(tmp_path: Path, made: type[FullHistory | RollingWindo
 
 def test_strategies_are_chosen_by_name() -> None:
     """Without names they are Ebbtide's own; an unknown one is answered with those there are."""
-    assert [*chosen([])] == [*OURS]
-    assert [*chosen(["rolling-window"])] == ["rolling-window"]
+    assert [*select([])] == [*OURS]
+    assert [*select(["rolling-window"])] == ["rolling-window"]
     with pytest.raises(StrategyError, match="no strategy 'mine': there are full-history, "):
-        chosen(["mine"])
+        select(["mine"])
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
