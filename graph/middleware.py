@@ -42,7 +42,7 @@ from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas, waiting
-from ..nodes.application_tools import fit
+from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
@@ -175,13 +175,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
         """Make the result of a tool fit to be kept."""
-        return fit(handler(request))
+        return cleaned_result(handler(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does."""
-        return fit(await handler(request))
+        return cleaned_result(await handler(request))
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
