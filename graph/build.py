@@ -25,7 +25,7 @@ from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.parts import AgentParts
-from ..nodes.turn.state import AgentState, InputState, MemoryState, given, unpacked
+from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
 from ..nodes.turn.values import claimed, sealed, trusted, user_of
 
 _Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
@@ -210,7 +210,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
 
         Raises `SessionNotFoundError` if the checkpoint is another user's.
         """
-        update = given(input)
+        update = without_reserved(input)
         settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
         user = user_of(settings, ensure_config(merge_configs(self.config, config))["configurable"])
         if checkpoint is None:

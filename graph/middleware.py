@@ -42,7 +42,7 @@ from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas, waiting
-from ..nodes.application_tools import fit
+from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
@@ -175,14 +175,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await asyncio.to_thread(self._after_tools, state, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
-        """Shorten the result of a tool to what can be stored."""
-        return fit(handler(request))
+        """Run a tool, and clean its result of what cannot be stored."""
+        return cleaned_result(handler(request))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does."""
-        return fit(await handler(request))
+        return cleaned_result(await handler(request))
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""

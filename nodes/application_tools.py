@@ -1,4 +1,4 @@
-"""Run the application's own tools: LangGraph's ToolNode, its results made fit to be kept."""
+"""Run the application's own tools in LangGraph's ToolNode, and clean their results."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -12,33 +12,34 @@ from langgraph.types import Command
 
 from ..memory.errors import SettingsError
 from .turn.langchain_messages import cleaned
-from .turn.state import given
+from .turn.state import without_reserved
 
-_OURS = ("memory", "raw_answers")
-"""What a tool's command cannot change; a key `context` may be the application's."""
+_RESERVED = ("memory", "raw_answers")
+"""Keys that no command of a tool may write; a key `context` may be the application's own."""
 
 
 def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
-    """Return the node that runs the application's tools; a tool that raises gives an error."""
+    """Return the node that runs the application's tools; what a tool raises is its result."""
 
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        return _of_messages(fit(await execute(request)))
+        return _checked(cleaned_result(await execute(request)))
 
     return ToolNode(
         tools,
         name="application_tools",
         handle_tool_errors=True,
-        wrap_tool_call=lambda request, execute: _of_messages(fit(execute(request))),
+        wrap_tool_call=lambda request, execute: _checked(cleaned_result(execute(request))),
         awrap_tool_call=arun,
     )
 
 
-def _of_messages(result: Any) -> Any:
-    """Return a result; raises `SettingsError`, the tool's result then, for what the graph has not.
+def _checked(result: Any) -> Any:
+    """Return the result; raise `SettingsError` for a command with an unknown key or a `goto`.
 
-    LangGraph would drop its keys silently, and run its node beside the one that follows the tools.
+    LangGraph would drop the key silently, and would run the node of `goto` beside the model's. The
+    error becomes the tool's result.
     """
     for command in result if isinstance(result, list) else [result]:
         if not isinstance(command, Command) or command.graph is not None:
@@ -58,15 +59,15 @@ def _of_messages(result: Any) -> Any:
     return result
 
 
-def fit(result: Any) -> Any:
-    """Return what a tool answered without lone surrogates; a command has no say in the memory."""
+def cleaned_result(result: Any) -> Any:
+    """Return a tool's result without lone surrogates, and without keys that only nodes write."""
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):
-        return [fit(item) for item in result]
+        return [cleaned_result(item) for item in result]
     if isinstance(result, Command) and result.graph is None:
-        result = given(result, _OURS)
+        result = without_reserved(result, _RESERVED)
         if isinstance(result.update, dict):
-            update = {key: fit(value) for key, value in result.update.items()}
+            update = {key: cleaned_result(value) for key, value in result.update.items()}
             result = replace(result, update=update)
     return result

@@ -30,38 +30,38 @@ Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(J
 """What JSON can hold."""
 
 _STRICT = ConfigDict(strict=True, extra="forbid")
-"""What the nodes did not write is refused: it names sessions and turns."""
+"""Refuses what the nodes did not write: the memory names sessions and turns."""
 
 
-def _event(given: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(given.get("type"), str) and isinstance(given.get("effort", ""), str):
-        return given
+def _valid_event(event: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(event.get("type"), str) and isinstance(event.get("effort", ""), str):
+        return event
     raise ValueError("Input should be an event with a type")
 
 
-def _report(given: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(given.get("total", 0), int):
-        return given
+def _valid_report(report: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(report.get("total", 0), int):
+        return report
     raise ValueError("Input should be a report with an integer as its total")
 
 
-def _listed(given: str) -> str:
+def _valid_ranges(ranges: str) -> str:
     try:
-        numbers(given)
+        numbers(ranges)
     except ToolError as error:
         raise ValueError(str(error)) from error
-    return given
+    return ranges
 
 
 _Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
-"""A number of a turn; PostgreSQL's integers, in which the archive keeps it, end there."""
+"""The number of a turn; the archive keeps it in an integer of PostgreSQL, which ends there."""
 
 _Pair: TypeAlias = Annotated[list[_Turn], Field(min_length=2, max_length=2)]
 
 
 @with_config(_STRICT)
 class Session(TypedDict):
-    """Whose session it is, as `record.Owner` has it."""
+    """The owner of the session: the fields of `record.Owner`."""
 
     user: str
     thread: str
@@ -70,7 +70,7 @@ class Session(TypedDict):
 
 @with_config(_STRICT)
 class OpenEffort(TypedDict):
-    """When an open effort was opened, active and referenced."""
+    """The turns in which an open effort was opened, last active and last referenced."""
 
     opened_turn: _Turn
     last_active_turn: _Turn
@@ -79,7 +79,7 @@ class OpenEffort(TypedDict):
 
 @with_config(_STRICT)
 class ExpandedEffort(TypedDict):
-    """When an effort was expanded and referenced, and which of its turns are shown."""
+    """The turns in which an effort was expanded and last referenced, and the turns it shows."""
 
     expanded_turn: _Turn
     last_referenced_turn: _Turn
@@ -88,10 +88,10 @@ class ExpandedEffort(TypedDict):
 
 @with_config(_STRICT)
 class PackedTimeline(TypedDict, total=False):
-    """What the context shows until it is rebuilt, as `timeline.packed` writes it."""
+    """What the context shows until its next rebuild, as `Timeline.packed` writes it."""
 
     built: Required[_Turn]
-    turns: Annotated[str, AfterValidator(_listed)]
+    turns: Annotated[str, AfterValidator(_valid_ranges)]
     previews: _Turn
     short: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], _Pair]
     first: _Turn
@@ -110,12 +110,12 @@ class PackedTimeline(TypedDict, total=False):
 
 @with_config(_STRICT)
 class Position(TypedDict, total=False):
-    """Where the memory stands: bookkeeping of the nodes.
+    """The nodes' own bookkeeping.
 
-    `seal` is what the archive says of the memory; `window` the thread's ambient window, None for
-    the settings'; `view` what the context shows, None if it is to be built anew; `due` tells that
-    an open effort is to be compressed; `asked` has the numbers of the turns in `messages` by the
-    ids of the messages with which they were begun.
+    `seal` is the archive's signature of the memory. `window` is the thread's ambient window, None
+    for that of the settings. `view` is what the context shows, None to build it anew. `due` tells
+    that an open effort must be compressed. `asked` maps the ids of the messages that began a turn
+    to the number of that turn.
     """
 
     session: Session
@@ -129,12 +129,12 @@ class Position(TypedDict, total=False):
     safety_factor: Annotated[float, Field(ge=1, le=MOST_FACTOR)]
     window: Annotated[int, Field(ge=0)] | None
     compressed: dict[str, _Turn]
-    events: list[Annotated[dict[str, Plain], AfterValidator(_event)]]
+    events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]
     asked: dict[str, _Turn]
     archived: str
 
 
-class _Shown(TypedDict, total=False):
+class _Readable(TypedDict, total=False):
     turn: _Turn
     active_effort: str | None
     open_efforts: dict[str, OpenEffort]
@@ -142,18 +142,18 @@ class _Shown(TypedDict, total=False):
     summaries: dict[str, _Turn]
     anchor: dict[str, str]
     banners: list[str]
-    context_report: Annotated[dict[str, Plain], AfterValidator(_report)]
+    context_report: Annotated[dict[str, Plain], AfterValidator(_valid_report)]
 
 
 @with_config(_STRICT)
-class Memory(_Shown, total=False):
-    """The memory of a thread: what people read first, and `position` for the nodes."""
+class Memory(_Readable, total=False):
+    """The memory of a thread: what people read comes first, then `position` for the nodes."""
 
     position: Position
 
 
 def _checked(memory: object) -> Memory:
-    """Return a memory; raises `StateError` if it is not what the nodes write.
+    """Return the memory; raise `StateError` if its form is not the one that nodes write.
 
     >>> _checked({"turn": "two"})
     Traceback (most recent call last):
@@ -170,21 +170,21 @@ def _checked(memory: object) -> Memory:
 
 
 def merged(old: Memory, new: Memory) -> Memory:
-    """Merge an update into the memory, its keys in the order in which people read them.
+    """Merge an update into the memory, its keys in the order of `Memory`.
 
-    Raises `StateError`, so that an update that is wrong changes nothing.
+    Raises `StateError` for an update of another form, which then changes nothing.
     """
     _checked(new)
     position = {**old.get("position", {}), **new.get("position", {})}
-    both = {**old, **new, **({"position": position} if position else {})}
-    return cast("Memory", {key: both[key] for key in Memory.__annotations__ if key in both})
+    memory = {**old, **new, **({"position": position} if position else {})}
+    return cast("Memory", {key: memory[key] for key in Memory.__annotations__ if key in memory})
 
 
 _MEMORY: TypeAdapter[Memory] = TypeAdapter(Memory)
 
 
 class InputState(TypedDict, total=False):
-    """What a run is given: messages, and nothing that could name another session or turn."""
+    """The input of a run: messages alone, so that it cannot name another session or turn."""
 
     messages: Annotated[list[AnyMessage], add_messages]
 
@@ -193,7 +193,7 @@ class MemoryState(InputState, total=False):
     """What a run returns. Mix it into the schema of a parent graph to embed the agent.
 
     `messages` holds this turn and the last few for chat UIs; the context is not built from it.
-    `memory` is written by the agent's nodes and nobody else.
+    Only the agent's nodes write `memory`.
     """
 
     memory: Annotated[Memory, merged]
@@ -206,48 +206,50 @@ class AssembledContext(TypedDict):
 
 
 class AgentState(MemoryState, total=False):
-    """What the graph works on: the state, and what runs do not return.
+    """The state inside the graph: what a run returns, and two keys that it does not.
 
-    `raw_answers` has by message id what the model said in the running turn where users see it
-    without a state block; `context` is the assembled prompt, which is never checkpointed.
+    `raw_answers` maps the ids of the running turn's answers to their text with the state blocks
+    that users do not see. `context` is the assembled prompt, which is never checkpointed.
     """
 
     raw_answers: dict[str, Any]
     context: Annotated[AssembledContext, UntrackedValue]
 
 
-_OURS = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
-"""What only the nodes write."""
+_RESERVED = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
+"""Keys that only the nodes write."""
 
 
-def given(handed: Any, ours: Collection[str] = _OURS) -> Any:
-    """Return the input of a run, or the update of a command, without what only the nodes write.
+def without_reserved(value: Any, reserved: Collection[str] = _RESERVED) -> Any:
+    """Return the input of a run, or a command, without the keys that only the nodes write.
 
-    Raises `StateError` for an object that has some of it, from which nothing can be taken.
+    Raises `StateError` for an object with such an attribute, which cannot be taken out of it.
     """
-    if isinstance(handed, Command):
-        return replace(handed, update=given(handed.update, ours)) if handed.update else handed
-    if isinstance(handed, Mapping):
-        return {key: value for key, value in handed.items() if key not in ours}
-    if isinstance(handed, list | tuple):
-        allowed = (item for item in handed if _named(item) not in ours)
-        return [item if _named(item) else given(item, ours) for item in allowed]
-    for key in ours:
-        if getattr(handed, key, None) is not None:
-            raise StateError(key, getattr(handed, key), "a run is given messages alone")
-    return handed
+    if isinstance(value, Command):
+        if not value.update:
+            return value
+        return replace(value, update=without_reserved(value.update, reserved))
+    if isinstance(value, Mapping):
+        return {key: item for key, item in value.items() if key not in reserved}
+    if isinstance(value, list | tuple):
+        allowed = (item for item in value if _key_of(item) not in reserved)
+        return [item if _key_of(item) else without_reserved(item, reserved) for item in allowed]
+    for key in reserved:
+        if getattr(value, key, None) is not None:
+            raise StateError(key, getattr(value, key), "a run is given messages alone")
+    return value
 
 
-def _named(item: Any) -> str:
-    """Return the name in a pair of a name and a value, "" for anything else."""
+def _key_of(item: Any) -> str:
+    """Return the key of a pair of a key and a value, "" for anything else."""
     return item[0] if isinstance(item, tuple) and item and isinstance(item[0], str) else ""
 
 
-class TurnState(_Shown, Position, total=False):
-    """What a node is given: the state with the memory unpacked.
+class TurnState(_Readable, Position, total=False):
+    """The state as nodes read it, with the memory unpacked.
 
-    `adopted` counts the turns of a history that was just adopted, `unseen` is the newest turn that
-    the archive has of a thread that begins anew.
+    `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
+    turn of a thread whose messages do not continue it.
     """
 
     messages: list[AnyMessage]
@@ -259,16 +261,25 @@ class TurnState(_Shown, Position, total=False):
 
 _CHANNELS = AgentState.__annotations__.keys() - {"memory"}
 OF_THE_RUN = {"adopted", "unseen"}
-"""What `begin_turn` alone is told."""
+"""Keys that `begin_turn` reads and never writes to a checkpoint."""
 
 
 def unpacked(state: Mapping[str, Any]) -> TurnState:
-    """Return the state as nodes and commands work with it, without keys of the application.
+    """Return the state as nodes and commands read it, without the application's own keys.
 
     >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2, "position": {"tip": "ab"}}})
     {'messages': [], 'turn': 2, 'tip': 'ab'}
     """
     memory = _checked(state.get("memory", {}))
     own = {key: value for key, value in state.items() if key in _CHANNELS}
-    shown = {key: value for key, value in memory.items() if key != "position"}
-    return cast("TurnState", {**own, **shown, **memory.get("position", {})})
+    readable = {key: value for key, value in memory.items() if key != "position"}
+    return cast("TurnState", {**own, **readable, **memory.get("position", {})})
+
+
+def updated(state: Mapping[str, Any], update: Mapping[str, Any]) -> TurnState:
+    """Return the state after an update of a node; the update's values replace the state's.
+
+    >>> updated({"turn": 1, "tip": "ab"}, {"turn": 2})
+    {'turn': 2, 'tip': 'ab'}
+    """
+    return cast("TurnState", {**state, **update})
