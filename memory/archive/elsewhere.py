@@ -13,7 +13,7 @@ from ..ranking import Passages, Rare, Topics, ranked, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
 from .index import Wanted, among, having, heading, spread
-from .lineage import Lineage, beginning, effort_of, lineage
+from .lineage import Branch, Lineage, effort_of
 from .protocol import Elsewhere
 from .query import TERMS, Spoken, rarest, strengths
 from .schema import (
@@ -136,7 +136,12 @@ class OtherSessions:
         return {
             row.id: (
                 Owner(self.user, row.thread, row.namespace),
-                lineage(lambda: self.connection, row.id, Tip(row.branch, row.last), beginning(row)),
+                Lineage.of(
+                    lambda: self.connection,
+                    row.id,
+                    Tip(row.branch, row.last),
+                    Branch.from_row(row),
+                ),
             )
             for row in rows
         }

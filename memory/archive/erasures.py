@@ -21,7 +21,7 @@ from . import index
 from .commit import add_changes
 from .database import upsert
 from .index import Postings
-from .lineage import RECORD, Branch, Lineage, Session, beginning, effort_of, lineage
+from .lineage import RECORD, Branch, Lineage, Session, effort_of
 from .records import columns, packed, plain, record_of, unzipped, zipped
 from .schema import (
     OF_SESSIONS,
@@ -60,7 +60,7 @@ class Scope:
     def lineage(self, branch: str, turn: int) -> Lineage:
         """Return what a turn of a branch sees."""
         tip = Tip(branch, turn)
-        return lineage(lambda: self.connection, self.session.id, tip, self.branches.get(branch))
+        return Lineage.of(lambda: self.connection, self.session.id, tip, self.branches.get(branch))
 
     def turns(self) -> Iterator[Any]:
         """Yield the rows of its turns, in the order of their commit."""
@@ -162,7 +162,7 @@ class Scope:
 def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:
     """Return a session with all its branches."""
     query = select(branches).where(branches.c.session == session.id)
-    beginnings = {row.branch: beginning(row) for row in connection.execute(query)}
+    beginnings = {row.branch: Branch.from_row(row) for row in connection.execute(query)}
     return Scope(connection, session, owner, beginnings)
 
 

@@ -247,7 +247,7 @@ def _rows(asking: _Query, headings: Sequence[str]) -> list[Any]:
     of = {row.turn: json.loads(row.efforts) for row in _candidates(asking)}
     efforts = list(dict.fromkeys([*(name for names in of.values() for name in names), *headings]))
     long: set[str] = set()
-    if efforts and sum(segment.upto for segment in seen.segments) >= _LONG:
+    if efforts and sum(segment.last for segment in seen.segments) >= _LONG:
         asked_of = {"session": seen.session, "efforts": efforts}
         counts = seen.connection.execute(_COUNTED, asked_of)
         long = {name for name, count in counts if count >= _LONG}

@@ -18,7 +18,7 @@ from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erasures import Scope, scope_of
-from .lineage import Known, Session
+from .lineage import Session, Snapshot
 from .memories import attend
 from .protocol import Finding
 from .records import packed, record_of, state_of, unzipped
@@ -201,7 +201,7 @@ def _turns(scope: Scope) -> Iterator[Turn]:
 
 
 def _write_turns(connection: Connection, session: Session, whole: Whole) -> None:
-    known: dict[str, Known] = {}
+    known: dict[str, Snapshot] = {}
     for turn in whole.turns:
         record = turn.record
         try:
