@@ -1,4 +1,4 @@
-"""Committing a turn: its record and all that follows from it, in one transaction."""
+"""Committing a turn: its record and the rows that are derived from it, in one transaction."""
 
 import json
 from collections.abc import Mapping
@@ -14,17 +14,7 @@ from ..passages import passages
 from ..record import Group, Owner, Record, Slot, Tip, placement
 from .database import added
 from .index import Postings, headings, layout, postings
-from .lineage import (
-    AMBIENT,
-    BRANCH,
-    Branch,
-    Known,
-    Lineage,
-    Segment,
-    Session,
-    beginning,
-    branch_of,
-)
+from .lineage import AMBIENT, BRANCH, Branch, Lineage, Segment, Session, Snapshot
 from .records import columns, left_by, packed, storable, zipped
 from .schema import (
     branches,
@@ -49,14 +39,14 @@ _HEAD = (
 )
 _EXTENDED = (
     update(branches)
-    .where(branches.c.session == bindparam("of"), branches.c.branch == bindparam("named"))
-    .values(last=bindparam("newest"), at=bindparam("when"))
+    .where(branches.c.session == bindparam("id"), branches.c.branch == bindparam("name"))
+    .values(last=bindparam("newest"), at=bindparam("time"))
 )
 
-# A thread that goes on from elsewhere than where it was to be seeded again has its state.
+# `reseed` stays only if the turn follows it: a thread that continues from another has its state.
 _COUNTED = (
     update(sessions)
-    .where(sessions.c.id == bindparam("of"))
+    .where(sessions.c.id == bindparam("number"))
     .values(
         turns=bindparam("count"),
         branch=bindparam("newest"),
@@ -67,34 +57,34 @@ _COUNTED = (
 
 @dataclass(slots=True)
 class _Slots:
-    """The occupied places of a session, each branch asked for once."""
+    """The occupied slots of a session; each branch is read once."""
 
     connection: Connection
     session: int
     branches: dict[str, Any] = field(default_factory=dict)
 
     def slot(self, branch: str, turn: int) -> Slot | None:
-        """Return what occupies this place, None if it is free."""
-        known = self.branch(branch)
-        if known is None or not known.first <= turn <= known.last:
+        """Return what occupies a slot, None if it is free."""
+        row = self.branch(branch)
+        if row is None or not row.first <= turn <= row.last:
             return None
         place = {"session": self.session, "branch": branch, "turn": turn}
-        row = self.connection.execute(_SLOT, place).first()
-        if row is None:
+        occupant = self.connection.execute(_SLOT, place).first()
+        if occupant is None:
             return None
-        ancestors = beginning(known).ancestors if known.first == turn else ()
-        return Slot(row.digest, row.parent, ancestors[0][:2] if ancestors else None)
+        ancestors = Branch.from_row(row).ancestors if row.first == turn else ()
+        return Slot(occupant.digest, occupant.parent, ancestors[0][:2] if ancestors else None)
 
     def head(self, branch: str, below: int | None = None) -> int:
-        """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
-        known = self.branch(branch)
-        if known is None or below is None or known.last < below:
-            return known.last if known else 0
+        """Return the newest turn of a branch, or the newest one before `below`; 0 if none."""
+        row = self.branch(branch)
+        if row is None or below is None or row.last < below:
+            return row.last if row else 0
         place = {"session": self.session, "branch": branch, "below": below}
         return self.connection.execute(_HEAD, place).scalar() or 0
 
     def branch(self, name: str) -> Any:
-        """Return the row of a branch, None if it is free."""
+        """Return the row of a branch, None if the name is free."""
         if name not in self.branches:
             place = {"session": self.session, "branch": name}
             self.branches[name] = self.connection.execute(BRANCH, place).first()
@@ -102,37 +92,36 @@ class _Slots:
 
 
 def commit(
-    connection: Connection, session: Session, tip: Tip, group: Group, known: Known | None
-) -> tuple[Record, int | None, Known]:
-    """Write a group after `tip`, once, given what is known of what the tip sees, if anything is.
+    connection: Connection, session: Session, tip: Tip, group: Group, snapshot: Snapshot | None
+) -> tuple[Record, int | None, Snapshot]:
+    """Write a group after `tip`, once; `snapshot` is of the tip, None if none is cached.
 
-    Return the record as it is stored, its number, None if it was there, and what is known of what
-    it sees.
+    Return the record as it is stored, its id, None if it was stored before, and its own snapshot.
     """
     group = storable(group)
     slots = _Slots(connection, session.id)
     record, stored = placement(tip, group, slots)
-    row = slots.branch(record.branch)
-    if stored:  # it may have other events
-        known = Known.of(record.tip, beginning(row))
-        (record,) = Lineage(lambda: connection, session.id, known).turns([record.turn])
-        return record, None, known
+    branch = slots.branch(record.branch)
+    if stored:  # what was committed first stays, even if its events differ
+        snapshot = Snapshot.of(record.tip, Branch.from_row(branch))
+        (record,) = Lineage(lambda: connection, session.id, snapshot).turns([record.turn])
+        return record, None, snapshot
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
-    if row is None:
-        known = None
-    elif known is None or not follows:
-        known = Known.of(Tip(record.branch, record.turn - 1), beginning(row))
-    return record, *write(connection, session, record, group.state, known)
+    if branch is None:
+        snapshot = None
+    elif snapshot is None or not follows:
+        snapshot = Snapshot.of(Tip(record.branch, record.turn - 1), Branch.from_row(branch))
+    return record, *write(connection, session, record, group.state, snapshot)
 
 
 def session_of(connection: Connection, owner: Owner) -> Session:
-    """Return a session to be written, made if it is not there; others wait for the transaction."""
+    """Return a session, made if it does not exist, and let its other writers wait."""
     try:
         return Session.of(connection, owner, lock=True)
     except SessionNotFoundError:
         user = None
     while user is None:
-        # Whoever deletes the user is waited for, or waits: a session begun meanwhile is nobody's.
+        # Locked, so that nobody deletes the user meanwhile; read again if somebody just did.
         number = added(connection, users, {"name": owner.user})
         locked = select(users.c.id).where(users.c.id == number).with_for_update()
         user = connection.execute(locked).scalar()
@@ -146,74 +135,66 @@ def write(
     session: Session,
     record: Record,
     state: Mapping[str, Any] | None,
-    known: Known | None,
-) -> tuple[int, Known]:
-    """Write a record at its place, with the rows by which it is found; return its number.
+    snapshot: Snapshot | None,
+) -> tuple[int, Snapshot]:
+    """Write a record in its slot, with the rows by which it is found.
 
-    Given what is known of what the turn before it sees, None if its branch begins with it, and
-    returning what is known of what it sees itself.
+    `snapshot` is of the turn before it, None if its branch begins with it. Return the id of the
+    record and its own snapshot.
     """
     number = nth_turn(session.id, session.turns + 1)
-    if known is None:
-        known = _begin(connection, session.id, record)
+    if snapshot is None:
+        snapshot = _insert_branch(connection, session.id, record)
     else:
-        newest = {"newest": record.turn, "when": record.at}
-        connection.execute(_EXTENDED, {"of": session.id, "named": record.branch, **newest})
-    seen = Lineage(lambda: connection, session.id, known)
-    ambient, efforts = seen.counts()
+        newest = {"newest": record.turn, "time": record.at}
+        connection.execute(_EXTENDED, {"id": session.id, "name": record.branch, **newest})
+    lineage = Lineage(lambda: connection, session.id, snapshot)
+    ambient, efforts = lineage.counts()
     names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)
     row = {
         **columns(record),
         "passages": layout(parts),
         "ambient": ambient + (not record.efforts),
-        "efforts_seen": efforts + len(names) - len(seen.efforts_named(names)),
+        "efforts_seen": efforts + len(names) - len(lineage.efforts_named(names)),
         "id": number,
         "session": session.id,
         "state": None if state is None else zipped(packed(state)),
     }
     connection.execute(insert(turns), row)
     place = {"session": session.id, "branch": record.branch, "turn": record.turn}
-    members_of = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
-    connection.execute(insert(members), members_of)
+    rows = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
+    connection.execute(insert(members), rows)
     Postings(connection, said, session.owner).add(postings(number, parts))
     add_changes(connection, session, number, record)
     count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
-    connection.execute(_COUNTED, {"of": session.id, **count})
-    return number, known.after(record)
+    connection.execute(_COUNTED, {"number": session.id, **count})
+    return number, snapshot.after(record)
 
 
 def add_changes(connection: Connection, session: Session, number: int, record: Record) -> None:
-    """Write how a record left efforts, given the number of its turn."""
+    """Write the changes of efforts in a record; `number` is its id."""
+    place = {"owner": session.owner, "session": session.id, "branch": record.branch}
+    place |= {"turn": record.turn, "at": record.at}
     rows: list[dict[str, Any]] = []
     for event in record.events:
         effort = changed(event, record.turn)
         if effort is not None:
-            row = {
-                "id": nth_change(number, len(rows)),
-                "owner": session.owner,
-                "session": session.id,
-                "effort": effort.id,
-                "branch": record.branch,
-                "turn": record.turn,
-                "status": effort.status,
-                "at": record.at,
-                "entry": packed(event),
-            }
-            rows.append(row)
+            change = {"effort": effort.id, "status": effort.status, "entry": packed(event)}
+            rows.append({"id": nth_change(number, len(rows)), **change, **place})
     if rows:
         connection.execute(insert(changes), rows)
         Postings(connection, headed, session.owner).add(headings(number, record))
 
 
-def _begin(connection: Connection, session: int, record: Record) -> Known:
-    """Write where a branch begins: after its origin and all that this one sees."""
+def _insert_branch(connection: Connection, session: int, record: Record) -> Snapshot:
+    """Write the branch that begins with a record, and return the snapshot of the turn before it."""
     ancestors: tuple[Segment, ...] = ()
     if record.origin is not None:
-        parent, upto = record.origin
-        origin = branch_of(connection, session, parent)
+        parent, last = record.origin
+        origin = Branch.named(connection, session, parent)
         if origin is not None:
-            ancestors = (Segment(parent, upto, origin.first), *origin.ancestors)
+            ancestors = (Segment(parent, last, origin.first), *origin.ancestors)
     row = {
         "session": session,
         "branch": record.branch,
@@ -223,4 +204,4 @@ def _begin(connection: Connection, session: int, record: Record) -> Known:
         "at": record.at,
     }
     connection.execute(insert(branches), row)
-    return Known.of(Tip(record.branch, record.turn - 1), Branch(record.turn, ancestors))
+    return Snapshot.of(Tip(record.branch, record.turn - 1), Branch(record.turn, ancestors))

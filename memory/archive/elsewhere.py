@@ -13,7 +13,7 @@ from ..ranking import Passages, Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import asked
 from .index import Lookup, among, heading, look_up, unpack_layouts
-from .lineage import Lineage, beginning, effort_of, lineage
+from .lineage import Branch, Lineage, effort_of
 from .protocol import Elsewhere
 from .query import TERMS, Occurrences, rarest
 from .schema import (
@@ -140,7 +140,12 @@ class OtherSessions:
         return {
             row.id: (
                 Owner(self.user, row.thread, row.namespace),
-                lineage(lambda: self.connection, row.id, Tip(row.branch, row.last), beginning(row)),
+                Lineage.of(
+                    lambda: self.connection,
+                    row.id,
+                    Tip(row.branch, row.last),
+                    Branch.from_row(row),
+                ),
             )
             for row in rows
         }

@@ -33,7 +33,7 @@ from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
-from .lineage import Lineage, Session, branch_of, effort_of, lineage
+from .lineage import Branch, Lineage, Session, effort_of
 from .records import left_by, packed
 from .schema import memories, sessions, users
 
@@ -239,8 +239,9 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
     if efforts or used or elsewhere:
         connection.execute(_LOCK, {"user": user})
     if elsewhere:
-        branch = branch_of(connection, session.id, record.branch)
-        _renew(connection, user, owner, lineage(lambda: connection, session.id, record.tip, branch))
+        branch = Branch.named(connection, session.id, record.branch)
+        lineage = Lineage.of(lambda: connection, session.id, record.tip, branch)
+        _renew(connection, user, owner, lineage)
     for effort in efforts:
         memory = _memory(owner, effort, record.at)
         _put(connection, user, qualified(owner, effort.id), memory, session.id)

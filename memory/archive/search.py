@@ -245,7 +245,7 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     in_turns = (name for names in efforts_of.values() for name in names)
     efforts = list(dict.fromkeys([*in_turns, *headings]))
     long: set[str] = set()
-    if efforts and sum(segment.upto for segment in lineage.segments) >= _LONG:
+    if efforts and sum(segment.last for segment in lineage.segments) >= _LONG:
         bound = {"session": lineage.session, "efforts": efforts}
         counts = lineage.connection.execute(_TURNS_OF_EFFORTS, bound)
         long = {name for name, count in counts if count >= _LONG}

@@ -140,7 +140,7 @@ class SqlArchive(Archive):
         def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
             found = partial(search, seen, session, clean(query), meaning)
             # Vectors are added at any time, so that what they find is not kept.
-            return found() if meaning else seen.once("search", (session.turns, query), found)
+            return found() if meaning else seen.cached("search", (session.turns, query), found)
 
         passages: tuple[Found, ...] = self._sessions.find(owner, tip, find, ())
         return passages[:limit]

@@ -18,7 +18,7 @@ from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erasures import Scope, scope_of
-from .lineage import Known, Session
+from .lineage import Session, Snapshot
 from .memories import attend
 from .protocol import Finding
 from .records import packed, record_of, state_of, unzipped
@@ -207,13 +207,13 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
 
 def _write_turns(connection: Connection, session: Session, data: WholeSession) -> None:
     """Commit the turns, each as the branch's newest."""
-    caches: dict[str, Known] = {}
+    snapshots: dict[str, Snapshot] = {}
     for turn in data.turns:
         record = turn.record
         try:
-            cache = caches.get(record.branch)
-            number, caches[record.branch] = write_record(
-                connection, session, record, turn.state, cache
+            snapshot = snapshots.get(record.branch)
+            number, snapshots[record.branch] = write_record(
+                connection, session, record, turn.state, snapshot
             )
             if data.attention is None:
                 attend(connection, session, data.owner, record)

@@ -106,7 +106,7 @@ def _parents(scope: Scope, records: list[Record]) -> Iterator[Finding]:
         parent = ""
         for segment in scope.lineage(record.branch, record.turn - 1).segments:
             turns = numbers.get(segment.branch, [])
-            if before := bisect_right(turns, segment.upto):
+            if before := bisect_right(turns, segment.last):
                 parent = digests[segment.branch, turns[before - 1]]
                 break
         if record.parent != parent:
