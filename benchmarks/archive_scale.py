@@ -102,9 +102,9 @@ def group(turn: int, chance: random.Random) -> Group:
     answer = {"type": "ai", "data": {"content": text(chance, 100)}}
     name, events = f"effort-{turn // EVERY}", ()
     if turn % EVERY == 0:
-        said = {"summary": text(chance, 40), "keywords": text(chance, 16).split()[::2]}
+        fields = {"summary": text(chance, 40), "keywords": text(chance, 16).split()[::2]}
         opened = {"type": "opened", "effort": name, "goal": text(chance, 8)}
-        events = (opened, {"type": "concluded", "effort": name, **said})
+        events = (opened, {"type": "concluded", "effort": name, **fields})
     at = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
     return Group(turn, (human, answer), at, (name,) if events else (), events, state=STATE)
 
@@ -121,11 +121,11 @@ def fill(load: Load, users: Sequence[int]) -> None:
 
 def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
     """Write the turns of a session."""
-    session, parent, known = commit.session_of(connection, owner), "", None
+    session, parent, efforts = commit.session_of(connection, owner), "", None
     for turn in range(1, length + 1):
-        one = commit.storable(group(turn, chance))
-        record = place(one, "main", parent, None)
-        _, known = commit.write(connection, session, record, one.state, known)
+        stored = commit.storable(group(turn, chance))
+        record = place(stored, "main", parent, None)
+        _, efforts = commit.write(connection, session, record, stored.state, efforts)
         memories.attend(connection, session, owner, record)
         session, parent = replace(session, turns=session.turns + 1), record.digest
 
@@ -163,8 +163,8 @@ def copied(load: Load) -> None:
             print(f"{copy} of {load.copies} copies made", flush=True)
         run("SET LOCAL maintenance_work_mem = '1GB'")
         for name in ("said", "headed"):
-            made = f"CREATE INDEX ebbtide_{name}_terms ON ebbtide_{name} USING gin (terms)"
-            run(f"{made} WITH (fastupdate=off)")
+            statement = f"CREATE INDEX ebbtide_{name}_terms ON ebbtide_{name} USING gin (terms)"
+            run(f"{statement} WITH (fastupdate=off)")
         for name in first:
             sequence = f"pg_get_serial_sequence('ebbtide_{name}', 'id')"
             run(f"SELECT setval({sequence}, max(id)) FROM ebbtide_{name}")  # noqa: S608 (ours)
@@ -172,7 +172,7 @@ def copied(load: Load) -> None:
 
 def _copying(name: str) -> str:
     """Return the statement that copies the rows of the users who were written."""
-    step, own = COPIED[name]
+    step, condition = COPIED[name]
     terms = f"t + ((%(users)s * %(copy)s)::bigint << {TERM_BITS})"
     new = {
         "id": f"id + {step} * %(copy)s",
@@ -185,11 +185,11 @@ def _copying(name: str) -> str:
     columns = [column.name for column in METADATA.tables[f"ebbtide_{name}"].columns]
     values = ", ".join(new.get(column, column) for column in columns)
     listed, table = ", ".join(columns), f"ebbtide_{name}"
-    chosen = f"SELECT {values} FROM {table} WHERE {own}"  # noqa: S608 (ours)
-    return f"INSERT INTO {table} ({listed}) {chosen}"
+    selection = f"SELECT {values} FROM {table} WHERE {condition}"  # noqa: S608 (ours)
+    return f"INSERT INTO {table} ({listed}) {selection}"
 
 
-def drawn(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
+def sample_sessions(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
     """Yield sessions drawn at random, each with a query of five words of its first answer."""
     chance = random.Random(7)
     for _ in range(count):
@@ -200,7 +200,7 @@ def drawn(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
         yield load.owner(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
 
 
-def asked(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
+def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
     """Return what is measured in one session."""
     tip = archive.newest(owner) or Tip()
     chance = random.Random(query)
@@ -225,13 +225,13 @@ def times(load: Load) -> dict[str, float]:
     """Return how many milliseconds each operation takes, in the middle and at worst of twenty."""
     took: dict[str, list[float]] = {}
     count = min(SAMPLES, max(20, load.turns * (load.copies + 1) // 10))
-    for owner, _ in drawn(load, count):
+    for owner, _ in sample_sessions(load, count):
         with load.open() as fresh:
             fresh.users()  # the connection is not measured
             took.setdefault("open", []).append(timed(lambda o=owner, a=fresh: opening(a, o))[0])
     with load.open() as archive:
-        for owner, query in drawn(load, count):
-            for name, do in asked(archive, owner, query).items():
+        for owner, query in sample_sessions(load, count):
+            for name, do in operations(archive, owner, query).items():
                 took.setdefault(name, []).append(timed(do)[0])
     return {
         f"{name} {which} ms": round(value, 2)
@@ -262,11 +262,11 @@ def sizes(archive: SqlArchive, turns: int) -> dict[str, float]:
 
 def plans(load: Load) -> list[dict[str, Any]]:
     """Return the plan of each statement that the operations take; raises if one reads too much."""
-    owner, query = next(iter(drawn(load, 1)))
+    owner, query = next(iter(sample_sessions(load, 1)))
     seen: Counter[tuple[str, str]] = Counter()
     parameters: dict[tuple[str, str], Any] = {}
     with load.open() as archive:
-        doing = {"open": lambda: opening(archive, owner), **asked(archive, owner, query)}
+        doing = {"open": lambda: opening(archive, owner), **operations(archive, owner, query)}
         engine = archive.database._engine  # noqa: SLF001 (what is sent to the database)
         for name, do in doing.items():
 
@@ -347,11 +347,11 @@ def main() -> None:
         with load.open() as archive:
             kind = "SQLite" if archive.database.sqlite else "PostgreSQL"
             analysed(archive)
-            written = load.users * load.sessions * load.length
-            kept = written * parts
-            row = {"database": kind, "turns": kept, "users": load.users * parts}
-            row |= {"written": written, "in s": round(seconds)}
-            row |= sizes(archive, kept) | times(load)
+            written_turns = load.users * load.sessions * load.length
+            all_turns = written_turns * parts
+            row = {"database": kind, "turns": all_turns, "users": load.users * parts}
+            row |= {"written": written_turns, "in s": round(seconds)}
+            row |= sizes(archive, all_turns) | times(load)
         explained = plans(load)
     name = f"archive_scale_{kind.lower()}"
     write(options.out, name, f"The archive at scale: {kind}", [row])

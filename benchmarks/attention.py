@@ -76,9 +76,9 @@ def on_redis(url: str) -> Opening:
 
 
 def _is_new(folder: Path) -> bool:
-    begun = folder / "begun"
-    new = not begun.exists()
-    begun.touch()
+    marker = folder / "begun"
+    new = not marker.exists()
+    marker.touch()
     return new
 
 
@@ -107,26 +107,26 @@ def measured(place: str, opening: Opening, folder: Path, size: int, calls: int) 
     """Return the row of one size in one place, each method called so often."""
     chance, end = random.Random(1), _START + timedelta(days=_DAYS)
     with opening(folder) as attention:
-        begun = perf_counter()
+        start = perf_counter()
         filled(attention, chance, size)
-        took = perf_counter() - begun
+        seconds = perf_counter() - start
     with opening(folder) as attention:
         first, _ = timed(lambda: attention.top(_USER, _LIMIT, now=end))
         message, _ = timed(
             lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end)
         )
-        took_each = asked(attention, chance, size, end, calls)
+        method_times = call_times(attention, chance, size, end, calls)
         inside = len(attention.top(_USER, size, now=end))
-    row = {"memories": size, "kept in": place, "all adds s": round(took, 1)}
+    row = {"memories": size, "kept in": place, "all adds s": round(seconds, 1)}
     row |= {"in attention": inside, "first top ms": round(first, 1)}
     row |= {"first refresh ms": round(message, 1)}
-    for name, times in took_each.items():
+    for name, times in method_times.items():
         row |= {f"{name} p50 ms": round(median(times), 2)}
         row |= {f"{name} p95 ms": round(quantiles(times, n=20)[-1], 2)}
     return row
 
 
-def asked(
+def call_times(
     attention: Attention, chance: random.Random, size: int, end: datetime, times: int
 ) -> dict[str, Sequence[float]]:
     """Return the milliseconds of each call, by method."""
@@ -134,7 +134,7 @@ def asked(
     methods: Mapping[str, Callable[[], object]] = {
         "top": lambda: attention.top(_USER, _LIMIT, now=end),
         "add": lambda: attention.add(_USER, _new(chance, next(numbers), end), now=end),
-        "touch": lambda: attention.touch(_USER, _known(chance, size), now=end),
+        "touch": lambda: attention.touch(_USER, _memory_id(chance, size), now=end),
         "refresh": lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end),
     }
     return {name: [timed(call)[0] for _ in range(times)] for name, call in methods.items()}
@@ -165,7 +165,7 @@ def _new(chance: random.Random, number: int, end: datetime) -> Memory:
     return Memory(f"new/effort-{number}", memory.base, end, memory.keywords)
 
 
-def _known(chance: random.Random, size: int) -> str:
+def _memory_id(chance: random.Random, size: int) -> str:
     number = chance.randrange(size)
     return f"t{number // 5}/effort-{number}"
 

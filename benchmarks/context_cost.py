@@ -99,7 +99,7 @@ class Ledger:
         parts = [schemas, *map(self._part, messages)]
         cached = 0
         if not summary:
-            cached, self.before = kept(self._shared(parts)), parts
+            cached, self.before = cached_prefix(self._shared(parts)), parts
         tokens = REPLY_OVERHEAD + sum(self.sizes[part] for part in parts)
         asks = any(self.question in text for _, text in reversed(parts))
         self.turns[-1].append(Call(tokens, cached, summary, asks))
@@ -111,22 +111,24 @@ class Ledger:
 
     def _part(self, message: BaseMessage) -> Part:
         """Return what is sent of a message, and remember its size."""
-        called = getattr(message, "tool_calls", None), getattr(message, "tool_call_id", None)
-        said = message.content if isinstance(message.content, str) else json.dumps(message.content)
-        part = (f"{message.type} {message.name}", f"{said}{json.dumps(called)}")
+        call = getattr(message, "tool_calls", None), getattr(message, "tool_call_id", None)
+        content = (
+            message.content if isinstance(message.content, str) else json.dumps(message.content)
+        )
+        part = (f"{message.type} {message.name}", f"{content}{json.dumps(call)}")
         if part not in self.sizes:
             self.sizes[part] = count_message(message_to_dict(message))
         return part
 
     def _shared(self, parts: Sequence[Part]) -> int:
         """Return the tokens that a request begins with as the one before did."""
-        alike = _alike(parts, self.before)
-        whole = sum(self.sizes[part] for part in parts[:alike])
-        if not 0 < alike < min(len(parts), len(self.before)):
-            return whole
-        (head, text), (other_head, other) = parts[alike], self.before[alike]
-        begun = count(text[: _alike(text, other)]) if head == other_head else 0
-        return whole + min(begun, self.sizes[parts[alike]])
+        length = _common_length(parts, self.before)
+        tokens = sum(self.sizes[part] for part in parts[:length])
+        if not 0 < length < min(len(parts), len(self.before)):
+            return tokens
+        (head, text), (other_head, other_text) = parts[length], self.before[length]
+        beginning = count(text[: _common_length(text, other_text)]) if head == other_head else 0
+        return tokens + min(beginning, self.sizes[parts[length]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +151,12 @@ class Run:
         return self.agent.startswith(OURS)
 
 
-def kept(prefix: int) -> int:
+def cached_prefix(prefix: int) -> int:
     """Return how many tokens of a prefix a provider has in its cache."""
     return prefix // STEP * STEP if prefix >= LEAST_PREFIX else 0
 
 
-def held(run: Run) -> Ledger:
+def run_talk(run: Run) -> Ledger:
     """Hold a conversation, and return what was sent."""
     ledger, model = Ledger(), TalkingModel()
     model.watched(ledger.take)
@@ -173,7 +175,7 @@ def measured(run: Run) -> dict[str, Any]:
     row = {"talk": run.talk, "agent": run.agent}
     try:
         with warnings.catch_warnings(action="ignore"):  # what the peers warn of is theirs
-            row |= _figures(held(run), run.budget)
+            row |= _figures(run_talk(run), run.budget)
     except ModuleNotFoundError as missing:
         return {**row, "agent": f"{run.agent}: no {missing.name}"}
     return row
@@ -183,36 +185,36 @@ def _figures(ledger: Ledger, budget: int | None) -> dict[str, Any]:
     calls = [call for turn in ledger.turns for call in turn]
     main = [call for call in calls if not call.summary]
     sent, worst = sum(call.tokens for call in main), max(call.tokens for call in main)
-    others = sum(call.cost for call in calls if call.summary)
+    summary_cost = sum(call.cost for call in calls if call.summary)
     return {
         "budget": budget or "",
         "turns": len(ledger.turns),
         "tokens per call": round(sent / len(main)),
         "cached %": round(100 * sum(call.cached for call in main) / sent, 1),
         "cost per turn": round(sum(call.cost for call in calls) / len(ledger.turns)),
-        "of that summaries": round(others / len(ledger.turns)),
+        "of that summaries": round(summary_cost / len(ledger.turns)),
         "worst call": worst,
         "over": "no bound" if budget is None else max(0, worst - budget),
         "calls without the question": sum(not call.asks for call in main),
     }
 
 
-def _alike(one: Sequence[Any], other: Sequence[Any]) -> int:
+def _common_length(items: Sequence[Any], others_items: Sequence[Any]) -> int:
     """Return how many items two sequences begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(items, others_items, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(items), len(others_items)))
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
     """Return the conversations to be held."""
-    found = []
+    listed = []
     for talk in options.talks:
         turns = min(options.turns or TALKS[talk][1], TALKS[talk][1])
         if OURS in options.agents:
-            found += [Run(talk, turns, f"{OURS}, {size:,}", size) for size in options.budgets]
+            listed += [Run(talk, turns, f"{OURS}, {size:,}", size) for size in options.budgets]
         peers = (name for name in options.agents if name != OURS)
-        found += [Run(talk, turns, name, PEERS[name][1]) for name in peers]
-    return found
+        listed += [Run(talk, turns, name, PEERS[name][1]) for name in peers]
+    return listed
 
 
 def main() -> None:
@@ -227,10 +229,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-        done = [pool.submit(measured, run) for run in runs(options)]
-        for one in as_completed(done):
-            print(one.result(), file=sys.stderr)
-    rows = [one.result() for one in done]
+        futures = [pool.submit(measured, run) for run in runs(options)]
+        for future in as_completed(futures):
+            print(future.result(), file=sys.stderr)
+    rows = [future.result() for future in futures]
     names = max(rows, key=len)
     rows = [{name: row.get(name, "") for name in names} for row in rows]
     write(options.out, "context_cost", "Tokens and the prompt cache", rows)

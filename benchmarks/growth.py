@@ -36,7 +36,7 @@ _YOUNG = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Session:
     """A conversation that is held: an agent, what its model is told, and the turns to come."""
 
     agent: Any
@@ -47,23 +47,23 @@ class Held:
         """Hold the next turn, and return the seconds of CPU that it took."""
         turn = next(self.turns)
         self.model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
-        begun = time.process_time()
+        start = time.process_time()
         self.agent.invoke({"messages": [("user", turn.question)]}, CONFIG)
-        return time.process_time() - begun
+        return time.process_time() - start
 
 
 @contextmanager
-def holding(folder: Path, seed: str) -> Iterator[Held]:
+def holding(folder: Path, seed: str) -> Iterator[Session]:
     """Yield a new conversation, kept in a folder."""
     folder.mkdir(exist_ok=True)
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         saver.setup()
         model = TalkingModel().watched(lambda *_: None)
-        yield Held(ours(archive)(model, saver, folder), model, talk(seed))
+        yield Session(ours(archive)(model, saver, folder), model, talk(seed))
 
 
 @contextmanager
-def young() -> Iterator[list[Held]]:
+def young() -> Iterator[list[Session]]:
     """Yield new conversations."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         places = ((Path(folder) / str(number), f"young {number}") for number in range(_YOUNG))
@@ -77,17 +77,17 @@ def talk(seed: str) -> Iterator[Turn]:
             yield turn
             continue
         query = " ".join(turn.question.split()[-6:-2])
-        asked = tool_call(name="search_efforts", args={"query": query}, id=f"search_{number}")
-        yield replace(turn, calls=(*turn.calls, asked))
+        search = tool_call(name="search_efforts", args={"query": query}, id=f"search_{number}")
+        yield replace(turn, calls=(*turn.calls, search))
 
 
 def opened(folder: Path) -> float:
     """Return how many milliseconds it takes to open the session: archive, state and context."""
-    begun = time.perf_counter()
+    start = time.perf_counter()
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         agent = ours(archive)(TalkingModel(), saver, folder)
         commands.show_context(agent, CONFIG, "And now?")
-    return (time.perf_counter() - begun) * 1_000
+    return (time.perf_counter() - start) * 1_000
 
 
 def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -97,20 +97,25 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
         for length in lengths:
             for _ in range(length - around - done):
                 old.go_on()
-            with young() as others:
-                for one in others:
+            with young() as young_sessions:
+                for session in young_sessions:
                     for _ in range(around):  # the first have all in view
-                        one.go_on()
-                held = [[one.go_on() for one in (old, *others)] for _ in range(2 * around)]
+                        session.go_on()
+                seconds = [
+                    [session.go_on() for session in (old, *young_sessions)]
+                    for _ in range(2 * around)
+                ]
             done = length + around
             gc.collect()
-            now = 1_000 * median(one for one, *_ in held)
-            first = 1_000 * median(one for _, *rest in held for one in rest)
+            milliseconds = 1_000 * median(session for session, *_ in seconds)
+            first = 1_000 * median(
+                session for _, *young_seconds in seconds for session in young_seconds
+            )
             yield {
                 "turns": length,
-                "CPU ms": round(now, 1),
+                "CPU ms": round(milliseconds, 1),
                 "turns 51-150 beside it": round(first, 1),
-                "ratio": round(now / first, 2),
+                "ratio": round(milliseconds / first, 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
                 "archive bytes a turn": _bytes(folder / "archive") // done,
                 "opening ms": round(opened(folder), 1),
@@ -123,7 +128,7 @@ def _saver(folder: Path) -> Any:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def main() -> None:
@@ -134,8 +139,8 @@ def main() -> None:
     parser.add_argument("--around", type=int, default=50, help="turns before and after a length")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        found = [*rows(sorted(options.lengths), options.around, Path(folder))]
-    write(options.out, "growth", "What grows", found)
+        table = [*rows(sorted(options.lengths), options.around, Path(folder))]
+    write(options.out, "growth", "What grows", table)
 
 
 if __name__ == "__main__":

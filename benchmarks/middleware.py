@@ -60,15 +60,15 @@ class Side:
     def turn(self, turn: Turn) -> None:
         """Hold a turn."""
         self.model.begin(turn, MEMORY_TOOLS if self.archive else {"look_up"})
-        said: Any = {"messages": [("user", turn.question)]}
-        begun = time.perf_counter()
-        self.messages = self.agent.invoke(said, CONFIG, durability="sync")["messages"]
-        self.seconds.append(time.perf_counter() - begun)
+        request: Any = {"messages": [("user", turn.question)]}
+        start = time.perf_counter()
+        self.messages = self.agent.invoke(request, CONFIG, durability="sync")["messages"]
+        self.seconds.append(time.perf_counter() - start)
 
     def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
         """Return what was measured."""
-        stored = sum(one.stat().st_size for one in self.file.parent.glob(f"{self.file.name}*"))
-        kept = {*map(str, self._texts())}
+        stored = sum(item.stat().st_size for item in self.file.parent.glob(f"{self.file.name}*"))
+        texts = {*map(str, self._texts())}
         sent, tools = self.request
         return {
             "agent": self.name,
@@ -78,7 +78,7 @@ class Side:
             "tokens of the last call": REPLY_OVERHEAD
             + count_tools(tools)
             + count_messages(to_dicts(sent)),
-            "lost": sum(not {one.question, one.answer} <= kept for one in turns),
+            "lost": sum(not {item.question, item.answer} <= texts for item in turns),
         }
 
     def _texts(self) -> Iterator[str]:
@@ -107,22 +107,22 @@ def side(name: str, folder: Path, stack: ExitStack) -> Side:
     else:
         maker = ours(archive) if name == GRAPH else PEERS[name][0]
         agent = maker(model, saver, folder)
-    made = Side(name, model, agent, file, archive)
-    model.watched(made.take)
-    return made
+    measured_side = Side(name, model, agent, file, archive)
+    model.watched(measured_side.take)
+    return measured_side
 
 
-def held(agents: Sequence[str], number: int, folder: Path) -> list[dict[str, Any]]:
+def run_talk(agents: Sequence[str], number: int, folder: Path) -> list[dict[str, Any]]:
     """Hold the conversation with all agents, and return their rows."""
     turns = [*scripted(number)]
     with ExitStack() as stack:
         sides = [side(name, folder, stack) for name in agents]
         for at, turn in enumerate(turns):
-            for one in sides:
-                one.turn(turn)
+            for side_ in sides:
+                side_.turn(turn)
             if at % 100 == 0:
                 print(f"turn {at}", flush=True)
-        return [one.row(turns) for one in sides]
+        return [side_.row(turns) for side_ in sides]
 
 
 def main() -> None:
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=500)
     options = parser.parse_args()
     with TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
-        rows = held(options.agents, options.turns, Path(folder))
+        rows = run_talk(options.agents, options.turns, Path(folder))
     write(options.out, "middleware", "The memory as a middleware", rows)
 
 

@@ -26,20 +26,20 @@ PROMPT = "You are a helpful assistant."
 LANGMEM_TOKENS = 2_000
 
 
-def ours(archive: SqlArchive | None = None, **chosen: Any) -> Maker:
+def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:
     """Return the maker of our agent with these settings, on an archive if it is given one."""
 
-    def made(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
+    def make(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
         return create_memory_agent(
             model,
             tools=[look_up],
             archive=archive or DiskArchive(folder, durable=False),
             checkpointer=saver,
-            settings=Settings(**chosen),
+            settings=Settings(**settings),
             system_prompt=PROMPT,
         )
 
-    return made
+    return make
 
 
 def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
@@ -50,13 +50,13 @@ def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
 def summarising(trigger: int) -> Maker:
     """Return the maker of LangChain's agent with its middleware that summarises."""
 
-    def made(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+    def make(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
         middleware = SummarizationMiddleware(model, trigger=("tokens", trigger))
         return create_agent(
             model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=[middleware]
         )
 
-    return made
+    return make
 
 
 class _LangMemState(TypedDict, total=False):
@@ -71,8 +71,8 @@ def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
     bound = model.bind_tools([look_up])
 
     def call_model(state: _LangMemState) -> dict[str, Any]:
-        said = [SystemMessage(PROMPT), *state["summarized_messages"]]
-        return {"messages": [bound.invoke(said)]}
+        request = [SystemMessage(PROMPT), *state["summarized_messages"]]
+        return {"messages": [bound.invoke(request)]}
 
     graph = StateGraph(_LangMemState)
     graph.add_node("summarize", node(model=model, max_tokens=LANGMEM_TOKENS))

@@ -32,15 +32,15 @@ _COLUMNS = {
 
 def replayed(tape: Path, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the scores of each trial in a file of recorded answers, None where none was judged."""
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as output:
         failed = app(["eval", "--replay", str(tape), "--out", str(folder)], standalone_mode=False)
     if failed:
-        raise SystemExit(f"{tape} cannot be replayed: {said.getvalue()}")
+        raise SystemExit(f"{tape} cannot be replayed: {output.getvalue()}")
     for row in json.loads((folder / "results.json").read_text(encoding="utf-8"))["rows"]:
-        named = {"answers": tape.stem, "template": row["template"], "strategy": row["strategy"]}
+        names = {"answers": tape.stem, "template": row["template"], "strategy": row["strategy"]}
         means = {name: row["metrics"].get(name, {}).get("mean") for name in _COLUMNS}
         scores = {_COLUMNS[name]: mean and round(mean, 3) for name, mean in means.items()}
-        yield {**named, **scores}
+        yield {**names, **scores}
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
 def text(chance: random.Random, size: int) -> str:
     """Return a text of `size` words, every second one without content."""
     content = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=size // 2)
-    return " ".join(f"{said} {chance.choice(_GLUE)}" for said in content)
+    return " ".join(f"{noun} {chance.choice(_GLUE)}" for noun in content)
 
 
 def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
@@ -93,30 +93,30 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
     every = max(1, efforts // _QUERIES)
     for number in range(efforts):
         name = f"effort-{number}"
-        said = [(text(chance, 34), text(chance, 100)) for _ in range(2)]
-        raw += sum(len(one) for pair in said for one in pair)
-        summary = " ".join(said[1][1].split()[:30])
+        texts = [(text(chance, 34), text(chance, 100)) for _ in range(2)]
+        raw += sum(len(word_) for pair in texts for word_ in pair)
+        summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
-        tip = archive.commit(owner, tip, _group(tip.turn + 1, said[0], name, [])).tip
-        tip = archive.commit(owner, tip, _group(tip.turn + 1, said[1], name, [event])).tip
+        tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[0], name, [])).tip
+        tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
-            words = [one for one in " ".join(said[0]).split() if one not in _GLUE]
+            words = [word_ for word_ in " ".join(texts[0]).split() if word_ not in _GLUE]
             queries.append((name, " ".join(chance.sample(words, 5))))
         if number % _OFTEN == _OFTEN - 1:
             print(f"{number + 1:,} of {efforts:,} efforts written", flush=True)
     appends = []
     for _ in range(_APPENDS):
         group = _group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0", [])
-        took, record = timed(lambda tip=tip, group=group: archive.commit(owner, tip, group))
-        tip, appends = record.tip, [*appends, took]
+        milliseconds, record = timed(lambda tip=tip, group=group: archive.commit(owner, tip, group))
+        tip, appends = record.tip, [*appends, milliseconds]
     return Built(tip, queries, appends, raw)
 
 
 def timed(do: Callable[[], T]) -> tuple[float, T]:
     """Return how many milliseconds something takes, and its result."""
-    begun = perf_counter()
+    start = perf_counter()
     result = do()
-    return (perf_counter() - begun) * 1_000, result
+    return (perf_counter() - start) * 1_000, result
 
 
 def opened(place: Path | str) -> SqlArchive:
@@ -128,32 +128,34 @@ def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict
     """Return the row of one size."""
     owner = Owner("scale", str(efforts))
     with opened(place) as archive:
-        made = built(archive, owner, efforts)
+        session = built(archive, owner, efforts)
         while embedder and archive.embed(owner, embedder, _OFTEN):
             pass
     with opened(place) as archive:
         opening, _ = timed(lambda: archive.newest(owner))
-        times, worked, first = [], [], 0
-        for name, query in made.queries:
-            meant = embedder.meaning(query, Settings().semantic_floor) if embedder else None
-            begun = process_time()
-            took, found = timed(
-                lambda query=query, meant=meant: archive.search(owner, made.tip, query, 5, meant)
+        times, cpu_times, first = [], [], 0
+        for name, query in session.queries:
+            meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
+            start = process_time()
+            milliseconds, results = timed(
+                lambda query=query, meaning=meaning: archive.search(
+                    owner, session.tip, query, 5, meaning
+                )
             )
-            worked.append((process_time() - begun) * 1_000)
-            times.append(took)
-            first += bool(found) and found[0].effort == name
+            cpu_times.append((process_time() - start) * 1_000)
+            times.append(milliseconds)
+            first += bool(results) and results[0].effort == name
     return {
         "efforts": efforts,
         "search p50 ms": round(median(times), 1),
         "search p95 ms": _p95(times),
-        "CPU p50 ms": round(median(worked), 1),
-        "CPU p95 ms": _p95(worked),
+        "CPU p50 ms": round(median(cpu_times), 1),
+        "CPU p95 ms": _p95(cpu_times),
         "first search ms": round(times[0], 1),
         "open ms": round(opening, 1),
-        "append p50 ms": round(median(made.appends), 2),
-        "append p95 ms": _p95(made.appends),
-        **_sizes(place, made.raw),
+        "append p50 ms": round(median(session.appends), 2),
+        "append p95 ms": _p95(session.appends),
+        **_sizes(place, session.raw),
         "found first %": round(100 * first / len(times)),
     }
 
@@ -183,9 +185,9 @@ def _sizes(place: Path | str, raw: int) -> dict[str, float]:
     return {"archive / raw": round(stored / raw, 2)}
 
 
-def _group(turn: int, said: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
-    human = {"type": "human", "data": {"content": said[0]}}
-    answer = {"type": "ai", "data": {"content": said[1]}}
+def _group(turn: int, texts: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
+    human = {"type": "human", "data": {"content": texts[0]}}
+    answer = {"type": "ai", "data": {"content": texts[1]}}
     return Group(turn, (human, answer), "2026-01-01T00:00:00Z", (effort,), tuple(events))
 
 

@@ -54,10 +54,10 @@ def concluded(
 ) -> tuple[Tip, str]:
     """Commit a turn that opens and concludes an effort; return the tip and the summary."""
     summary = text(chance, 40)
-    said = {"goal": text(chance, 8), "keywords": text(chance, 16).split()[::2]}
+    fields = {"goal": text(chance, 8), "keywords": text(chance, 16).split()[::2]}
     events = (
-        {"type": "opened", "effort": name, "goal": said["goal"]},
-        {"type": "concluded", "effort": name, "summary": summary, **said},
+        {"type": "opened", "effort": name, "goal": fields["goal"]},
+        {"type": "concluded", "effort": name, "summary": summary, **fields},
     )
     human = {"type": "human", "data": {"content": text(chance, 34)}}
     group = Group(tip.turn + 1, (human,), "2026-01-01T00:00:00Z", (name,), events)
@@ -69,19 +69,21 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
     with DiskArchive(folder, durable=False) as archive:
         queries = built(archive, count)
     with DiskArchive(folder, durable=False) as archive:
-        begun, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
+        first_search, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
         times, first = [], 0
-        for wanted, query in queries:
-            took, found = timed(lambda query=query: archive.search_sessions(_OWNER, query, 5))
-            times.append(took)
-            best = next((one for one in found if one.effort), None)
-            first += bool(best) and (best.owner.thread, best.effort.id) == wanted
+        for expected, query in queries:
+            milliseconds, results = timed(
+                lambda query=query: archive.search_sessions(_OWNER, query, 5)
+            )
+            times.append(milliseconds)
+            best = next((result for result in results if result.effort), None)
+            first += bool(best) and (best.owner.thread, best.effort.id) == expected
         changed = [*_changed(archive, count, queries[0][1])]
     stored = sum(path.stat().st_size for path in folder.rglob("*.sqlite*"))
     return {
         "sessions": count,
         "efforts": count * _EFFORTS,
-        "first search ms": round(begun),
+        "first search ms": round(first_search),
         "search p50 ms": round(median(times), 1),
         "search p95 ms": round(quantiles(times, n=20)[-1], 1),
         "after a change ms": round(median(changed), 1),

@@ -142,8 +142,8 @@ def scripted(number: int) -> Iterator[Turn]:
             calls += [("look_up", {"topic": f"step {turn}", "words": RESULT})]
         if name and turn == spans[name][1]:
             calls += [("close_effort", {"effort_id": name})]
-        about = f"{name.replace('-', ' ')}, question" if name else "Question"
-        yield _turn(turn, about, calls, _text(chance, QUESTION), _text(chance, ANSWER))
+        heading = f"{name.replace('-', ' ')}, question" if name else "Question"
+        yield _turn(turn, heading, calls, _text(chance, QUESTION), _text(chance, ANSWER))
 
 
 def day(number: int, seed: str = "day") -> Iterator[Turn]:
@@ -159,10 +159,10 @@ def long(number: int) -> Iterator[Turn]:
         calls = [_opening("ledger-rewrite")] if turn == 1 else []
         if chance.random() < LONG_LOOKS:
             calls += [_looking(turn, _words(chance, "long result"))]
-        asked, said = (
-            _text(chance, _words(chance, f"long {one}")) for one in ("question", "answer")
+        question, answer = (
+            _text(chance, _words(chance, f"long {kind}")) for kind in ("question", "answer")
         )
-        yield _turn(turn, "Question", calls, asked, said)
+        yield _turn(turn, "Question", calls, question, answer)
 
 
 TALKS: Mapping[str, tuple[Callable[[int], Iterator[Turn]], int]] = {
@@ -184,11 +184,9 @@ class _Work:
 
     def next(self, chance: random.Random) -> tuple[str, str, list[Call]]:
         """Return what comes next, with which effort, and the calls that it begins with."""
-        others = [name for name in self.open if name != self.active]
+        idle = [name for name in self.open if name != self.active]
         kinds = (
-            ["small"] * 4
-            + ["open"] * 3 * (len(self.open) < AT_ONCE)
-            + ["switch"] * 5 * bool(others)
+            ["small"] * 4 + ["open"] * 3 * (len(self.open) < AT_ONCE) + ["switch"] * 5 * bool(idle)
         )
         kind = chance.choice(kinds + ["reopen", "expand"] * bool(self.done))
         if kind == "small":
@@ -197,7 +195,7 @@ class _Work:
             name = chance.choice(self.done)
             return kind, name, [("expand_effort", {"effort_id": name})]
         if kind == "switch":
-            self.active = chance.choice(others)
+            self.active = chance.choice(idle)
             return kind, self.active, [("switch_effort", {"effort_id": self.active})]
         if kind == "reopen":
             self.active = self.done.pop(chance.randrange(len(self.done)))
@@ -224,18 +222,18 @@ def _spans(chance: random.Random) -> Iterator[Turn]:
         length = chance.randint(*SPANS[kind])
         closes = kind not in {"small", "expand"} and chance.random() < CLOSES
         size = "" if name else "small "
-        for left in range(length, 0, -1):
+        for remaining in range(length, 0, -1):
             turn += 1
             if name and chance.random() < LOOKS:
                 calls = [*calls, _looking(turn, _words(chance, "result"))]
-            if closes and left == 1:
+            if closes and remaining == 1:
                 calls = [*calls, *work.close()]
-            asked, said = (
-                _text(chance, _words(chance, size + one)) for one in ("question", "answer")
+            question, answer = (
+                _text(chance, _words(chance, size + role)) for role in ("question", "answer")
             )
-            named = name and (left == length or chance.random() < MENTIONS)
-            about = f"{name.replace('-', ' ')}, question" if named else "Question"
-            yield _turn(turn, about, calls, asked, said)
+            names_effort = name and (remaining == length or chance.random() < MENTIONS)
+            heading = f"{name.replace('-', ' ')}, question" if names_effort else "Question"
+            yield _turn(turn, heading, calls, question, answer)
             calls = []
 
 
@@ -255,12 +253,14 @@ def _looking(turn: int, words: int) -> Call:
     return "look_up", {"topic": f"step {turn}", "words": words}
 
 
-def _turn(number: int, about: str, calls: Sequence[Call], asked: str, said: str) -> Turn:
-    made = (
+def _turn(number: int, heading: str, calls: Sequence[Call], question: str, answer: str) -> Turn:
+    tool_calls = (
         ToolCall(name=tool, args=args, id=f"call_{number}_{at}", type="tool_call")
         for at, (tool, args) in enumerate(calls)
     )
-    return Turn(f"{about} {number}: {asked}?", tuple(made), f"Answer {number}: {said}.")
+    return Turn(
+        f"{heading} {number}: {question}?", tuple(tool_calls), f"Answer {number}: {answer}."
+    )
 
 
 def _words(chance: random.Random, kind: str) -> int:
@@ -271,7 +271,7 @@ class TalkingModel(BaseChatModel):
     """Says the model's part of one turn after the other, and shows each request to `take`."""
 
     _take: Take = PrivateAttr()
-    _said: Iterator[AIMessage] = PrivateAttr(default=iter(()))
+    _answers: Iterator[AIMessage] = PrivateAttr(default=iter(()))
 
     def watched(self, take: Take) -> "TalkingModel":
         """Show each request to `take`."""
@@ -281,7 +281,7 @@ class TalkingModel(BaseChatModel):
     def begin(self, turn: Turn, tools: Collection[str]) -> None:
         """Take up a turn, with those of its calls whose tools there are."""
         called = [AIMessage("", tool_calls=[one]) for one in turn.calls if one["name"] in tools]
-        self._said = chain(called, [AIMessage(turn.answer)])
+        self._answers = chain(called, [AIMessage(turn.answer)])
 
     @property
     def _llm_type(self) -> str:
@@ -311,21 +311,25 @@ class TalkingModel(BaseChatModel):
     ) -> ChatResult:
         tools = kwargs.get("tools", ())
         self._take(messages, tools, not tools)
-        answer = next(self._said) if tools else AIMessage(_asked(messages, kwargs.get("fields")))
+        answer = (
+            next(self._answers)
+            if tools
+            else AIMessage(_requested_text(messages, kwargs.get("fields")))
+        )
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-def _asked(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
+def _requested_text(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
     """Return what is asked for: quotes of the log, a summary in JSON, or a text without a form."""
     if fields is not None and "new" in fields:
         quotes = _SENTENCE.findall(messages[-1].text)[-_QUOTES:]
         return json.dumps({"new": [{"quote": one, "kind": "decision"} for one in quotes]})
     chance = random.Random(0)
     halves = (_text(chance, words).capitalize() + "." for words in (SUMMARY // 2, SUMMARY // 2))
-    said = " ".join(halves)
+    text = " ".join(halves)
     if fields is None:
-        return said
-    return json.dumps({"summary": said, "keywords": [], "importance": 50})
+        return text
+    return json.dumps({"summary": text, "keywords": [], "importance": 50})
 
 
 def _text(chance: random.Random, words: int) -> str:
