@@ -4,8 +4,8 @@ python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@
 
 A hundred threads of fifty turns (see `talks`) in four processes on one PostgreSQL, which
 has the archive and the checkpoints, written at each step. One process is killed when its threads
-are half-way; another resumes them. Then every question is looked for: each must stand once, in its
-order, with its answer. LangChain's agent has the same conversations on the same database.
+are half-way; another resumes them. Then every question must stand there once, in its order, with
+its answer. LangChain's agent has the same conversations on the same database.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.postgres import PostgresSaver
-from report import write
+from report import argument_parser, write
 from search_scale import timed
 from talks import TalkingModel, Turn, look_up, scripted
 
@@ -45,16 +45,16 @@ PRELOADED = [
     *("langchain.agents", "langgraph.checkpoint.postgres"),
     *(create_memory_agent.__module__, SqlArchive.__module__),
 ]
-"""Imported once, and not by each process; what `ebbtide` exports it imports when it is used."""
+"""Modules that the server of processes imports once, since `ebbtide` imports lazily."""
 
 _NUMBER = re.compile(r"uestion (\d+):")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Who talks where, and how long: an agent, a database, turns of each thread, a folder of logs.
+    """The work of one process: an agent, a database, the turns of each of its threads.
 
-    `threads` are those of one process, `name` is the file in which it notes what it has done.
+    `folder` and `name` are those of the log of its turns.
     """
 
     agent: str
@@ -66,11 +66,11 @@ class Load:
 
     @property
     def log(self) -> Path:
-        """The file in which each turn is noted: its thread, its number and how long it took."""
+        """The log: for each turn a line with thread, number and milliseconds."""
         return Path(self.folder) / f"{self.name}.jsonl"
 
     def done(self) -> list[tuple[str, int, float]]:
-        """Return what was noted."""
+        """Return the entries of the log."""
         if not self.log.exists():
             return []
         lines = self.log.read_text(encoding="utf-8").splitlines()
@@ -78,7 +78,7 @@ class Load:
 
 
 class Rehearsed(TalkingModel):
-    """Says what a conversation has for the question that was asked last, wherever it is resumed."""
+    """Answers the last question of a conversation from the script, wherever it is resumed."""
 
     turns: Sequence[Turn] = ()
 
@@ -102,7 +102,7 @@ class Rehearsed(TalkingModel):
 
 
 def question_number(message: BaseMessage) -> int:
-    """Return the number of the question that a message is, 0 if it is none."""
+    """Return the number of a question, 0 for any other message."""
     match = _NUMBER.search(message.text) if isinstance(message, HumanMessage) else None
     return int(match[1]) if match and message.name is None else 0
 
@@ -121,7 +121,7 @@ def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
 
 
 def work(load: Load) -> None:
-    """Have the conversations, a turn of each in turn, from where they are; note each turn."""
+    """Continue the conversations, one turn of each after the other; log each turn."""
     script = [*scripted(load.turns)]
     with opened(load) as (agent, _), load.log.open("a", encoding="utf-8") as log:
         following = {thread: resume(agent, thread) for thread in load.threads}
@@ -135,7 +135,7 @@ def work(load: Load) -> None:
 
 
 def resume(agent: Any, thread: str) -> int:
-    """Let a thread end its last turn, and return the number of the next one."""
+    """Finish the last turn of a thread; return the number of the next turn."""
     state = agent.get_state(config(thread))
     if state.tasks:  # `next` leaves out a step whose writes are there, but no checkpoint after it
         invoked(agent, thread, None)
@@ -154,7 +154,7 @@ def config(thread: str) -> dict[str, Any]:
 
 
 def together(loads: Sequence[Load]) -> float:
-    """Work in a process for each; kill the first half-way, and resume. Return the seconds."""
+    """Run a process for each load; kill the first half-way and resume it. Return the seconds."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(PRELOADED)
     begun = time.perf_counter()
@@ -176,7 +176,7 @@ def together(loads: Sequence[Load]) -> float:
 
 
 def stored_turns(load: Load) -> dict[str, list[tuple[int, str]]]:
-    """Return by thread the numbers of the questions that are kept, each with its answer."""
+    """Return by thread the numbers of the stored questions, each with its answer."""
     with opened(load) as (agent, archive):
         return {
             thread: _archived(archive, thread)
@@ -250,8 +250,7 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
 
 def main() -> None:
     """Measure each agent."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--threads", type=int, default=100)
     parser.add_argument("--turns", type=int, default=50)

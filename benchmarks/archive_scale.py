@@ -1,4 +1,4 @@
-"""The archive at scale: how long committing, searching and opening take, and what a turn takes up.
+"""The archive at scale: times of committing, searching and opening, and the size of a turn.
 
 python benchmarks/archive_scale.py --out results --turns 100000
 python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --copies 49 \
@@ -12,20 +12,18 @@ Then single turns are committed, sessions searched and opened, each time another
 times stand the plans of all statements that this took: none may read a large table whole.
 """
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from report import write
+from report import argument_parser, write
 from search_scale import text, timed
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
@@ -42,7 +40,7 @@ EVERY = 10
 SAMPLES = 200
 PROCESSES = 4
 SMALL = 10_000
-"""Turns below which PostgreSQL reads any table whole: then it is asked what it would else do."""
+"""Turns below which PostgreSQL scans any table: then scans are disabled to see its other plan."""
 
 BIG = {"turns", "members", "changes", "branches", "said", "headed", "sessions", "memories"}
 PASSAGES = TURN_BITS + PASSAGE_BITS
@@ -63,14 +61,14 @@ COPIED: Mapping[str, tuple[str, str]] = {
         f"id < (%(sessions)s + 1)::bigint << {PASSAGES}",
     ),
 }
-"""By table, how far the ids of a copy's rows are from those before, and which rows are copied."""
+"""For each table the offset of the ids of a copy's rows, and the condition of the copied rows."""
 
 STATE = {"turn": 1, "position": {"branch": "main", "persisted": 1, "tip": "0123456789abcdef"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is written: where, how many turns of how many users; `copies` are made of each user."""
+    """The data to write: address, turns, users, and copies of each user."""
 
     address: str
     turns: int
@@ -131,7 +129,7 @@ def fill_session(connection: Connection, owner: Owner, length: int, chance: rand
 
 
 def loaded(load: Load, processes: int) -> float:
-    """Write everything, and return how many seconds that took."""
+    """Write all sessions; return the seconds."""
     begun = perf_counter()
     with load.open() as archive:
         archive.users()
@@ -148,7 +146,7 @@ def loaded(load: Load, processes: int) -> float:
 
 
 def copied(load: Load) -> None:
-    """Copy all rows for other users in PostgreSQL, whose indexes of terms are made afterwards."""
+    """Copy all rows for other users in PostgreSQL; make the indexes of terms afterwards."""
     with load.open() as archive, archive.database.writing() as connection:
         run = connection.exec_driver_sql
         first = {
@@ -190,7 +188,7 @@ def _copying(name: str) -> str:
 
 
 def sample_sessions(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
-    """Yield sessions drawn at random, each with a query of five words of its first answer."""
+    """Yield random sessions, each with a query of five words of its first answer."""
     chance = random.Random(7)
     for _ in range(count):
         user, session = chance.randrange(load.users), chance.randrange(load.sessions)
@@ -201,7 +199,7 @@ def sample_sessions(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
 
 
 def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
-    """Return what is measured in one session."""
+    """Return the operations to measure in one session."""
     tip = archive.newest(owner) or Tip()
     chance = random.Random(query)
     return {
@@ -213,7 +211,7 @@ def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Calla
 
 
 def opening(archive: SqlArchive, owner: Owner) -> None:
-    """Read what a thread needs to go on of which nothing is known yet."""
+    """Read all that a thread needs to continue in a new process."""
     tip = archive.newest(owner) or Tip()
     archive.saved(owner, tip)
     archive.turns(owner, tip, range(tip.turn - 2, tip.turn + 1))
@@ -222,7 +220,7 @@ def opening(archive: SqlArchive, owner: Owner) -> None:
 
 
 def times(load: Load) -> dict[str, float]:
-    """Return how many milliseconds each operation takes, in the middle and at worst of twenty."""
+    """Return the milliseconds of each operation: median and 95th percentile."""
     took: dict[str, list[float]] = {}
     count = min(SAMPLES, max(20, load.turns * (load.copies + 1) // 10))
     for owner, _ in sample_sessions(load, count):
@@ -328,8 +326,7 @@ def _big(node: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Load, measure, and explain."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--turns", type=int, default=100_000)
     parser.add_argument("--users", type=int, default=10)
     parser.add_argument("--url", default="")
@@ -359,7 +356,7 @@ def main() -> None:
 
 
 def analysed(archive: SqlArchive) -> None:
-    """Let PostgreSQL look at the tables, as it does by itself some time after a load."""
+    """Run VACUUM ANALYZE, as PostgreSQL does by itself some time after a load."""
     if not archive.database.sqlite:
         engine = archive.database._engine  # noqa: SLF001 (VACUUM runs in no transaction)
         with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:

@@ -1,4 +1,4 @@
-"""Attention at scale: how long its methods take for a user of many memories.
+"""Attention at scale: times of its methods for a user of many memories.
 
 python benchmarks/attention.py --out results 1000 10000 100000 --redis redis://localhost:6379/9
 
@@ -9,7 +9,6 @@ a database is measured as well, whose user `scale` is deleted before each size, 
 server in front of SQLite: the database of its URL is emptied before each size.
 """
 
-import argparse
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from redis import Redis
-from report import write
+from report import argument_parser, write
 from search_scale import VOCABULARY, WEIGHTS, text, timed
 
 from ebbtide import DiskArchive
@@ -50,7 +49,7 @@ def on_sqlite(folder: Path) -> Iterator[SqlAttention]:
 
 
 def on_postgresql(url: str) -> Opening:
-    """Return what opens attention on PostgreSQL, whose archive loses the user for each folder."""
+    """Return an opening of attention on PostgreSQL; for a new folder the user is deleted first."""
 
     @contextmanager
     def opened(folder: Path) -> Iterator[Attention]:
@@ -63,7 +62,7 @@ def on_postgresql(url: str) -> Opening:
 
 
 def on_redis(url: str) -> Opening:
-    """Return what opens attention on SQLite behind Redis, emptied for each new folder."""
+    """Return an opening of attention on SQLite behind Redis, emptied for each new folder."""
 
     @contextmanager
     def opened(folder: Path) -> Iterator[Attention]:
@@ -83,7 +82,7 @@ def _is_new(folder: Path) -> bool:
 
 
 def memories(chance: random.Random, size: int) -> Iterator[Memory]:
-    """Yield memories in the order of their moments."""
+    """Yield memories in the order of their times."""
     for number in range(size):
         words = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=_KEYWORDS)
         created = _START + timedelta(days=_DAYS * number / size)
@@ -93,7 +92,7 @@ def memories(chance: random.Random, size: int) -> Iterator[Memory]:
 
 
 def filled(attention: Attention, chance: random.Random, size: int) -> None:
-    """Add memories and access some of those that were added."""
+    """Add memories, and access a tenth of them later."""
     for number, memory in enumerate(memories(chance, size), start=1):
         attention.add(_USER, memory, now=memory.created)
         if number % 10 == 0:
@@ -104,7 +103,7 @@ def filled(attention: Attention, chance: random.Random, size: int) -> None:
 
 
 def measured(place: str, opening: Opening, folder: Path, size: int, calls: int) -> dict[str, Any]:
-    """Return the row of one size in one place, each method called so often."""
+    """Return the row of one size in one database, after so many calls of each method."""
     chance, end = random.Random(1), _START + timedelta(days=_DAYS)
     with opening(folder) as attention:
         start = perf_counter()
@@ -141,9 +140,8 @@ def call_times(
 
 
 def main() -> None:
-    """Measure each size that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Measure each size of the command line."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--postgres", help="URL of a database whose user 'scale' may be deleted")
     parser.add_argument("--redis", help="URL of a database whose keys may be deleted")
     parser.add_argument("--calls", type=int, default=200, help="how often each method is called")

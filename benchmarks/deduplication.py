@@ -1,16 +1,15 @@
-"""Merge salient items: how many rightly, and how long it takes.
+"""Merging of salient items: how many correctly, and the time.
 
 python benchmarks/deduplication.py --data tests/memory/pairs.json --out results
 python benchmarks/deduplication.py --data tests/memory/pairs.json --out results --embeddings minilm
 
-Of labelled pairs, "merged" is how many of those that say the same are merged, "kept apart" how many
-of the others are not, in percent. The rules were mended by one part of the pairs; the other one was
-kept aside. Then made-up items are merged: "cold" with nothing known of them,
-"again" with all vectors held, "10 more" with ten new items added to them; the best of three rounds.
+Of labelled pairs, "merged" is the percentage of pairs of one meaning that are merged, "kept apart"
+that of the other pairs that are not. The rules were chosen on one part of the pairs; the other part
+checks them. Then made-up items are merged: "cold" with empty caches, "again" with all vectors
+cached, "10 more" with ten new items; the best of three rounds.
 "cold CPU s" is the time of all threads, which other programs do not lengthen.
 """
 
-import argparse
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from report import write
+from report import argument_parser, write
 
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.compression.merge import Likeness, _claim, lexical, likeness, merged
@@ -50,7 +49,7 @@ def is_merged(row: Mapping[str, Any], alike: Likeness) -> bool:
 
 
 def judged(rows: Sequence[Mapping[str, Any]], alike: Likeness) -> dict[str, Any]:
-    """Return how many pairs were merged and kept apart that had to be, in percent."""
+    """Return the percentages of pairs that were merged and kept apart correctly."""
     same = [is_merged(row, alike) for row in rows if row["expect"] == "same"]
     different = [is_merged(row, alike) for row in rows if row["expect"] != "same"]
     counts = {"pairs": len(rows), "paraphrases": len(same), "merged": _share(sum(same), len(same))}
@@ -74,7 +73,7 @@ def made_up(size: int) -> list[Item]:
 def timed(
     items: Sequence[Item], new_items: Sequence[Item], make: Callable[[], Likeness]
 ) -> list[float]:
-    """Return the seconds of a cold pass, in all and of CPU, of another pass, and of ten more."""
+    """Return the seconds of a cold pass, its CPU seconds, those of a second pass and ten more."""
     alike = make()
     _claim.cache_clear()
     cpu = process_time()
@@ -86,10 +85,9 @@ def timed(
 
 
 def main() -> None:
-    """Judge the pairs by each likeness, then measure the time that it takes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Judge the pairs by each likeness, then measure the time of merging."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--embeddings", choices=["minilm"])
     parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES)
     options = parser.parse_args()

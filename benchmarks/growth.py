@@ -1,4 +1,4 @@
-"""What grows with a session: a day of efforts with tools and searches that does not end.
+"""What grows with a session: an endless day of efforts, with tools and searches.
 
 python benchmarks/growth.py --out results 100 1000 5000 10000 20000
 
@@ -9,7 +9,6 @@ machine; the ratio; the memory of the process after them, the bytes of the archi
 long it takes then to open the session anew: its archive, its state and its context.
 """
 
-import argparse
 import gc
 import time
 from collections.abc import Iterator, Sequence
@@ -25,26 +24,26 @@ from context_cost import CONFIG, MEMORY_TOOLS
 from langchain_core.messages.tool import tool_call
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import ours
-from report import write
+from report import argument_parser, write
 from talks import TalkingModel, Turn, day
 
 from ebbtide import DiskArchive, commands
 
 _SEARCH_EVERY = 10
 _YOUNG = 5
-"""Sessions that a long one is compared with: what is talked about changes a turn by a third."""
+"""Short sessions beside the long one: by its subject alone a turn varies by a third."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A conversation that is held: an agent, what its model is told, and the turns to come."""
+    """A running conversation: an agent, its model, and the coming turns."""
 
     agent: Any
     model: TalkingModel
     turns: Iterator[Turn]
 
     def go_on(self) -> float:
-        """Hold the next turn, and return the seconds of CPU that it took."""
+        """Run the next turn, and return its CPU seconds."""
         turn = next(self.turns)
         self.model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
         start = time.process_time()
@@ -54,7 +53,7 @@ class Session:
 
 @contextmanager
 def holding(folder: Path, seed: str) -> Iterator[Session]:
-    """Yield a new conversation, kept in a folder."""
+    """Yield a new conversation in a folder."""
     folder.mkdir(exist_ok=True)
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         saver.setup()
@@ -64,7 +63,7 @@ def holding(folder: Path, seed: str) -> Iterator[Session]:
 
 @contextmanager
 def young() -> Iterator[list[Session]]:
-    """Yield new conversations."""
+    """Yield the short sessions to compare with."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         places = ((Path(folder) / str(number), f"young {number}") for number in range(_YOUNG))
         yield [stack.enter_context(holding(*place)) for place in places]
@@ -82,7 +81,7 @@ def talk(seed: str) -> Iterator[Turn]:
 
 
 def opened(folder: Path) -> float:
-    """Return how many milliseconds it takes to open the session: archive, state and context."""
+    """Return the milliseconds to open the session: archive, state and context."""
     start = time.perf_counter()
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         agent = ours(archive)(TalkingModel(), saver, folder)
@@ -99,7 +98,7 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
                 old.go_on()
             with young() as young_sessions:
                 for session in young_sessions:
-                    for _ in range(around):  # the first have all in view
+                    for _ in range(around):  # the first turns have no older ones
                         session.go_on()
                 seconds = [
                     [session.go_on() for session in (old, *young_sessions)]
@@ -107,9 +106,9 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
                 ]
             done = length + around
             gc.collect()
-            milliseconds = 1_000 * median(session for session, *_ in seconds)
+            milliseconds = 1_000 * median(old_seconds for old_seconds, *_ in seconds)
             first = 1_000 * median(
-                session for _, *young_seconds in seconds for session in young_seconds
+                value for _, *young_seconds in seconds for value in young_seconds
             )
             yield {
                 "turns": length,
@@ -132,9 +131,8 @@ def _bytes(folder: Path) -> int:
 
 
 def main() -> None:
-    """Hold the conversation, and write what grew."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Hold the conversation, and write the rows."""
+    parser = argument_parser(__doc__)
     parser.add_argument("lengths", type=int, nargs="+", help="turns after which is measured")
     parser.add_argument("--around", type=int, default=50, help="turns before and after a length")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""LoCoMo's conversations, replayed into an archive: a session is an effort, its summary given."""
+"""LoCoMo's conversations, replayed into an archive: a session is an effort with its summary."""
 
 import json
 import re
@@ -116,7 +116,7 @@ def _questions(items: list[Mapping[str, Any]], ids: frozenset[str]) -> Iterator[
 
 
 def _time(text: str) -> str:
-    """Return `1:56 pm on 8 May, 2023` as an archive has it."""
+    """Return `1:56 pm on 8 May, 2023` in the archive's format."""
     return f"{datetime.strptime(text, '%I:%M %p on %d %B, %Y').isoformat()}Z"  # noqa: DTZ007
 
 

@@ -1,7 +1,7 @@
-"""A long conversation of a user with an assistant, and what plain full-text search finds of it.
+"""A long conversation of a user with an assistant, and a plain full-text search in it.
 
 A line of the conversation is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …,
-"assistant": …}` with null for no effort, or what became of an effort, `{"effort": …, "concluded":
+"assistant": …}` with null for no effort, or the end of an effort, `{"effort": …, "concluded":
 57, "summary": …}`. A line of the questions is `{"question": …, "evidence": [{"turn": 12, "who":
 "user", "quote": …}]}`.
 """
@@ -67,7 +67,7 @@ def committed(archive: Archive, owner: Owner, lines: Sequence[Any]) -> Tip:
 def by_full_text(
     lines: Sequence[Any], roles: Sequence[str], query: str
 ) -> Iterator[tuple[int, str]]:
-    """Yield messages as SQLite's FTS5 ranks them, with their turns, of these speakers."""
+    """Yield turns and messages of these roles, ranked by SQLite's FTS5."""
     with sqlite3.connect(":memory:") as database:
         database.execute(
             "CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)"

@@ -7,7 +7,6 @@ SQLite files and `durability="sync"`. "Lost" are the turns of which the question
 be read neither in the thread's newest state nor, where there is one, in the archive.
 """
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import PEERS, PROMPT, ours
-from report import write
+from report import argument_parser, write
 from talks import TalkingModel, Turn, look_up, scripted
 
 from ebbtide import DiskArchive, EbbtideMiddleware
@@ -36,12 +35,12 @@ PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"
 AGENTS = (OURS, GRAPH, PLAIN, SUMMARISING)
 LAST = 50
-"""Turns at the end of which the median time is taken."""
+"""The last turns, of which the median time is taken."""
 
 
 @dataclass(slots=True)
 class Side:
-    """An agent, the file of its checkpoints, its archive if it has one, and what was measured."""
+    """An agent, the file of its checkpoints, its archive or None, and the measurements."""
 
     name: str
     model: TalkingModel
@@ -53,12 +52,12 @@ class Side:
     messages: list[BaseMessage] = field(default_factory=list)
 
     def take(self, messages: Sequence[BaseMessage], tools: Sequence[Any], summary: bool) -> None:  # noqa: FBT001 (see `talks.Take`)
-        """Remember a request, but for those that ask for a summary."""
+        """Keep a request, unless it asks for a summary."""
         if not summary:
             self.request = messages, tools
 
     def turn(self, turn: Turn) -> None:
-        """Hold a turn."""
+        """Run a turn."""
         self.model.begin(turn, MEMORY_TOOLS if self.archive else {"look_up"})
         request: Any = {"messages": [("user", turn.question)]}
         start = time.perf_counter()
@@ -66,7 +65,7 @@ class Side:
         self.seconds.append(time.perf_counter() - start)
 
     def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
-        """Return what was measured."""
+        """Return the row of the agent."""
         stored = sum(item.stat().st_size for item in self.file.parent.glob(f"{self.file.name}*"))
         texts = {*map(str, self._texts())}
         sent, tools = self.request
@@ -118,17 +117,16 @@ def run_talk(agents: Sequence[str], number: int, folder: Path) -> list[dict[str,
     with ExitStack() as stack:
         sides = [side(name, folder, stack) for name in agents]
         for at, turn in enumerate(turns):
-            for side_ in sides:
-                side_.turn(turn)
+            for agent_side in sides:
+                agent_side.turn(turn)
             if at % 100 == 0:
                 print(f"turn {at}", flush=True)
-        return [side_.row(turns) for side_ in sides]
+        return [agent_side.row(turns) for agent_side in sides]
 
 
 def main() -> None:
     """Measure the agents."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
     parser.add_argument("--turns", type=int, default=500)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The agents that are measured side by side: ours, and what a user would take instead."""
+"""The agents to compare: ours, and those that a user would take instead."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -20,14 +20,14 @@ from ebbtide import DiskArchive, Settings, SqlArchive, create_memory_agent
 
 Saver: TypeAlias = BaseCheckpointSaver[Any]
 Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
-"""Makes an agent of a model and a checkpointer, with a folder to keep files in."""
+"""Makes an agent of a model, a checkpointer and a folder for its files."""
 
 PROMPT = "You are a helpful assistant."
 LANGMEM_TOKENS = 2_000
 
 
 def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:
-    """Return the maker of our agent with these settings, on an archive if it is given one."""
+    """Return the maker of our agent with these settings, on an archive or a new one."""
 
     def make(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
         return create_memory_agent(
@@ -66,7 +66,7 @@ class _LangMemState(TypedDict, total=False):
 
 
 def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-    """Return an agent with LangMem's node, wired as its documentation shows it, and tools."""
+    """Return an agent with LangMem's node, wired as in its documentation, and tools."""
     node = import_module("langmem.short_term").SummarizationNode
     bound = model.bind_tools([look_up])
 
@@ -86,7 +86,7 @@ def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
 
 
 def deep(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-    """Return a deep agent, as it comes."""
+    """Return a deep agent with its defaults."""
     create = import_module("deepagents").create_deep_agent
     return create(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
 
@@ -98,4 +98,4 @@ PEERS: Mapping[str, tuple[Maker, int | None]] = {
     "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),
     "deepagents": (deep, None),
 }
-"""Each peer, and the tokens that it is told to stay within, if it can be told."""
+"""Each peer, and its limit of tokens, None if it has none."""

@@ -9,7 +9,6 @@ The packed texts are the excerpts that a search would return, up to the first th
 evidence counts if all of it is among them.
 """
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 from locomo import Conversation, Question, Replay, load, replayed
 from long_talk import Evidenced, by_full_text, committed, questions, read
-from report import write
+from report import argument_parser, write
 
 from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
@@ -150,11 +149,10 @@ def hinted(
 
 def main() -> None:
     """Replay the conversations with one and with two utterances to a turn; search for evidence."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--talk", type=Path, nargs="*", default=[])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
     for talk, questions_file in zip(options.talk, options.questions, strict=True):

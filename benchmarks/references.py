@@ -19,7 +19,6 @@ check was left for the end.
 - turns %: of the twelve turns that mention no effort, those that are taken for a mention of any.
 """
 
-import argparse
 import json
 import re
 from bisect import bisect_left, bisect_right
@@ -31,7 +30,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 from locomo import Conversation, Utterance, group, load, replayed
-from report import write
+from report import argument_parser, write
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
@@ -310,9 +309,8 @@ def auc(true: Sequence[float], false: Sequence[float]) -> float:
 
 def main() -> None:
     """Measure the plain rule and the memory's."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, help="LoCoMo's conversations; without, work only")
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=_WORK, help="the folder of the dialogues")
     options = parser.parse_args()
     frequent = f"two shared words of the summary's {_FEW_WORDS} most frequent"

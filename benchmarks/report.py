@@ -1,5 +1,6 @@
 """The results of a benchmark as files: JSON for programs, Markdown and a plot for people."""
 
+import argparse
 import json
 import platform
 import shlex
@@ -23,17 +24,24 @@ _PACKAGES = (
 )
 _PANELS = 3
 _WIDTH, _HEIGHT = 3.0, 5.0
-"""Of a panel with the names below it, in inches."""
+"""Size of a panel with the labels below it, in inches."""
 
 
 _LABEL = 32
-"""Characters of a text by which a bar is named."""
+"""Characters of a text in the label of a bar."""
+
+
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the options of a benchmark, with the one that all have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--out", type=Path, required=True)
+    return parser
 
 
 def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of one shape as `name.json`, as a table in `name.md` and as bars in `name.png`.
 
-    The files say by which command, and with which versions, they were made. The table is printed.
+    The files have the command and the versions that made them. The table is printed.
     Without matplotlib there is no plot.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +61,7 @@ def command() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what was measured, and of what it ran on."""
+    """Return the versions of the measured packages and of the system."""
     packages = {name: number for name in _PACKAGES if (number := _version(name))}
     system = {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version}
     return {**packages, **system, "system": f"{platform.system()} {platform.machine()}"}
@@ -74,7 +82,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Return a figure with a panel for each column of numbers but the first, a bar for each row.
 
-    A bar is named by the texts that its row begins with, or by the first number.
+    The label of a bar has the first texts of its row, or its first number.
     """
     columns = [name for name in [*rows[0]][1:] if any(_is_number(row[name]) for row in rows)]
     lines = -(-len(columns) // _PANELS)

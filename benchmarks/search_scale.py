@@ -1,4 +1,4 @@
-"""Search at scale: how long searching, opening and appending take, and how large the archive gets.
+"""Search at scale: times of searching, opening and appending, and the size of the archive.
 
 python benchmarks/search_scale.py --out results 1000 10000
 python benchmarks/search_scale.py --out results --semantic 1000 10000
@@ -12,7 +12,6 @@ reads them, and what a model takes to embed a query comes on top. With --url the
 database, which is empty; what the server works is then no part of the processor time.
 """
 
-import argparse
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
-from report import write
+from report import argument_parser, write
 
 from ebbtide import DiskArchive, SqlArchive
 from ebbtide.memory.embeddings import Embedder
@@ -45,9 +44,9 @@ _NUMBERS = 384
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A session that was written: its tip, queries with the effort they are from, append times.
+    """A written session: its tip, queries with their efforts, times of appending.
 
-    `raw` is the length of all that was said.
+    `raw` is the length of all its texts.
     """
 
     tip: Tip
@@ -57,7 +56,7 @@ class Built:
 
 
 class Noise:
-    """Embeddings of 384 numbers drawn at random, always the same ones for a text."""
+    """Embeddings of 384 random numbers, always the same ones for a text."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return a vector for each text."""
@@ -88,19 +87,19 @@ def text(chance: random.Random, size: int) -> str:
 
 
 def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
-    """Write efforts of two turns each, then one more turn at a time to take the time of it."""
+    """Write efforts of two turns each, then measure the time of single turns."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
     every = max(1, efforts // _QUERIES)
     for number in range(efforts):
         name = f"effort-{number}"
         texts = [(text(chance, 34), text(chance, 100)) for _ in range(2)]
-        raw += sum(len(word_) for pair in texts for word_ in pair)
+        raw += sum(len(message) for pair in texts for message in pair)
         summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
         tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[0], name, [])).tip
         tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
-            words = [word_ for word_ in " ".join(texts[0]).split() if word_ not in _GLUE]
+            words = [term for term in " ".join(texts[0]).split() if term not in _GLUE]
             queries.append((name, " ".join(chance.sample(words, 5))))
         if number % _OFTEN == _OFTEN - 1:
             print(f"{number + 1:,} of {efforts:,} efforts written", flush=True)
@@ -113,7 +112,7 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
 
 
 def timed(do: Callable[[], T]) -> tuple[float, T]:
-    """Return how many milliseconds something takes, and its result."""
+    """Return the milliseconds of a call, and its result."""
     start = perf_counter()
     result = do()
     return (perf_counter() - start) * 1_000, result
@@ -161,9 +160,8 @@ def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict
 
 
 def main() -> None:
-    """Measure each size that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Measure each size of the command line."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--semantic", action="store_true")
     parser.add_argument("--url", default="")
     parser.add_argument("efforts", type=int, nargs="+")

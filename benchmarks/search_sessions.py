@@ -1,4 +1,4 @@
-"""Search in many sessions: how long it takes what the other sessions of a user concluded.
+"""Search in many sessions: the time to find efforts of a user's other sessions.
 
 python benchmarks/search_sessions.py --out results 100 1000 10000
 
@@ -7,7 +7,6 @@ query is four words of one summary; "found first" is how often its effort leads.
 makes the user's index; before each "after a change" another session concluded an effort.
 """
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
@@ -16,7 +15,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from report import write
+from report import argument_parser, write
 from search_scale import text, timed
 
 from ebbtide import DiskArchive
@@ -37,7 +36,7 @@ def sessions(count: int) -> Iterator[Owner]:
 
 
 def built(archive: DiskArchive, count: int) -> list[tuple[tuple[str, str], str]]:
-    """Write sessions, and return queries, each behind the thread and the effort it is from."""
+    """Write sessions, and return queries, each with the thread and the effort of its words."""
     chance, queries = random.Random(1), []
     for number, owner in enumerate(sessions(count), 1):
         tip = Tip()
@@ -93,7 +92,7 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
 
 
 def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
-    """Yield how long a search takes right after another session concluded something."""
+    """Yield the milliseconds of a search right after another session concluded an effort."""
     chance = random.Random(2)
     for owner in islice(cycle(sessions(count)), _CHANGES):
         tip = archive.newest(owner) or Tip()
@@ -102,9 +101,8 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure each size that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Measure each size of the command line."""
+    parser = argument_parser(__doc__)
     parser.add_argument("sessions", type=int, nargs="+")
     options = parser.parse_args(arguments)
     rows = []

@@ -1,4 +1,4 @@
-"""What a turn costs in time and in checkpoints, beside the agents that a user would take instead.
+"""The cost of a turn in time and in checkpoints, beside other agents.
 
 python benchmarks/turn_cost.py --out results --url postgresql+psycopg://USER@HOST/NAME
 python benchmarks/turn_cost.py --out results --turns 5000 --cases "SQLite"
@@ -11,7 +11,6 @@ says, where the peers, which send everything, stop after 500; the others end aft
 `--url` there is no PostgreSQL. Bytes of checkpoints are those of all turns, by turn.
 """
 
-import argparse
 import asyncio
 import sqlite3
 import time
@@ -32,7 +31,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from peers import PEERS, Maker, ours
-from report import write
+from report import argument_parser, write
 from sqlalchemy import Engine, event, make_url
 from talks import TalkingModel, Turn
 
@@ -47,7 +46,7 @@ SHORT, PEERS_END = 60, 500
 """Turns of the cases but the first, and of the peers at most."""
 
 TALK_TURNS = 500
-"""Turns by which a conversation is laid out, so that a short one is the beginning of it."""
+"""The length that a conversation is planned for: a short run holds its beginning."""
 
 _SIZE = """
 SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class AS c
@@ -58,7 +57,7 @@ WHERE c.relkind = 'r' AND n.nspname = %s AND c.relname LIKE 'checkpoint%%'
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How a conversation is held: where all is kept, sync or async, how durable, which talk."""
+    """The conditions of a conversation: database, sync or async, durability, talk."""
 
     name: str
     postgres: bool = False
@@ -81,9 +80,9 @@ CASES = (
 
 @dataclass(slots=True)
 class Side:
-    """One agent in its conversation, and the seconds that each turn took: by clock, of the CPU.
+    """One agent in its conversation, and the seconds of each turn: by the clock, of the CPU.
 
-    `kept` is the file of its checkpoints, or the schema of them.
+    `storage` is the file or the schema of its checkpoints.
     """
 
     name: str
@@ -96,7 +95,7 @@ class Side:
     statement_counts: list[int] = field(default_factory=list)
 
     def turn(self, turn: Turn, durability: str, runner: asyncio.Runner | None) -> None:
-        """Hold a turn."""
+        """Run a turn."""
         self.model.begin(turn, MEMORY_TOOLS if self.name == OURS else {"look_up"})
         request: Any = {"messages": [("user", turn.question)]}
         self.statements.clear()
@@ -110,7 +109,7 @@ class Side:
         self.statement_counts.append(len(self.statements))
 
     def row(self, stored: int, plain: "Side | None", turns: int) -> dict[str, Any]:
-        """Return what it took, beside the plain agent."""
+        """Return the row of the agent, compared with the plain one."""
         cells: dict[str, Any] = {"agent": self.name}
         for first, last in (span for span in SPANS if span[1] <= turns):
             span, label = slice(first - 1, last), f"turns {first:,}-{last:,}"
@@ -133,7 +132,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where checkpoints and archives are: a folder, or a PostgreSQL; opened until `stack` ends."""
+    """The database of checkpoints and archives: a folder or PostgreSQL; open until `stack` ends."""
 
     folder: Path
     url: str
@@ -245,8 +244,7 @@ def _median(seconds: Sequence[float]) -> float:
 
 def main() -> None:
     """Measure the agents."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--name", default="turn_cost", help="what the files are called")
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
     parser.add_argument("--turns", type=int, default=500, help="of the first case")

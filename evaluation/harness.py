@@ -80,10 +80,8 @@ class Plan:
         digests = {name: template.digest for name, template in self.templates.items()}
         for trial in store.trials:
             if digests.get(trial.template, trial.digest) != trial.digest:
-                raise ResultsError(
-                    f"template {trial.template!r} has changed since its trials: "
-                    "choose another folder"
-                )
+                state = f"template {trial.template!r} has changed since its trials"
+                raise ResultsError(f"{state}: choose another folder")
         done = {trial.name for trial in store.trials if not trial.errors}
         jobs = [
             Job(strategy=strategy, template=template, trial=number)

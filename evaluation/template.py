@@ -202,8 +202,8 @@ class Template(Strict):
             ],
             "probing_tasks.behavioral_test.needs": [text for test in tests for text in test.needs],
         }
-        for field, sentences in fields.items():
-            _check(field, sentences, self.turns)
+        for field, texts in fields.items():
+            _check(field, texts, self.turns)
         return self
 
     @property
