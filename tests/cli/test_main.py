@@ -129,11 +129,11 @@ def test_the_version_is_told() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_begins_as_the_list_says(command: str) -> None:
     """The list tells of a command without importing it, in words that its own help has too."""
-    listed, shown = run("--help"), run(command, "--help")
+    listed, output = run("--help"), run(command, "--help")
 
     assert f"  {COMMANDS[command][1]}\n" in listed.stdout
-    assert shown.exit_code == 0
-    assert COMMANDS[command][1].split()[0] in shown.stdout
+    assert output.exit_code == 0
+    assert COMMANDS[command][1].split()[0] in output.stdout
 
 
 @pytest.mark.parametrize("statement", ["import ebbtide", "import ebbtide.cli.main"])
