@@ -4,8 +4,8 @@ python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@
 
 A hundred threads of fifty turns (see `talks`) in four processes on one PostgreSQL, which
 has the archive and the checkpoints, written at each step. One process is killed when its threads
-are half-way; another resumes them. Then every question is looked for: each must stand once, in its
-order, with its answer. LangChain's agent has the same conversations on the same database.
+are half-way; another resumes them. Then every question must stand there once, in its order, with
+its answer. LangChain's agent has the same conversations on the same database.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.postgres import PostgresSaver
-from report import write
+from report import argument_parser, write
 from search_scale import timed
 from talks import TalkingModel, Turn, look_up, scripted
 
@@ -45,16 +45,16 @@ PRELOADED = [
     *("langchain.agents", "langgraph.checkpoint.postgres"),
     *(create_memory_agent.__module__, SqlArchive.__module__),
 ]
-"""Imported once, and not by each process; what `ebbtide` exports it imports when it is used."""
+"""Modules that the server of processes imports once, since `ebbtide` imports lazily."""
 
 _NUMBER = re.compile(r"uestion (\d+):")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Who talks where, and how long: an agent, a database, turns of each thread, a folder of logs.
+    """The work of one process: an agent, a database, the turns of each of its threads.
 
-    `threads` are those of one process, `name` is the file in which it notes what it has done.
+    `folder` and `name` are those of the log of its turns.
     """
 
     agent: str
@@ -66,11 +66,11 @@ class Load:
 
     @property
     def log(self) -> Path:
-        """The file in which each turn is noted: its thread, its number and how long it took."""
+        """The log: for each turn a line with thread, number and milliseconds."""
         return Path(self.folder) / f"{self.name}.jsonl"
 
     def done(self) -> list[tuple[str, int, float]]:
-        """Return what was noted."""
+        """Return the entries of the log."""
         if not self.log.exists():
             return []
         lines = self.log.read_text(encoding="utf-8").splitlines()
@@ -78,7 +78,7 @@ class Load:
 
 
 class Rehearsed(TalkingModel):
-    """Says what a conversation has for the question that was asked last, wherever it is resumed."""
+    """Answers the last question of a conversation from the script, wherever it is resumed."""
 
     turns: Sequence[Turn] = ()
 
@@ -91,20 +91,20 @@ class Rehearsed(TalkingModel):
     ) -> ChatResult:
         if not kwargs.get("tools"):
             return super()._generate(messages, stop, run_manager, **kwargs)
-        at = max(n for n, one in enumerate(messages) if asked(one))
-        turn = self.turns[asked(messages[at]) - 1]
-        known = {tool["function"]["name"] for tool in kwargs["tools"]}
-        calls = [one for one in turn.calls if one["name"] in known]
-        results = sum(isinstance(one, ToolMessage) for one in messages[at:])
-        said = AIMessage("", tool_calls=calls[results : results + 1])
-        answer = said if said.tool_calls else AIMessage(turn.answer)
+        at = max(n for n, call in enumerate(messages) if question_number(call))
+        turn = self.turns[question_number(messages[at]) - 1]
+        tools = {tool["function"]["name"] for tool in kwargs["tools"]}
+        calls = [call for call in turn.calls if call["name"] in tools]
+        results = sum(isinstance(call, ToolMessage) for call in messages[at:])
+        call_message = AIMessage("", tool_calls=calls[results : results + 1])
+        answer = call_message if call_message.tool_calls else AIMessage(turn.answer)
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-def asked(message: BaseMessage) -> int:
-    """Return the number of the question that a message is, 0 if it is none."""
-    found = _NUMBER.search(message.text) if isinstance(message, HumanMessage) else None
-    return int(found[1]) if found and message.name is None else 0
+def question_number(message: BaseMessage) -> int:
+    """Return the number of a question, 0 for any other message."""
+    match = _NUMBER.search(message.text) if isinstance(message, HumanMessage) else None
+    return int(match[1]) if match and message.name is None else 0
 
 
 @contextmanager
@@ -121,31 +121,31 @@ def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
 
 
 def work(load: Load) -> None:
-    """Have the conversations, a turn of each in turn, from where they are; note each turn."""
+    """Continue the conversations, one turn of each after the other; log each turn."""
     script = [*scripted(load.turns)]
     with opened(load) as (agent, _), load.log.open("a", encoding="utf-8") as log:
-        following = {thread: resumed(agent, thread) for thread in load.threads}
+        following = {thread: resume(agent, thread) for thread in load.threads}
         for number in range(1, load.turns + 1):
             for thread in load.threads:
                 if number >= following[thread]:
-                    said = {"messages": [("user", script[number - 1].question)]}
-                    took = timed(lambda s=said, t=thread: invoked(agent, t, s))[0]
-                    log.write(json.dumps([thread, number, took]) + "\n")
+                    request = {"messages": [("user", script[number - 1].question)]}
+                    milliseconds = timed(lambda s=request, t=thread: invoked(agent, t, s))[0]
+                    log.write(json.dumps([thread, number, milliseconds]) + "\n")
                     log.flush()
 
 
-def resumed(agent: Any, thread: str) -> int:
-    """Let a thread end its last turn, and return the number of the next one."""
+def resume(agent: Any, thread: str) -> int:
+    """Finish the last turn of a thread; return the number of the next turn."""
     state = agent.get_state(config(thread))
     if state.tasks:  # `next` leaves out a step whose writes are there, but no checkpoint after it
         invoked(agent, thread, None)
         state = agent.get_state(config(thread))
-    return max(map(asked, state.values.get("messages", ())), default=0) + 1
+    return max(map(question_number, state.values.get("messages", ())), default=0) + 1
 
 
-def invoked(agent: Any, thread: str, said: Any) -> None:
+def invoked(agent: Any, thread: str, request: Any) -> None:
     """Run one turn, its checkpoints written at each step."""
-    agent.invoke(said, config(thread), durability="sync")
+    agent.invoke(request, config(thread), durability="sync")
 
 
 def config(thread: str) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def config(thread: str) -> dict[str, Any]:
 
 
 def together(loads: Sequence[Load]) -> float:
-    """Work in a process for each; kill the first half-way, and resume. Return the seconds."""
+    """Run a process for each load; kill the first half-way and resume it. Return the seconds."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(PRELOADED)
     begun = time.perf_counter()
@@ -175,8 +175,8 @@ def together(loads: Sequence[Load]) -> float:
     return time.perf_counter() - begun
 
 
-def kept(load: Load) -> dict[str, list[tuple[int, str]]]:
-    """Return by thread the numbers of the questions that are kept, each with its answer."""
+def stored_turns(load: Load) -> dict[str, list[tuple[int, str]]]:
+    """Return by thread the numbers of the stored questions, each with its answer."""
     with opened(load) as (agent, archive):
         return {
             thread: _archived(archive, thread)
@@ -189,17 +189,19 @@ def kept(load: Load) -> dict[str, list[tuple[int, str]]]:
 def _archived(archive: SqlArchive, thread: str) -> list[tuple[int, str]]:
     owner = Owner("default", thread)
     tip = archive.newest(owner)
-    if tip is None or any(one.fatal for one in archive.verify(owner)):
+    if tip is None or any(finding.fatal for finding in archive.verify(owner)):
         return []
     records = archive.turns(owner, tip, range(1, tip.turn + 1))
-    said = [[text(message) for message in record.messages] for record in records]
-    return [(int(found[1]), one[-1]) for one in said if (found := _NUMBER.search(one[0]))]
+    texts = [[text(message) for message in record.messages] for record in records]
+    return [
+        (int(match[1]), finding[-1]) for finding in texts if (match := _NUMBER.search(finding[0]))
+    ]
 
 
 def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
-    starts = [at for at, one in enumerate(messages) if asked(one)]
+    starts = [at for at, message in enumerate(messages) if question_number(message)]
     return [
-        (asked(messages[begin]), messages[end - 1].text)
+        (question_number(messages[begin]), messages[end - 1].text)
         for begin, end in pairwise([*starts, len(messages)])
     ]
 
@@ -207,14 +209,14 @@ def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
 def faults(load: Load) -> Mapping[str, int]:
     """Count the turns that are lost, doubled, out of order, or have another answer."""
     script = {number: turn.answer for number, turn in enumerate(scripted(load.turns), 1)}
-    found: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
-    for said in kept(load).values():
-        numbers = [number for number, _ in said]
-        found["lost"] += len(script.keys() - {*numbers})
-        found["doubled"] += len(numbers) - len({*numbers})
-        found["disordered"] += numbers != sorted(numbers)
-        found["altered"] += sum(script[number] != answer for number, answer in said)
-    return found
+    counts: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
+    for turns in stored_turns(load).values():
+        numbers = [number for number, _ in turns]
+        counts["lost"] += len(script.keys() - {*numbers})
+        counts["doubled"] += len(numbers) - len({*numbers})
+        counts["disordered"] += numbers != sorted(numbers)
+        counts["altered"] += sum(script[number] != answer for number, answer in turns)
+    return counts
 
 
 def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, Any]:
@@ -232,8 +234,8 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
         for at in range(options.processes)
     ]
     seconds = together(loads)
-    took = [took for load in loads for *_, took in load.done()]
-    cuts = quantiles(took, n=100)
+    milliseconds = [milliseconds for load in loads for *_, milliseconds in load.done()]
+    cuts = quantiles(milliseconds, n=100)
     wrong = sum((Counter(faults(load)) for load in loads), Counter())
     return {
         "agent": agent,
@@ -242,14 +244,13 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
         "processes": options.processes,
         **{name: wrong[name] for name in ("lost", "doubled", "disordered", "altered")},
         **{f"p{at} ms": round(cuts[at - 1], 1) for at in (50, 95, 99)},
-        "turns per s": round(len(took) / seconds, 1),
+        "turns per s": round(len(milliseconds) / seconds, 1),
     }
 
 
 def main() -> None:
     """Measure each agent."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--threads", type=int, default=100)
     parser.add_argument("--turns", type=int, default=50)

@@ -1,4 +1,4 @@
-"""The archive at scale: how long committing, searching and opening take, and what a turn takes up.
+"""The archive at scale: times of committing, searching and opening, and the size of a turn.
 
 python benchmarks/archive_scale.py --out results --turns 100000
 python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --copies 49 \
@@ -12,20 +12,18 @@ Then single turns are committed, sessions searched and opened, each time another
 times stand the plans of all statements that this took: none may read a large table whole.
 """
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from report import write
+from report import argument_parser, write
 from search_scale import text, timed
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
@@ -42,7 +40,7 @@ EVERY = 10
 SAMPLES = 200
 PROCESSES = 4
 SMALL = 10_000
-"""Turns below which PostgreSQL reads any table whole: then it is asked what it would else do."""
+"""Turns below which PostgreSQL scans any table: then scans are disabled to see its other plan."""
 
 BIG = {"turns", "members", "changes", "branches", "said", "headed", "sessions", "memories"}
 PASSAGES = TURN_BITS + PASSAGE_BITS
@@ -63,14 +61,14 @@ COPIED: Mapping[str, tuple[str, str]] = {
         f"id < (%(sessions)s + 1)::bigint << {PASSAGES}",
     ),
 }
-"""By table, how far the ids of a copy's rows are from those before, and which rows are copied."""
+"""For each table the offset of the ids of a copy's rows, and the condition of the copied rows."""
 
 STATE = {"turn": 1, "position": {"branch": "main", "persisted": 1, "tip": "0123456789abcdef"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is written: where, how many turns of how many users; `copies` are made of each user."""
+    """The data to write: address, turns, users, and copies of each user."""
 
     address: str
     turns: int
@@ -102,9 +100,9 @@ def group(turn: int, chance: random.Random) -> Group:
     answer = {"type": "ai", "data": {"content": text(chance, 100)}}
     name, events = f"effort-{turn // EVERY}", ()
     if turn % EVERY == 0:
-        said = {"summary": text(chance, 40), "keywords": text(chance, 16).split()[::2]}
+        fields = {"summary": text(chance, 40), "keywords": text(chance, 16).split()[::2]}
         opened = {"type": "opened", "effort": name, "goal": text(chance, 8)}
-        events = (opened, {"type": "concluded", "effort": name, **said})
+        events = (opened, {"type": "concluded", "effort": name, **fields})
     at = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
     return Group(turn, (human, answer), at, (name,) if events else (), events, state=STATE)
 
@@ -121,17 +119,17 @@ def fill(load: Load, users: Sequence[int]) -> None:
 
 def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
     """Write the turns of a session."""
-    session, parent, known = commit.session_of(connection, owner), "", None
+    session, parent, efforts = commit.session_of(connection, owner), "", None
     for turn in range(1, length + 1):
-        one = commit.storable(group(turn, chance))
-        record = place(one, "main", parent, None)
-        _, known = commit.write(connection, session, record, one.state, known)
+        stored = commit.storable(group(turn, chance))
+        record = place(stored, "main", parent, None)
+        _, efforts = commit.write(connection, session, record, stored.state, efforts)
         memories.attend(connection, session, owner, record)
         session, parent = replace(session, turns=session.turns + 1), record.digest
 
 
 def loaded(load: Load, processes: int) -> float:
-    """Write everything, and return how many seconds that took."""
+    """Write all sessions; return the seconds."""
     begun = perf_counter()
     with load.open() as archive:
         archive.users()
@@ -148,7 +146,7 @@ def loaded(load: Load, processes: int) -> float:
 
 
 def copied(load: Load) -> None:
-    """Copy all rows for other users in PostgreSQL, whose indexes of terms are made afterwards."""
+    """Copy all rows for other users in PostgreSQL; make the indexes of terms afterwards."""
     with load.open() as archive, archive.database.writing() as connection:
         run = connection.exec_driver_sql
         first = {
@@ -163,8 +161,8 @@ def copied(load: Load) -> None:
             print(f"{copy} of {load.copies} copies made", flush=True)
         run("SET LOCAL maintenance_work_mem = '1GB'")
         for name in ("said", "headed"):
-            made = f"CREATE INDEX ebbtide_{name}_terms ON ebbtide_{name} USING gin (terms)"
-            run(f"{made} WITH (fastupdate=off)")
+            statement = f"CREATE INDEX ebbtide_{name}_terms ON ebbtide_{name} USING gin (terms)"
+            run(f"{statement} WITH (fastupdate=off)")
         for name in first:
             sequence = f"pg_get_serial_sequence('ebbtide_{name}', 'id')"
             run(f"SELECT setval({sequence}, max(id)) FROM ebbtide_{name}")  # noqa: S608 (ours)
@@ -172,7 +170,7 @@ def copied(load: Load) -> None:
 
 def _copying(name: str) -> str:
     """Return the statement that copies the rows of the users who were written."""
-    step, own = COPIED[name]
+    step, condition = COPIED[name]
     terms = f"t + ((%(users)s * %(copy)s)::bigint << {TERM_BITS})"
     new = {
         "id": f"id + {step} * %(copy)s",
@@ -185,12 +183,12 @@ def _copying(name: str) -> str:
     columns = [column.name for column in METADATA.tables[f"ebbtide_{name}"].columns]
     values = ", ".join(new.get(column, column) for column in columns)
     listed, table = ", ".join(columns), f"ebbtide_{name}"
-    chosen = f"SELECT {values} FROM {table} WHERE {own}"  # noqa: S608 (ours)
-    return f"INSERT INTO {table} ({listed}) {chosen}"
+    selection = f"SELECT {values} FROM {table} WHERE {condition}"  # noqa: S608 (ours)
+    return f"INSERT INTO {table} ({listed}) {selection}"
 
 
-def drawn(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
-    """Yield sessions drawn at random, each with a query of five words of its first answer."""
+def sample_sessions(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
+    """Yield random sessions, each with a query of five words of its first answer."""
     chance = random.Random(7)
     for _ in range(count):
         user, session = chance.randrange(load.users), chance.randrange(load.sessions)
@@ -200,8 +198,8 @@ def drawn(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
         yield load.owner(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
 
 
-def asked(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
-    """Return what is measured in one session."""
+def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[], object]]:
+    """Return the operations to measure in one session."""
     tip = archive.newest(owner) or Tip()
     chance = random.Random(query)
     return {
@@ -213,7 +211,7 @@ def asked(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Callable[[
 
 
 def opening(archive: SqlArchive, owner: Owner) -> None:
-    """Read what a thread needs to go on of which nothing is known yet."""
+    """Read all that a thread needs to continue in a new process."""
     tip = archive.newest(owner) or Tip()
     archive.saved(owner, tip)
     archive.turns(owner, tip, range(tip.turn - 2, tip.turn + 1))
@@ -222,16 +220,16 @@ def opening(archive: SqlArchive, owner: Owner) -> None:
 
 
 def times(load: Load) -> dict[str, float]:
-    """Return how many milliseconds each operation takes, in the middle and at worst of twenty."""
+    """Return the milliseconds of each operation: median and 95th percentile."""
     took: dict[str, list[float]] = {}
     count = min(SAMPLES, max(20, load.turns * (load.copies + 1) // 10))
-    for owner, _ in drawn(load, count):
+    for owner, _ in sample_sessions(load, count):
         with load.open() as fresh:
             fresh.users()  # the connection is not measured
             took.setdefault("open", []).append(timed(lambda o=owner, a=fresh: opening(a, o))[0])
     with load.open() as archive:
-        for owner, query in drawn(load, count):
-            for name, do in asked(archive, owner, query).items():
+        for owner, query in sample_sessions(load, count):
+            for name, do in operations(archive, owner, query).items():
                 took.setdefault(name, []).append(timed(do)[0])
     return {
         f"{name} {which} ms": round(value, 2)
@@ -262,11 +260,11 @@ def sizes(archive: SqlArchive, turns: int) -> dict[str, float]:
 
 def plans(load: Load) -> list[dict[str, Any]]:
     """Return the plan of each statement that the operations take; raises if one reads too much."""
-    owner, query = next(iter(drawn(load, 1)))
+    owner, query = next(iter(sample_sessions(load, 1)))
     seen: Counter[tuple[str, str]] = Counter()
     parameters: dict[tuple[str, str], Any] = {}
     with load.open() as archive:
-        doing = {"open": lambda: opening(archive, owner), **asked(archive, owner, query)}
+        doing = {"open": lambda: opening(archive, owner), **operations(archive, owner, query)}
         engine = archive.database._engine  # noqa: SLF001 (what is sent to the database)
         for name, do in doing.items():
 
@@ -328,8 +326,7 @@ def _big(node: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Load, measure, and explain."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--turns", type=int, default=100_000)
     parser.add_argument("--users", type=int, default=10)
     parser.add_argument("--url", default="")
@@ -347,11 +344,11 @@ def main() -> None:
         with load.open() as archive:
             kind = "SQLite" if archive.database.sqlite else "PostgreSQL"
             analysed(archive)
-            written = load.users * load.sessions * load.length
-            kept = written * parts
-            row = {"database": kind, "turns": kept, "users": load.users * parts}
-            row |= {"written": written, "in s": round(seconds)}
-            row |= sizes(archive, kept) | times(load)
+            written_turns = load.users * load.sessions * load.length
+            all_turns = written_turns * parts
+            row = {"database": kind, "turns": all_turns, "users": load.users * parts}
+            row |= {"written": written_turns, "in s": round(seconds)}
+            row |= sizes(archive, all_turns) | times(load)
         explained = plans(load)
     name = f"archive_scale_{kind.lower()}"
     write(options.out, name, f"The archive at scale: {kind}", [row])
@@ -359,7 +356,7 @@ def main() -> None:
 
 
 def analysed(archive: SqlArchive) -> None:
-    """Let PostgreSQL look at the tables, as it does by itself some time after a load."""
+    """Run VACUUM ANALYZE, as PostgreSQL does by itself some time after a load."""
     if not archive.database.sqlite:
         engine = archive.database._engine  # noqa: SLF001 (VACUUM runs in no transaction)
         with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:

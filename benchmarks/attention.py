@@ -1,4 +1,4 @@
-"""Attention at scale: how long its methods take for a user of many memories.
+"""Attention at scale: times of its methods for a user of many memories.
 
 python benchmarks/attention.py --out results 1000 10000 100000 --redis redis://localhost:6379/9
 
@@ -9,7 +9,6 @@ a database is measured as well, whose user `scale` is deleted before each size, 
 server in front of SQLite: the database of its URL is emptied before each size.
 """
 
-import argparse
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 from redis import Redis
-from report import write
+from report import argument_parser, write
 from search_scale import VOCABULARY, WEIGHTS, text, timed
 
 from ebbtide import DiskArchive
@@ -50,7 +49,7 @@ def on_sqlite(folder: Path) -> Iterator[SqlAttention]:
 
 
 def on_postgresql(url: str) -> Opening:
-    """Return what opens attention on PostgreSQL, whose archive loses the user for each folder."""
+    """Return an opening of attention on PostgreSQL; for a new folder the user is deleted first."""
 
     @contextmanager
     def opened(folder: Path) -> Iterator[Attention]:
@@ -63,7 +62,7 @@ def on_postgresql(url: str) -> Opening:
 
 
 def on_redis(url: str) -> Opening:
-    """Return what opens attention on SQLite behind Redis, emptied for each new folder."""
+    """Return an opening of attention on SQLite behind Redis, emptied for each new folder."""
 
     @contextmanager
     def opened(folder: Path) -> Iterator[Attention]:
@@ -76,14 +75,14 @@ def on_redis(url: str) -> Opening:
 
 
 def _is_new(folder: Path) -> bool:
-    begun = folder / "begun"
-    new = not begun.exists()
-    begun.touch()
+    marker = folder / "begun"
+    new = not marker.exists()
+    marker.touch()
     return new
 
 
 def memories(chance: random.Random, size: int) -> Iterator[Memory]:
-    """Yield memories in the order of their moments."""
+    """Yield memories in the order of their times."""
     for number in range(size):
         words = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=_KEYWORDS)
         created = _START + timedelta(days=_DAYS * number / size)
@@ -93,7 +92,7 @@ def memories(chance: random.Random, size: int) -> Iterator[Memory]:
 
 
 def filled(attention: Attention, chance: random.Random, size: int) -> None:
-    """Add memories and access some of those that were added."""
+    """Add memories, and access a tenth of them later."""
     for number, memory in enumerate(memories(chance, size), start=1):
         attention.add(_USER, memory, now=memory.created)
         if number % 10 == 0:
@@ -104,29 +103,29 @@ def filled(attention: Attention, chance: random.Random, size: int) -> None:
 
 
 def measured(place: str, opening: Opening, folder: Path, size: int, calls: int) -> dict[str, Any]:
-    """Return the row of one size in one place, each method called so often."""
+    """Return the row of one size in one database, after so many calls of each method."""
     chance, end = random.Random(1), _START + timedelta(days=_DAYS)
     with opening(folder) as attention:
-        begun = perf_counter()
+        start = perf_counter()
         filled(attention, chance, size)
-        took = perf_counter() - begun
+        seconds = perf_counter() - start
     with opening(folder) as attention:
         first, _ = timed(lambda: attention.top(_USER, _LIMIT, now=end))
         message, _ = timed(
             lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end)
         )
-        took_each = asked(attention, chance, size, end, calls)
+        method_times = call_times(attention, chance, size, end, calls)
         inside = len(attention.top(_USER, size, now=end))
-    row = {"memories": size, "kept in": place, "all adds s": round(took, 1)}
+    row = {"memories": size, "kept in": place, "all adds s": round(seconds, 1)}
     row |= {"in attention": inside, "first top ms": round(first, 1)}
     row |= {"first refresh ms": round(message, 1)}
-    for name, times in took_each.items():
+    for name, times in method_times.items():
         row |= {f"{name} p50 ms": round(median(times), 2)}
         row |= {f"{name} p95 ms": round(quantiles(times, n=20)[-1], 2)}
     return row
 
 
-def asked(
+def call_times(
     attention: Attention, chance: random.Random, size: int, end: datetime, times: int
 ) -> dict[str, Sequence[float]]:
     """Return the milliseconds of each call, by method."""
@@ -134,16 +133,15 @@ def asked(
     methods: Mapping[str, Callable[[], object]] = {
         "top": lambda: attention.top(_USER, _LIMIT, now=end),
         "add": lambda: attention.add(_USER, _new(chance, next(numbers), end), now=end),
-        "touch": lambda: attention.touch(_USER, _known(chance, size), now=end),
+        "touch": lambda: attention.touch(_USER, _memory_id(chance, size), now=end),
         "refresh": lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end),
     }
     return {name: [timed(call)[0] for _ in range(times)] for name, call in methods.items()}
 
 
 def main() -> None:
-    """Measure each size that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Measure each size of the command line."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--postgres", help="URL of a database whose user 'scale' may be deleted")
     parser.add_argument("--redis", help="URL of a database whose keys may be deleted")
     parser.add_argument("--calls", type=int, default=200, help="how often each method is called")
@@ -165,7 +163,7 @@ def _new(chance: random.Random, number: int, end: datetime) -> Memory:
     return Memory(f"new/effort-{number}", memory.base, end, memory.keywords)
 
 
-def _known(chance: random.Random, size: int) -> str:
+def _memory_id(chance: random.Random, size: int) -> str:
     number = chance.randrange(size)
     return f"t{number // 5}/effort-{number}"
 

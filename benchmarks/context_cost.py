@@ -1,4 +1,4 @@
-"""What the model is sent: tokens of each call, how many the provider's cache has, what is over.
+"""The requests to the model: tokens of each call, cached tokens, tokens over the budget.
 
 python benchmarks/context_cost.py --out results --jobs 2
 
@@ -29,16 +29,16 @@ from typing import Any, TypeAlias
 from langchain_core.messages import BaseMessage, message_to_dict
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import PEERS, Maker, ours
-from report import write
+from report import argument_parser, write
 from talks import TALKS, TalkingModel
 
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
 
 CACHED = 0.1
-"""What a cached token costs, of a token that is not: the price of OpenAI's GPT-5 models."""
+"""The price of a cached token as a share of an uncached one, for OpenAI's GPT-5 models."""
 
 LEAST_PREFIX, STEP = 1_024, 128
-"""Tokens of a prefix that is cached at least, and the steps in which it is longer.
+"""The least tokens of a cached prefix, and the steps in which it grows.
 
 As OpenAI's guide says (https://platform.openai.com/docs/guides/prompt-caching).
 """
@@ -52,16 +52,16 @@ MEMORY_TOOLS = {
     *("look_up", "open_effort", "close_effort"),
     *("switch_effort", "reopen_effort", "expand_effort"),
 }
-"""What the model calls if it is given the memory's tools."""
+"""The tools that the scripted model calls, if the agent has them."""
 
 CONFIG: Any = {"configurable": {"thread_id": "cost"}, "recursion_limit": 100}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: its tokens, how many are cached, whether it asks for a summary or quotes.
+    """One request: tokens, cached tokens, whether it asks for a summary or quotes.
 
-    `asks` tells whether the question of the running turn stands in it.
+    `asks` tells whether it has the question of the running turn.
     """
 
     tokens: int
@@ -71,15 +71,15 @@ class Call:
 
     @property
     def cost(self) -> float:
-        """The tokens by what they cost."""
+        """The cost, in uncached tokens."""
         return self.tokens - (1 - CACHED) * self.cached
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What was sent, turn by turn; `sizes` are the tokens of each message that ever was.
+    """The requests, turn by turn; `sizes` caches the tokens of each message.
 
-    `question` is what the user said in the running turn.
+    `question` is that of the running turn.
     """
 
     question: str = ""
@@ -93,13 +93,13 @@ class Ledger:
         tools: Sequence[Mapping[str, Any]],
         summary: bool,  # noqa: FBT001 (the model says it)
     ) -> None:
-        """Enter a request."""
+        """Add a request."""
         schemas: Part = ("tools", json.dumps(list(tools)))
         self.sizes[schemas] = count_tools(tools)
         parts = [schemas, *map(self._part, messages)]
         cached = 0
         if not summary:
-            cached, self.before = kept(self._shared(parts)), parts
+            cached, self.before = cached_prefix(self._shared(parts)), parts
         tokens = REPLY_OVERHEAD + sum(self.sizes[part] for part in parts)
         asks = any(self.question in text for _, text in reversed(parts))
         self.turns[-1].append(Call(tokens, cached, summary, asks))
@@ -110,28 +110,30 @@ class Ledger:
         self.turns.append([])
 
     def _part(self, message: BaseMessage) -> Part:
-        """Return what is sent of a message, and remember its size."""
-        called = getattr(message, "tool_calls", None), getattr(message, "tool_call_id", None)
-        said = message.content if isinstance(message.content, str) else json.dumps(message.content)
-        part = (f"{message.type} {message.name}", f"{said}{json.dumps(called)}")
+        """Return the text of a message as it is sent, and cache its size."""
+        call = getattr(message, "tool_calls", None), getattr(message, "tool_call_id", None)
+        content = (
+            message.content if isinstance(message.content, str) else json.dumps(message.content)
+        )
+        part = (f"{message.type} {message.name}", f"{content}{json.dumps(call)}")
         if part not in self.sizes:
             self.sizes[part] = count_message(message_to_dict(message))
         return part
 
     def _shared(self, parts: Sequence[Part]) -> int:
-        """Return the tokens that a request begins with as the one before did."""
-        alike = _alike(parts, self.before)
-        whole = sum(self.sizes[part] for part in parts[:alike])
-        if not 0 < alike < min(len(parts), len(self.before)):
-            return whole
-        (head, text), (other_head, other) = parts[alike], self.before[alike]
-        begun = count(text[: _alike(text, other)]) if head == other_head else 0
-        return whole + min(begun, self.sizes[parts[alike]])
+        """Return the tokens of the prefix that a request shares with the one before."""
+        length = _common_length(parts, self.before)
+        tokens = sum(self.sizes[part] for part in parts[:length])
+        if not 0 < length < min(len(parts), len(self.before)):
+            return tokens
+        (head, text), (other_head, other_text) = parts[length], self.before[length]
+        beginning = count(text[: _common_length(text, other_text)]) if head == other_head else 0
+        return tokens + min(beginning, self.sizes[parts[length]])
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A conversation to be held: which one, how long, with which agent, told to keep to what."""
+    """A conversation to hold: its name and turns, the agent and its budget."""
 
     talk: str
     turns: int
@@ -140,7 +142,7 @@ class Run:
 
     @property
     def maker(self) -> Maker:
-        """What makes the agent."""
+        """The maker of the agent."""
         return ours(context_budget=self.budget) if self.is_ours else PEERS[self.agent][0]
 
     @property
@@ -149,13 +151,13 @@ class Run:
         return self.agent.startswith(OURS)
 
 
-def kept(prefix: int) -> int:
-    """Return how many tokens of a prefix a provider has in its cache."""
+def cached_prefix(prefix: int) -> int:
+    """Return the tokens of a prefix that a provider caches."""
     return prefix // STEP * STEP if prefix >= LEAST_PREFIX else 0
 
 
-def held(run: Run) -> Ledger:
-    """Hold a conversation, and return what was sent."""
+def run_talk(run: Run) -> Ledger:
+    """Hold a conversation, and return its requests."""
     ledger, model = Ledger(), TalkingModel()
     model.watched(ledger.take)
     tools = MEMORY_TOOLS if run.is_ours else {"look_up"}
@@ -172,8 +174,8 @@ def measured(run: Run) -> dict[str, Any]:
     """Hold a conversation, and return its row."""
     row = {"talk": run.talk, "agent": run.agent}
     try:
-        with warnings.catch_warnings(action="ignore"):  # what the peers warn of is theirs
-            row |= _figures(held(run), run.budget)
+        with warnings.catch_warnings(action="ignore"):  # warnings of the peers
+            row |= _figures(run_talk(run), run.budget)
     except ModuleNotFoundError as missing:
         return {**row, "agent": f"{run.agent}: no {missing.name}"}
     return row
@@ -183,43 +185,42 @@ def _figures(ledger: Ledger, budget: int | None) -> dict[str, Any]:
     calls = [call for turn in ledger.turns for call in turn]
     main = [call for call in calls if not call.summary]
     sent, worst = sum(call.tokens for call in main), max(call.tokens for call in main)
-    others = sum(call.cost for call in calls if call.summary)
+    summary_cost = sum(call.cost for call in calls if call.summary)
     return {
         "budget": budget or "",
         "turns": len(ledger.turns),
         "tokens per call": round(sent / len(main)),
         "cached %": round(100 * sum(call.cached for call in main) / sent, 1),
         "cost per turn": round(sum(call.cost for call in calls) / len(ledger.turns)),
-        "of that summaries": round(others / len(ledger.turns)),
+        "of that summaries": round(summary_cost / len(ledger.turns)),
         "worst call": worst,
         "over": "no bound" if budget is None else max(0, worst - budget),
         "calls without the question": sum(not call.asks for call in main),
     }
 
 
-def _alike(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """Return how many items two sequences begin with alike."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _common_length(items: Sequence[Any], others: Sequence[Any]) -> int:
+    """Return the length of the common beginning of two sequences."""
+    pairs = enumerate(zip(items, others, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(items), len(others)))
 
 
 def runs(options: argparse.Namespace) -> list[Run]:
-    """Return the conversations to be held."""
-    found = []
+    """Return the conversations to hold."""
+    listed = []
     for talk in options.talks:
         turns = min(options.turns or TALKS[talk][1], TALKS[talk][1])
         if OURS in options.agents:
-            found += [Run(talk, turns, f"{OURS}, {size:,}", size) for size in options.budgets]
+            listed += [Run(talk, turns, f"{OURS}, {size:,}", size) for size in options.budgets]
         peers = (name for name in options.agents if name != OURS)
-        found += [Run(talk, turns, name, PEERS[name][1]) for name in peers]
-    return found
+        listed += [Run(talk, turns, name, PEERS[name][1]) for name in peers]
+    return listed
 
 
 def main() -> None:
     """Hold each conversation with each agent that is installed."""
     agents = [OURS, *PEERS]
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--talks", nargs="+", choices=[*TALKS], default=[*TALKS])
     parser.add_argument("--agents", nargs="+", choices=agents, default=agents)
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
@@ -227,10 +228,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-        done = [pool.submit(measured, run) for run in runs(options)]
-        for one in as_completed(done):
-            print(one.result(), file=sys.stderr)
-    rows = [one.result() for one in done]
+        futures = [pool.submit(measured, run) for run in runs(options)]
+        for future in as_completed(futures):
+            print(future.result(), file=sys.stderr)
+    rows = [future.result() for future in futures]
     names = max(rows, key=len)
     rows = [{name: row.get(name, "") for name in names} for row in rows]
     write(options.out, "context_cost", "Tokens and the prompt cache", rows)

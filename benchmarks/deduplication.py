@@ -1,16 +1,15 @@
-"""Merge salient items: how many rightly, and how long it takes.
+"""Merging of salient items: how many correctly, and the time.
 
 python benchmarks/deduplication.py --data tests/memory/pairs.json --out results
 python benchmarks/deduplication.py --data tests/memory/pairs.json --out results --embeddings minilm
 
-Of labelled pairs, "merged" is how many of those that say the same are merged, "kept apart" how many
-of the others are not, in percent. The rules were mended by one part of the pairs; the other one was
-kept aside. Then made-up items are merged: "cold" with nothing known of them,
-"again" with all vectors held, "10 more" with ten new items added to them; the best of three rounds.
+Of labelled pairs, "merged" is the percentage of pairs of one meaning that are merged, "kept apart"
+that of the other pairs that are not. The rules were chosen on one part of the pairs; the other part
+checks them. Then made-up items are merged: "cold" with empty caches, "again" with all vectors
+cached, "10 more" with ten new items; the best of three rounds.
 "cold CPU s" is the time of all threads, which other programs do not lengthen.
 """
 
-import argparse
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from report import write
+from report import argument_parser, write
 
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.compression.merge import Likeness, _claim, lexical, likeness, merged
@@ -29,9 +28,9 @@ _THRESHOLD: float = Settings.model_fields["similarity_threshold"].default
 _SIZES = (100, 500, 2_000)
 _ROUNDS = 3
 _MORE = 10
-_WHOSE = "checkout search billing login export import report upload mobile partner".split()  # noqa: SIM905 (reads as a list of words)
-_WHAT = "service page queue cache worker database gateway scheduler form archive".split()  # noqa: SIM905
-_SAYS = (
+_OWNERS = "checkout search billing login export import report upload mobile partner".split()  # noqa: SIM905 (reads as a list of words)
+_SUBJECTS = "service page queue cache worker database gateway scheduler form archive".split()  # noqa: SIM905
+_CLAIMS = (
     "must answer within {} ms",
     "is owned by team {}",
     "keeps its data for {} days",
@@ -50,39 +49,45 @@ def is_merged(row: Mapping[str, Any], alike: Likeness) -> bool:
 
 
 def judged(rows: Sequence[Mapping[str, Any]], alike: Likeness) -> dict[str, Any]:
-    """Return how many pairs were merged and kept apart that had to be, in percent."""
+    """Return the percentages of pairs that were merged and kept apart correctly."""
     same = [is_merged(row, alike) for row in rows if row["expect"] == "same"]
-    others = [is_merged(row, alike) for row in rows if row["expect"] != "same"]
-    told = {"pairs": len(rows), "paraphrases": len(same), "merged": _share(sum(same), len(same))}
-    return {**told, "kept apart": _share(others.count(False), len(others))}
+    different = [is_merged(row, alike) for row in rows if row["expect"] != "same"]
+    counts = {"pairs": len(rows), "paraphrases": len(same), "merged": _share(sum(same), len(same))}
+    return {**counts, "kept apart": _share(different.count(False), len(different))}
 
 
 def made_up(size: int) -> list[Item]:
     """Return items of different subjects, three to a turn, always the same ones."""
     chance = random.Random(1)
-    said = [f"The {whose} {what} {says}." for whose in _WHOSE for what in _WHAT for says in _SAYS]
-    chance.shuffle(said)
-    rows = [said[at % len(said)].format(chance.randint(2, 900)) for at in range(size)]
+    templates = [
+        f"The {owner} {subject} {claim}."
+        for owner in _OWNERS
+        for subject in _SUBJECTS
+        for claim in _CLAIMS
+    ]
+    chance.shuffle(templates)
+    rows = [templates[at % len(templates)].format(chance.randint(2, 900)) for at in range(size)]
     return [Item(Kind.FACT, row, at // 3) for at, row in enumerate(rows)]
 
 
-def timed(items: Sequence[Item], more: Sequence[Item], make: Callable[[], Likeness]) -> list[float]:
-    """Return the seconds of a cold pass, in all and of CPU, of another pass, and of ten more."""
+def timed(
+    items: Sequence[Item], new_items: Sequence[Item], make: Callable[[], Likeness]
+) -> list[float]:
+    """Return the seconds of a cold pass, its CPU seconds, those of a second pass and ten more."""
     alike = make()
     _claim.cache_clear()
-    spent = process_time()
+    cpu = process_time()
     cold = _seconds(lambda: merged([], items, alike, _THRESHOLD))
-    spent = process_time() - spent
-    again = _seconds(lambda: merged([], items, alike, _THRESHOLD))
+    cpu = process_time() - cpu
+    repeated = _seconds(lambda: merged([], items, alike, _THRESHOLD))
     old = merged([], items, alike, _THRESHOLD).items
-    return [cold, spent, again, _seconds(lambda: merged(old, more, alike, _THRESHOLD))]
+    return [cold, cpu, repeated, _seconds(lambda: merged(old, new_items, alike, _THRESHOLD))]
 
 
 def main() -> None:
-    """Judge the pairs by each likeness, then measure the time that it takes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Judge the pairs by each likeness, then measure the time of merging."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--embeddings", choices=["minilm"])
     parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES)
     options = parser.parse_args()
@@ -116,8 +121,8 @@ def _seconds(do: Callable[[], object]) -> float:
     return perf_counter() - begun
 
 
-def _share(part: int, whole: int) -> float | None:
-    return round(100 * part / whole, 1) if whole else None
+def _share(part: int, total: int) -> float | None:
+    return round(100 * part / total, 1) if total else None
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What grows with a session: a day of efforts with tools and searches that does not end.
+"""What grows with a session: an endless day of efforts, with tools and searches.
 
 python benchmarks/growth.py --out results 100 1000 5000 10000 20000
 
@@ -9,7 +9,6 @@ machine; the ratio; the memory of the process after them, the bytes of the archi
 long it takes then to open the session anew: its archive, its state and its context.
 """
 
-import argparse
 import gc
 import time
 from collections.abc import Iterator, Sequence
@@ -25,46 +24,46 @@ from context_cost import CONFIG, MEMORY_TOOLS
 from langchain_core.messages.tool import tool_call
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import ours
-from report import write
+from report import argument_parser, write
 from talks import TalkingModel, Turn, day
 
 from ebbtide import DiskArchive, commands
 
 _SEARCH_EVERY = 10
 _YOUNG = 5
-"""Sessions that a long one is compared with: what is talked about changes a turn by a third."""
+"""Short sessions beside the long one: by its subject alone a turn varies by a third."""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A conversation that is held: an agent, what its model is told, and the turns to come."""
+class Session:
+    """A running conversation: an agent, its model, and the coming turns."""
 
     agent: Any
     model: TalkingModel
     turns: Iterator[Turn]
 
     def go_on(self) -> float:
-        """Hold the next turn, and return the seconds of CPU that it took."""
+        """Run the next turn, and return its CPU seconds."""
         turn = next(self.turns)
         self.model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
-        begun = time.process_time()
+        start = time.process_time()
         self.agent.invoke({"messages": [("user", turn.question)]}, CONFIG)
-        return time.process_time() - begun
+        return time.process_time() - start
 
 
 @contextmanager
-def holding(folder: Path, seed: str) -> Iterator[Held]:
-    """Yield a new conversation, kept in a folder."""
+def holding(folder: Path, seed: str) -> Iterator[Session]:
+    """Yield a new conversation in a folder."""
     folder.mkdir(exist_ok=True)
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         saver.setup()
         model = TalkingModel().watched(lambda *_: None)
-        yield Held(ours(archive)(model, saver, folder), model, talk(seed))
+        yield Session(ours(archive)(model, saver, folder), model, talk(seed))
 
 
 @contextmanager
-def young() -> Iterator[list[Held]]:
-    """Yield new conversations."""
+def young() -> Iterator[list[Session]]:
+    """Yield the short sessions to compare with."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         places = ((Path(folder) / str(number), f"young {number}") for number in range(_YOUNG))
         yield [stack.enter_context(holding(*place)) for place in places]
@@ -77,17 +76,17 @@ def talk(seed: str) -> Iterator[Turn]:
             yield turn
             continue
         query = " ".join(turn.question.split()[-6:-2])
-        asked = tool_call(name="search_efforts", args={"query": query}, id=f"search_{number}")
-        yield replace(turn, calls=(*turn.calls, asked))
+        search = tool_call(name="search_efforts", args={"query": query}, id=f"search_{number}")
+        yield replace(turn, calls=(*turn.calls, search))
 
 
 def opened(folder: Path) -> float:
-    """Return how many milliseconds it takes to open the session: archive, state and context."""
-    begun = time.perf_counter()
+    """Return the milliseconds to open the session: archive, state and context."""
+    start = time.perf_counter()
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         agent = ours(archive)(TalkingModel(), saver, folder)
         commands.show_context(agent, CONFIG, "And now?")
-    return (time.perf_counter() - begun) * 1_000
+    return (time.perf_counter() - start) * 1_000
 
 
 def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -97,20 +96,25 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
         for length in lengths:
             for _ in range(length - around - done):
                 old.go_on()
-            with young() as others:
-                for one in others:
-                    for _ in range(around):  # the first have all in view
-                        one.go_on()
-                held = [[one.go_on() for one in (old, *others)] for _ in range(2 * around)]
+            with young() as young_sessions:
+                for session in young_sessions:
+                    for _ in range(around):  # the first turns have no older ones
+                        session.go_on()
+                seconds = [
+                    [session.go_on() for session in (old, *young_sessions)]
+                    for _ in range(2 * around)
+                ]
             done = length + around
             gc.collect()
-            now = 1_000 * median(one for one, *_ in held)
-            first = 1_000 * median(one for _, *rest in held for one in rest)
+            milliseconds = 1_000 * median(old_seconds for old_seconds, *_ in seconds)
+            first = 1_000 * median(
+                value for _, *young_seconds in seconds for value in young_seconds
+            )
             yield {
                 "turns": length,
-                "CPU ms": round(now, 1),
+                "CPU ms": round(milliseconds, 1),
                 "turns 51-150 beside it": round(first, 1),
-                "ratio": round(now / first, 2),
+                "ratio": round(milliseconds / first, 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
                 "archive bytes a turn": _bytes(folder / "archive") // done,
                 "opening ms": round(opened(folder), 1),
@@ -123,19 +127,18 @@ def _saver(folder: Path) -> Any:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def main() -> None:
-    """Hold the conversation, and write what grew."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Hold the conversation, and write the rows."""
+    parser = argument_parser(__doc__)
     parser.add_argument("lengths", type=int, nargs="+", help="turns after which is measured")
     parser.add_argument("--around", type=int, default=50, help="turns before and after a length")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        found = [*rows(sorted(options.lengths), options.around, Path(folder))]
-    write(options.out, "growth", "What grows", found)
+        table = [*rows(sorted(options.lengths), options.around, Path(folder))]
+    write(options.out, "growth", "What grows", table)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A long conversation of a user with an assistant, and what plain full-text search finds of it.
+"""A long conversation of a user with an assistant, and a plain full-text search in it.
 
 A line of the conversation is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …,
-"assistant": …}` with null for no effort, or what became of an effort, `{"effort": …, "concluded":
+"assistant": …}` with null for no effort, or the end of an effort, `{"effort": …, "concluded":
 57, "summary": …}`. A line of the questions is `{"question": …, "evidence": [{"turn": 12, "who":
 "user", "quote": …}]}`.
 """
@@ -21,7 +21,7 @@ _ROLES = {"user": "human", "assistant": "ai"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class Evidenced:
     """A question, and the texts that answer it with the turns in which they stand."""
 
     text: str
@@ -33,42 +33,49 @@ def read(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
-def questions(path: Path) -> list[Sought]:
+def questions(path: Path) -> list[Evidenced]:
     """Return the questions of a file."""
     return [
-        Sought(one["question"], tuple((two["turn"], two["quote"]) for two in one["evidence"]))
-        for one in read(path)
+        Evidenced(
+            line["question"],
+            tuple((evidence["turn"], evidence["quote"]) for evidence in line["evidence"]),
+        )
+        for line in read(path)
     ]
 
 
 def committed(archive: Archive, owner: Owner, lines: Sequence[Any]) -> Tip:
     """Commit a conversation; an effort is concluded in its last turn."""
-    ends = [one for one in lines if "turn" not in one]
+    ends = [line for line in lines if "turn" not in line]
     tip = Tip()
-    for one in (one for one in lines if "turn" in one):
+    for line in (line for line in lines if "turn" in line):
         messages = tuple(
-            {"type": kind, "data": {"content": one[who]}} for who, kind in _ROLES.items()
+            {"type": kind, "data": {"content": line[role]}} for role, kind in _ROLES.items()
         )
         events = tuple(
             {"type": "concluded", "effort": end["effort"], "summary": end["summary"]}
             for end in ends
-            if end["concluded"] == one["turn"]
+            if end["concluded"] == line["turn"]
         )
-        efforts = (one["effort"],) if one["effort"] else ()
+        efforts = (line["effort"],) if line["effort"] else ()
         tip = archive.commit(
-            owner, tip, Group(one["turn"], messages, one["at"], efforts, events)
+            owner, tip, Group(line["turn"], messages, line["at"], efforts, events)
         ).tip
     return tip
 
 
-def by_full_text(lines: Sequence[Any], who: Sequence[str], query: str) -> Iterator[tuple[int, str]]:
-    """Yield messages as SQLite's FTS5 ranks them, with their turns, of these speakers."""
-    with sqlite3.connect(":memory:") as found:
-        found.execute("CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)")
-        rows = [(one[name], one["turn"]) for one in lines if "turn" in one for name in who]
-        found.executemany("INSERT INTO said VALUES (?, ?)", rows)
-        known = set(asked(query))
-        kept = [word for word in words(query) if set(asked(word)) & known]
-        match = " OR ".join(f'"{word}"' for word in kept)
+def by_full_text(
+    lines: Sequence[Any], roles: Sequence[str], query: str
+) -> Iterator[tuple[int, str]]:
+    """Yield turns and messages of these roles, ranked by SQLite's FTS5."""
+    with sqlite3.connect(":memory:") as database:
+        database.execute(
+            "CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)"
+        )
+        rows = [(line[name], line["turn"]) for line in lines if "turn" in line for name in roles]
+        database.executemany("INSERT INTO said VALUES (?, ?)", rows)
+        terms = set(asked(query))
+        matching = [word for word in words(query) if set(asked(word)) & terms]
+        match = " OR ".join(f'"{word}"' for word in matching)
         sql = "SELECT turn, text FROM said WHERE said MATCH ? ORDER BY rank"
-        yield from found.execute(sql, [match]) if match else ()
+        yield from database.execute(sql, [match]) if match else ()

@@ -7,7 +7,6 @@ SQLite files and `durability="sync"`. "Lost" are the turns of which the question
 be read neither in the thread's newest state nor, where there is one, in the archive.
 """
 
-import argparse
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import PEERS, PROMPT, ours
-from report import write
+from report import argument_parser, write
 from talks import TalkingModel, Turn, look_up, scripted
 
 from ebbtide import DiskArchive, EbbtideMiddleware
@@ -36,12 +35,12 @@ PLAIN, SUMMARISING = "create_agent", "SummarizationMiddleware, 4,000"
 OURS, GRAPH = "EbbtideMiddleware", "create_memory_agent"
 AGENTS = (OURS, GRAPH, PLAIN, SUMMARISING)
 LAST = 50
-"""Turns at the end of which the median time is taken."""
+"""The last turns, of which the median time is taken."""
 
 
 @dataclass(slots=True)
 class Side:
-    """An agent, the file of its checkpoints, its archive if it has one, and what was measured."""
+    """An agent, the file of its checkpoints, its archive or None, and the measurements."""
 
     name: str
     model: TalkingModel
@@ -53,22 +52,22 @@ class Side:
     messages: list[BaseMessage] = field(default_factory=list)
 
     def take(self, messages: Sequence[BaseMessage], tools: Sequence[Any], summary: bool) -> None:  # noqa: FBT001 (see `talks.Take`)
-        """Remember a request, but for those that ask for a summary."""
+        """Keep a request, unless it asks for a summary."""
         if not summary:
             self.request = messages, tools
 
     def turn(self, turn: Turn) -> None:
-        """Hold a turn."""
+        """Run a turn."""
         self.model.begin(turn, MEMORY_TOOLS if self.archive else {"look_up"})
-        said: Any = {"messages": [("user", turn.question)]}
-        begun = time.perf_counter()
-        self.messages = self.agent.invoke(said, CONFIG, durability="sync")["messages"]
-        self.seconds.append(time.perf_counter() - begun)
+        request: Any = {"messages": [("user", turn.question)]}
+        start = time.perf_counter()
+        self.messages = self.agent.invoke(request, CONFIG, durability="sync")["messages"]
+        self.seconds.append(time.perf_counter() - start)
 
     def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
-        """Return what was measured."""
-        stored = sum(one.stat().st_size for one in self.file.parent.glob(f"{self.file.name}*"))
-        kept = {*map(str, self._texts())}
+        """Return the row of the agent."""
+        stored = sum(item.stat().st_size for item in self.file.parent.glob(f"{self.file.name}*"))
+        texts = {*map(str, self._texts())}
         sent, tools = self.request
         return {
             "agent": self.name,
@@ -78,7 +77,7 @@ class Side:
             "tokens of the last call": REPLY_OVERHEAD
             + count_tools(tools)
             + count_messages(to_dicts(sent)),
-            "lost": sum(not {one.question, one.answer} <= kept for one in turns),
+            "lost": sum(not {item.question, item.answer} <= texts for item in turns),
         }
 
     def _texts(self) -> Iterator[str]:
@@ -107,33 +106,32 @@ def side(name: str, folder: Path, stack: ExitStack) -> Side:
     else:
         maker = ours(archive) if name == GRAPH else PEERS[name][0]
         agent = maker(model, saver, folder)
-    made = Side(name, model, agent, file, archive)
-    model.watched(made.take)
-    return made
+    measured_side = Side(name, model, agent, file, archive)
+    model.watched(measured_side.take)
+    return measured_side
 
 
-def held(agents: Sequence[str], number: int, folder: Path) -> list[dict[str, Any]]:
+def run_talk(agents: Sequence[str], number: int, folder: Path) -> list[dict[str, Any]]:
     """Hold the conversation with all agents, and return their rows."""
     turns = [*scripted(number)]
     with ExitStack() as stack:
         sides = [side(name, folder, stack) for name in agents]
         for at, turn in enumerate(turns):
-            for one in sides:
-                one.turn(turn)
+            for agent_side in sides:
+                agent_side.turn(turn)
             if at % 100 == 0:
                 print(f"turn {at}", flush=True)
-        return [one.row(turns) for one in sides]
+        return [agent_side.row(turns) for agent_side in sides]
 
 
 def main() -> None:
     """Measure the agents."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
     parser.add_argument("--turns", type=int, default=500)
     options = parser.parse_args()
     with TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
-        rows = held(options.agents, options.turns, Path(folder))
+        rows = run_talk(options.agents, options.turns, Path(folder))
     write(options.out, "middleware", "The memory as a middleware", rows)
 
 

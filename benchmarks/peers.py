@@ -1,4 +1,4 @@
-"""The agents that are measured side by side: ours, and what a user would take instead."""
+"""The agents to compare: ours, and those that a user would take instead."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -20,26 +20,26 @@ from ebbtide import DiskArchive, Settings, SqlArchive, create_memory_agent
 
 Saver: TypeAlias = BaseCheckpointSaver[Any]
 Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
-"""Makes an agent of a model and a checkpointer, with a folder to keep files in."""
+"""Makes an agent of a model, a checkpointer and a folder for its files."""
 
 PROMPT = "You are a helpful assistant."
 LANGMEM_TOKENS = 2_000
 
 
-def ours(archive: SqlArchive | None = None, **chosen: Any) -> Maker:
-    """Return the maker of our agent with these settings, on an archive if it is given one."""
+def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:
+    """Return the maker of our agent with these settings, on an archive or a new one."""
 
-    def made(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
+    def make(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
         return create_memory_agent(
             model,
             tools=[look_up],
             archive=archive or DiskArchive(folder, durable=False),
             checkpointer=saver,
-            settings=Settings(**chosen),
+            settings=Settings(**settings),
             system_prompt=PROMPT,
         )
 
-    return made
+    return make
 
 
 def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
@@ -50,13 +50,13 @@ def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
 def summarising(trigger: int) -> Maker:
     """Return the maker of LangChain's agent with its middleware that summarises."""
 
-    def made(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+    def make(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
         middleware = SummarizationMiddleware(model, trigger=("tokens", trigger))
         return create_agent(
             model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=[middleware]
         )
 
-    return made
+    return make
 
 
 class _LangMemState(TypedDict, total=False):
@@ -66,13 +66,13 @@ class _LangMemState(TypedDict, total=False):
 
 
 def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-    """Return an agent with LangMem's node, wired as its documentation shows it, and tools."""
+    """Return an agent with LangMem's node, wired as in its documentation, and tools."""
     node = import_module("langmem.short_term").SummarizationNode
     bound = model.bind_tools([look_up])
 
     def call_model(state: _LangMemState) -> dict[str, Any]:
-        said = [SystemMessage(PROMPT), *state["summarized_messages"]]
-        return {"messages": [bound.invoke(said)]}
+        request = [SystemMessage(PROMPT), *state["summarized_messages"]]
+        return {"messages": [bound.invoke(request)]}
 
     graph = StateGraph(_LangMemState)
     graph.add_node("summarize", node(model=model, max_tokens=LANGMEM_TOKENS))
@@ -86,7 +86,7 @@ def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
 
 
 def deep(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-    """Return a deep agent, as it comes."""
+    """Return a deep agent with its defaults."""
     create = import_module("deepagents").create_deep_agent
     return create(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
 
@@ -98,4 +98,4 @@ PEERS: Mapping[str, tuple[Maker, int | None]] = {
     "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),
     "deepagents": (deep, None),
 }
-"""Each peer, and the tokens that it is told to stay within, if it can be told."""
+"""Each peer, and its limit of tokens, None if it has none."""

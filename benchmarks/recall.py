@@ -1,15 +1,14 @@
-"""Is it still there? What search finds of the evidence for questions, with no model.
+"""Recall: how much of the evidence for questions a search finds, with no model.
 
 python benchmarks/recall.py --data locomo.json --out results
 python benchmarks/recall.py --data locomo.json --out results --embeddings minilm
 python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl --out results
 
 A cell is the share of a question's evidence that is found, the mean over all questions, in percent.
-What is packed are the excerpts that a search would answer with, up to the first that does not fit;
+The packed texts are the excerpts that a search would return, up to the first that does not fit;
 evidence counts if all of it is among them.
 """
 
-import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from locomo import Conversation, Question, Replay, load, replayed
-from long_talk import Sought, by_full_text, committed, questions, read
-from report import write
+from long_talk import Evidenced, by_full_text, committed, questions, read
+from report import argument_parser, write
 
 from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
@@ -38,21 +37,21 @@ _LITTLE, _MUCH = 1_000, 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """An archived conversation that can be asked, and its turns as text."""
+class ArchivedTalk:
+    """An archived conversation, and its turns as text."""
 
     archive: DiskArchive
     owner: Owner
     tip: Tip
     logs: dict[int, str] = field(default_factory=dict)
 
-    def found(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
-        """Return the passages that a question finds, best first."""
+    def search(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
+        """Return the passages for a question, best first."""
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
         return self.archive.search_passages(self.owner, self.tip, text, _ALL, meaning)
 
     def hint(self, text: str) -> str | None:
-        """Return the effort that a message would be given a hint at."""
+        """Return the effort that a hint for this message would name."""
         best = pointed_at(self.archive.pointing(self.owner, self.tip, text))
         return best if isinstance(best, str) else None
 
@@ -63,15 +62,15 @@ class Asked:
             self.logs[turn] = rendered(record.messages)
         return self.logs[turn]
 
-    def shown(self, found: Iterable[Found]) -> Iterator[tuple[int, int, int]]:
-        """Yield what is shown of passages: turn, begin and end, nothing twice."""
-        known: set[tuple[int, int]] = set()
-        for one in found:
-            (record,) = self.archive.turns(self.owner, self.tip, [one.turn])
-            part = None if one.passage is None else excerpt(record.messages, one.passage)
-            if part and (one.turn, part.end) not in known:
-                known.add((one.turn, part.end))
-                yield one.turn, part.begin, part.end
+    def excerpts(self, passages: Iterable[Found]) -> Iterator[tuple[int, int, int]]:
+        """Yield turn, begin and end of the excerpt of each passage, none twice."""
+        places: set[tuple[int, int]] = set()
+        for passage in passages:
+            (record,) = self.archive.turns(self.owner, self.tip, [passage.turn])
+            part = None if passage.passage is None else excerpt(record.messages, passage.passage)
+            if part and (passage.turn, part.end) not in places:
+                places.add((passage.turn, part.end))
+                yield passage.turn, part.begin, part.end
 
     def packed(self, parts: Iterable[tuple[int, int, int]], budget: int) -> list[tuple[int, str]]:
         """Return the texts that fit, with their turns, up to the first that does not."""
@@ -79,46 +78,49 @@ class Asked:
 
 
 def judged(
-    asked: Asked, replay: Replay, question: Question, embedder: Embedder | None
+    archived: ArchivedTalk, replay: Replay, question: Question, embedder: Embedder | None
 ) -> dict[str, float]:
-    """Return the share of the evidence that is found, by how it is looked for."""
-    found = asked.found(question.text, embedder)
-    efforts = list(dict.fromkeys(one.effort for one in found if one.effort))
-    turns = list(dict.fromkeys(one.turn for one in found if one.passage is not None))
-    sessions = {replay.efforts[one] for one in question.evidence}
-    wanted = {replay.turns[one] for one in question.evidence}
-    sought = [(replay.turns[one], replay.said[one]) for one in question.evidence]
-    kept = asked.packed(asked.shown(found), _MUCH)
+    """Return the share of the evidence that a search finds, by measure."""
+    passages = archived.search(question.text, embedder)
+    efforts = list(dict.fromkeys(passage.effort for passage in passages if passage.effort))
+    turns = list(dict.fromkeys(part.turn for part in passages if part.passage is not None))
+    sessions = {replay.efforts[key] for key in question.evidence}
+    turn_numbers = {replay.turns[key] for key in question.evidence}
+    evidence = [(replay.turns[key], replay.texts[key]) for key in question.evidence]
+    packed = archived.packed(archived.excerpts(passages), _MUCH)
     return {
         "R@5": _share(sessions, efforts[:_FEW]),
         "all@5": float(sessions <= {*efforts[:_FEW]}),
         "all@10": float(sessions <= {*efforts[:_MANY]}),
-        "turn R@10": _share(wanted, turns[:_MANY]),
+        "turn R@10": _share(turn_numbers, turns[:_MANY]),
         **{
-            f"{budget:,} tokens": _there(sought, _fitting(kept, budget))
+            f"{budget:,} tokens": _share_packed(evidence, _fitting(packed, budget))
             for budget in (_LITTLE, _MUCH)
         },
     }
 
 
 def talked(
-    asked: Asked, lines: Sequence[Any], sought: Sequence[Sought]
+    archived: ArchivedTalk, lines: Sequence[Any], talk_questions: Sequence[Evidenced]
 ) -> list[dict[str, str | float]]:
-    """Return a row for each way to look for the evidence in a talk."""
+    """Return a row for each way to search a talk for the evidence."""
     ways: dict[str, Callable[[str], Iterable[tuple[int, str]]]] = {
-        "passages": lambda text: asked.packed(asked.shown(asked.found(text)), _MUCH),
+        "passages": lambda text: archived.packed(archived.excerpts(archived.search(text)), _MUCH),
         "whole turns": lambda text: (
-            (turn, asked.log(turn)) for turn in dict.fromkeys(one.turn for one in asked.found(text))
+            (turn, archived.log(turn))
+            for turn in dict.fromkeys(passage.turn for passage in archived.search(text))
         ),
         "FTS5, all": lambda text: by_full_text(lines, ("user", "assistant"), text),
         "FTS5, users": lambda text: by_full_text(lines, ("user",), text),
     }
     rows: list[dict[str, str | float]] = []
     for name, way in ways.items():
-        kept = [(one.evidence, _fitting(way(one.text), _MUCH)) for one in sought]
+        packed = [
+            (question.evidence, _fitting(way(question.text), _MUCH)) for question in talk_questions
+        ]
         cells = {
             f"{budget:,} tokens": _percent(
-                _there(evidence, _fitting(texts, budget)) for evidence, texts in kept
+                _share_packed(evidence, _fitting(texts, budget)) for evidence, texts in packed
             )
             for budget in (_LITTLE, _MUCH)
         }
@@ -127,35 +129,34 @@ def talked(
 
 
 def hinted(
-    asked: Sequence[Asked], replays: Sequence[Replay], talks: Sequence[Conversation]
+    archives: Sequence[ArchivedTalk], replays: Sequence[Replay], talks: Sequence[Conversation]
 ) -> dict[str, float]:
-    """Return how often a hint is right, and how often a message about something else has one."""
+    """Return how often a hint is right, and how often an unrelated message gets one."""
     right = [
-        one.hint(question.text) in {replay.efforts[evidence] for evidence in question.evidence}
-        for one, replay, talk in zip(asked, replays, talks, strict=True)
+        archived.hint(question.text) in {replay.efforts[evidence] for evidence in question.evidence}
+        for archived, replay, talk in zip(archives, replays, talks, strict=True)
         for question in talk.questions
     ]
-    false = [
-        one.hint(question.text) is not None
-        for one in asked
-        for other, talk in zip(asked, talks, strict=True)
-        if other is not one
+    wrong = [
+        archived.hint(question.text) is not None
+        for archived in archives
+        for foreign, talk in zip(archives, talks, strict=True)
+        if foreign is not archived
         for question in talk.questions
     ]
-    return {"hints, right": _percent(right), "hints, false": _percent(false)}
+    return {"hints, right": _percent(right), "hints, false": _percent(wrong)}
 
 
 def main() -> None:
-    """Replay the conversations, once an utterance to a turn and once two, and ask."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Replay the conversations with one and with two utterances to a turn; search for evidence."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--talk", type=Path, nargs="*", default=[])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
-    for talk, asked in zip(options.talk, options.questions, strict=True):
-        rows = _rows(read(talk), questions(asked))
+    for talk, questions_file in zip(options.talk, options.questions, strict=True):
+        rows = _rows(read(talk), questions(questions_file))
         write(options.out, f"recall_{talk.stem}", "Is it still there? A long talk", rows)
     if options.data:
         talks, embedder = load(options.data), choose_embedder(options.embeddings)
@@ -164,61 +165,68 @@ def main() -> None:
         write(options.out, name, "Is it still there?", rows)
 
 
-def _rows(lines: Sequence[Any], sought: Sequence[Sought]) -> list[dict[str, str | float]]:
+def _rows(
+    lines: Sequence[Any], talk_questions: Sequence[Evidenced]
+) -> list[dict[str, str | float]]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         owner = Owner("talk", "t")
-        return talked(Asked(archive, owner, committed(archive, owner, lines)), lines, sought)
+        return talked(
+            ArchivedTalk(archive, owner, committed(archive, owner, lines)), lines, talk_questions
+        )
 
 
 def _row(
     talks: Sequence[Conversation], size: int, embedder: Embedder | None
 ) -> dict[str, str | float]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        asked, replays = [], []
+        archives, replays = [], []
         for talk in talks:
             replay = replayed(archive, talk, size)
             if embedder:
                 archive.embed(replay.owner, embedder, replay.tip.turn)
-            asked.append(Asked(archive, replay.owner, replay.tip))
+            archives.append(ArchivedTalk(archive, replay.owner, replay.tip))
             replays.append(replay)
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
-        found = [
-            judged(one, replay, question, embedder)
-            for one, replay, talk in zip(asked, replays, talks, strict=True)
+        scores = [
+            judged(archived, replay, question, embedder)
+            for archived, replay, talk in zip(archives, replays, talks, strict=True)
             for question in talk.questions
         ]
-        print(f"{len(found)} questions asked", flush=True)
-        cells = {name: _percent(one[name] for one in found) for name in found[0]}
-        return {"utterances to a turn": str(size), **cells, **hinted(asked, replays, talks)}
+        print(f"{len(scores)} questions asked", flush=True)
+        cells = {name: _percent(row[name] for row in scores) for name in scores[0]}
+        return {"utterances to a turn": str(size), **cells, **hinted(archives, replays, talks)}
 
 
 def _fitting(texts: Iterable[tuple[int, str]], budget: int) -> list[tuple[int, str]]:
     """Return the texts that fit, up to the first that does not."""
-    kept: list[tuple[int, str]] = []
+    fitting: list[tuple[int, str]] = []
     for turn, text in texts:
         budget -= count(text) + _MESSAGE_TOKENS
         if budget < 0:
             break
-        kept.append((turn, text))
-    return kept
+        fitting.append((turn, text))
+    return fitting
 
 
-def _there(sought: Sequence[tuple[int, str]], packed: Sequence[tuple[int, str]]) -> float:
-    """Return the share of texts that stand in what was packed of their turns, maybe in parts."""
-    there = [_says(text, [said for at, said in packed if at == turn]) for turn, text in sought]
-    return sum(there) / len(there)
+def _share_packed(evidence: Sequence[tuple[int, str]], packed: Sequence[tuple[int, str]]) -> float:
+    """Return the share of texts that stand in the packed texts of their turns, maybe in parts."""
+    verdicts = [
+        _is_packed(text, [passage for at, passage in packed if at == turn])
+        for turn, text in evidence
+    ]
+    return sum(verdicts) / len(verdicts)
 
 
-def _says(text: str, packed: Sequence[str]) -> bool:
-    """Tell whether a text stands in one of these, or the passages of it one each."""
+def _is_packed(text: str, packed: Sequence[str]) -> bool:
+    """Tell whether one packed text contains a text, or several contain its passages."""
     parts = [text[begin:end].strip() for begin, end in spans(text)]
-    return any(text in said for said in packed) or all(
-        any(part in said for said in packed) for part in parts
+    return any(text in passage for passage in packed) or all(
+        any(part in passage for passage in packed) for part in parts
     )
 
 
-def _share(wanted: set[str] | set[int], found: Iterable[str | int]) -> float:
-    return len(wanted.intersection(found)) / len(wanted)
+def _share(expected: set[str] | set[int], results: Iterable[str | int]) -> float:
+    return len(expected.intersection(results)) / len(expected)
 
 
 def _percent(values: Iterable[float]) -> float:

@@ -19,7 +19,6 @@ check was left for the end.
 - turns %: of the twelve turns that mention no effort, those that are taken for a mention of any.
 """
 
-import argparse
 import json
 import re
 from bisect import bisect_left, bisect_right
@@ -30,8 +29,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from locomo import Conversation, Said, group, load, replayed
-from report import write
+from locomo import Conversation, Utterance, group, load, replayed
+from report import argument_parser, write
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
@@ -84,11 +83,11 @@ _WORK_GOAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """How well a text matches each effort, and the efforts that it is about."""
+class Match:
+    """The score of a text for each effort, and the efforts that the text mentions."""
 
     scores: Mapping[str, float]
-    found: frozenset[str]
+    efforts: frozenset[str]
 
 
 class Rule(Protocol):
@@ -96,12 +95,12 @@ class Rule(Protocol):
 
     @property
     def name(self) -> str:
-        """What the rule is called."""
+        """The name of the rule in the tables."""
 
-    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
-        """Return what tells of a text which of these efforts it is about."""
+    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
+        """Return a function that matches a text with these efforts."""
 
-    def noted(self, work: RunningTurn) -> EffortState:
+    def next_state(self, work: RunningTurn) -> EffortState:
         """Return the state after the references of the running turn."""
 
 
@@ -112,20 +111,20 @@ class Distinctive:
     name: str = "distinctive keywords"
     cache: KeywordCache = field(default_factory=KeywordCache)
 
-    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
-        """Return what tells of a text which of these efforts it is about."""
-        known = {effort.id: keywords_of(work, effort, self.cache) for effort in efforts}
+    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
+        """Return a function that matches a text with these efforts."""
+        keywords = {effort.id: keywords_of(work, effort, self.cache) for effort in efforts}
         turns = recent(work, self.cache)
 
-        def read(said: str) -> Heard:
-            spoken = frozenset(content(said))
-            weighed = evidence(spoken, known, known, turns)
+        def read(text: str) -> Match:
+            words_said = frozenset(content(text))
+            weighed = evidence(words_said, keywords, keywords, turns)
             scores = {name: share for name, (share, _) in weighed.items()}
-            return Heard(scores, about(spoken, known, known, turns))
+            return Match(scores, about(words_said, keywords, keywords, turns))
 
         return read
 
-    def noted(self, work: RunningTurn) -> EffortState:
+    def next_state(self, work: RunningTurn) -> EffortState:
         """Return the state after the references of the running turn."""
         return referenced(work, self.cache)
 
@@ -137,27 +136,27 @@ class Plain:
     name: str
     limit: int | None = None
 
-    def reader(self, _work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Heard]:
-        """Return what tells of a text which of these efforts it is about."""
-        said = {effort.id: Counter(_words(effort.summary)) for effort in efforts}
-        known = {
+    def reader(self, _work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
+        """Return a function that matches a text with these efforts."""
+        counters = {effort.id: Counter(_words(effort.summary)) for effort in efforts}
+        keywords = {
             name: frozenset(word for word, _ in words.most_common(self.limit))
-            for name, words in said.items()
+            for name, words in counters.items()
         }
 
-        def read(said: str) -> Heard:
-            spoken = {*_words(said)}
-            scores = {name: float(len(spoken & words)) for name, words in known.items()}
-            found = (name for name, number in scores.items() if number >= _OVERLAP)
-            return Heard(scores, frozenset(found))
+        def read(text: str) -> Match:
+            spoken = {*_words(text)}
+            scores = {name: float(len(spoken & words)) for name, words in keywords.items()}
+            matches = (name for name, number in scores.items() if number >= _OVERLAP)
+            return Match(scores, frozenset(matches))
 
         return read
 
-    def noted(self, work: RunningTurn) -> EffortState:
+    def next_state(self, work: RunningTurn) -> EffortState:
         """Return the state after the references of the running turn."""
         read, state = self.reader(work, work.known([*work.state.summaries])), work.state
-        for said in statements(work.view.running.messages):
-            for name in sorted(read(said).found):
+        for text in statements(work.view.running.messages):
+            for name in sorted(read(text).efforts):
                 state = happened(state, {"type": "referenced", "effort": name})
         return state
 
@@ -173,27 +172,27 @@ class Judged:
 
 
 def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
-    """Ask the questions of a conversation once all of it is stored."""
+    """Match the questions of a stored conversation with its efforts."""
     replay = replayed(archive, talk, _UTTERANCES)
     view = past(archive, replay.owner, replay.tip)
     read = rule.reader(_work(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
     true, false, hits, errors = list[float](), list[float](), 0, 0
     for question in talk.questions:
-        wanted = {replay.efforts[one] for one in question.evidence}
-        heard = read(question.text)
-        for name, score in heard.scores.items():
-            (true if name in wanted else false).append(score)
-        hits, errors = hits + len(heard.found & wanted), errors + len(heard.found - wanted)
+        expected = {replay.efforts[utterance_id] for utterance_id in question.evidence}
+        match = read(question.text)
+        for name, score in match.scores.items():
+            (true if name in expected else false).append(score)
+        hits, errors = hits + len(match.efforts & expected), errors + len(match.efforts - expected)
     return Judged(tuple(true), tuple(false), hits, errors)
 
 
-def left(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
+def remaining_summaries(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
     """Replay a conversation, and count the summaries that are in the context at its end."""
-    *_, state = gone_through(archive, rule, Owner("references", talk.id), turns(talk))
+    *_, state = replay_states(archive, rule, Owner("references", talk.id), turns(talk))
     return len(state.summaries)
 
 
-def gone_through(
+def replay_states(
     archive: DiskArchive, rule: Rule, owner: Owner, groups: Iterable[Group]
 ) -> Iterator[EffortState]:
     """Yield the state after each turn of a conversation."""
@@ -202,7 +201,7 @@ def gone_through(
         state = replace(state, turn=turn.turn, events=(), banners=())
         for event in turn.events:
             state = happened(state, event, line="")
-        state = rule.noted(_work(state, ArchiveView(archive, owner, tip, turn)))
+        state = rule.next_state(_work(state, ArchiveView(archive, owner, tip, turn)))
         state = state.decayed(Settings())
         tip = archive.commit(owner, tip, replace(turn, events=state.events)).tip
         yield state
@@ -211,15 +210,15 @@ def gone_through(
 def turns(talk: Conversation) -> Iterator[Group]:
     """Yield the turns of a conversation, with the events that open and conclude its sessions."""
     number = 0
-    for session, said in enumerate(talk.sessions):
+    for session, utterances in enumerate(talk.sessions):
         name = f"session-{session:02}"
-        for first in range(0, len(said), _UTTERANCES):
-            ends = first + _UTTERANCES >= len(said) and session + 1 < len(talk.sessions)
+        for first in range(0, len(utterances), _UTTERANCES):
+            ends = first + _UTTERANCES >= len(utterances) and session + 1 < len(talk.sessions)
             opened: list[Event] = [{"type": "opened", "effort": name}]
             closed = {"type": "concluded", "effort": name, "summary": talk.summaries[session]}
             events = [*([] if first else opened), *([closed] if ends else [])]
             number += 1
-            yield group(number, said[first : first + _UTTERANCES], name, events)
+            yield group(number, utterances[first : first + _UTTERANCES], name, events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +233,12 @@ class Dialogue:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A turn and an effort in the context: whether it is mentioned, and is taken for it."""
+    """A turn and an effort in the context: whether the turn mentions it, and the rule says so."""
 
     turn: int
     expanded: bool
     mentioned: bool
-    found: bool
+    recognised: bool
 
 
 def dialogues(folder: Path) -> tuple[Dialogue, ...]:
@@ -251,18 +250,22 @@ def dialogues(folder: Path) -> tuple[Dialogue, ...]:
     )
 
 
-def heard(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ...]:
-    """Go through a dialogue, and return every turn after its efforts with each of them."""
+def pairs_of(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ...]:
+    """Replay a dialogue; return each turn after its efforts, paired with each effort."""
     groups, pairs = tuple(work(talk)), list[Pair]()
     begin = len(groups) - len(talk.after)
     before: Iterable[str] = ()
-    states = gone_through(archive, rule, Owner("references", talk.id), groups)
+    states = replay_states(archive, rule, Owner("references", talk.id), groups)
     for number, state in enumerate(states):
         if number >= begin:
-            said = {e["effort"] for e in state.events if e["type"] == "referenced"}
-            meant = talk.after[number - begin]["mentions"]
+            recognised = {
+                event["effort"] for event in state.events if event["type"] == "referenced"
+            }
+            mentions = talk.after[number - begin]["mentions"]
             first = talk.efforts[0]["id"]
-            pairs += (Pair(number, name == first, name in meant, name in said) for name in before)
+            pairs += (
+                Pair(number, name == first, name in mentions, name in recognised) for name in before
+            )
         before = tuple(state.summaries)
     return tuple(pairs)
 
@@ -272,21 +275,24 @@ def work(talk: Dialogue) -> Iterator[Group]:
 
     An effort without a log has one turn, its goal and its summary.
     """
-    said = list[tuple[Sequence[str], str, list[Event]]]()
+    entries = list[tuple[Sequence[str], str, list[Event]]]()
     for effort in talk.efforts:
         log = effort["log"] or [(effort["goal"], effort["summary"])]
-        known = {"effort": effort["id"], "goal": effort["goal"]}
-        concluded = {**known, "summary": effort["summary"], "keywords": effort["keywords"]}
+        opening = {"effort": effort["id"], "goal": effort["goal"]}
+        concluded = {**opening, "summary": effort["summary"], "keywords": effort["keywords"]}
         events = [list[Event]() for _ in log]
-        events[0].append({"type": "opened", **known})
+        events[0].append({"type": "opened", **opening})
         events[-1].append({"type": "concluded", **concluded})
-        said += ((texts, effort["id"], done) for texts, done in zip(log, events, strict=True))
+        entries += (
+            (texts, effort["id"], turn_events)
+            for texts, turn_events in zip(log, events, strict=True)
+        )
     first = talk.efforts[0]["id"]
     look: Event = {"type": "expanded", "effort": first, "turns": [1]}
-    said.append(((f"Show me the log of {first}.", "Here it is."), "", [look]))
-    said += (((turn["user"], turn["assistant"]), "", []) for turn in talk.after)
-    for number, (texts, name, events) in enumerate(said, start=1):
-        turn = group(number, tuple(Said("", text) for text in texts), name, events)
+    entries.append(((f"Show me the log of {first}.", "Here it is."), "", [look]))
+    entries += (((turn["user"], turn["assistant"]), "", []) for turn in talk.after)
+    for number, (texts, name, events) in enumerate(entries, start=1):
+        turn = group(number, tuple(Utterance("", text) for text in texts), name, events)
         yield turn if name else replace(turn, efforts=())
 
 
@@ -297,78 +303,77 @@ def auc(true: Sequence[float], false: Sequence[float]) -> float:
     0.875
     """
     listed = sorted(false)
-    below = sum((bisect_left(listed, one) + bisect_right(listed, one)) / 2 for one in true)
+    below = sum((bisect_left(listed, score) + bisect_right(listed, score)) / 2 for score in true)
     return below / len(true) / len(false)
 
 
 def main() -> None:
     """Measure the plain rule and the memory's."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, help="LoCoMo's conversations; without, work only")
-    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=_WORK, help="the folder of the dialogues")
     options = parser.parse_args()
-    few = f"two shared words of the summary's {_FEW_WORDS} most frequent"
-    rules: list[Rule] = [Plain("two shared words of the summary"), Plain(few, _FEW_WORDS)]
+    frequent = f"two shared words of the summary's {_FEW_WORDS} most frequent"
+    rules: list[Rule] = [Plain("two shared words of the summary"), Plain(frequent, _FEW_WORDS)]
     rules.append(Distinctive())
     talks = dialogues(options.work)
     halves = sorted({talk.half for talk in talks}, reverse=True)
     rows = [_working(rule, half, talks) for half in halves for rule in rules]
     write(options.out, "references_work", "References on work", [*rows, _WORK_GOAL])
     if options.data:
-        found = [_row(rule, load(options.data)) for rule in rules]
-        write(options.out, "references", "References", [*found, {"rule": "goal", **_GOAL}])
+        locomo_rows = [_row(rule, load(options.data)) for rule in rules]
+        write(options.out, "references", "References", [*locomo_rows, {"rule": "goal", **_GOAL}])
 
 
 def _working(rule: Rule, half: str, talks: Sequence[Dialogue]) -> dict[str, Any]:
-    pairs = [_apart(heard, rule, talk) for talk in talks if talk.half == half]
-    true = [pair.found for talk in pairs for pair in talk if pair.mentioned]
+    pairs = [_in_new_archive(pairs_of, rule, talk) for talk in talks if talk.half == half]
+    true = [pair.recognised for talk in pairs for pair in talk if pair.mentioned]
     false = [pair for talk in pairs for pair in talk if not pair.mentioned]
-    taken = [_taken(talk) for talk in pairs]
+    unrelated_turns = [_recognised_turns(talk) for talk in pairs]
     return {
         "rule": rule.name,
         "half": half,
         "true %": _percent(true),
         "of": len(true),
-        "false %": _percent([pair.found for pair in false]),
+        "false %": _percent([pair.recognised for pair in false]),
         "of pairs": len(false),
-        "expanded %": _percent([pair.found for pair in false if pair.expanded]),
-        "turns %": _percent([one for talk in taken for one in talk]),
+        "expanded %": _percent([pair.recognised for pair in false if pair.expanded]),
+        "turns %": _percent([is_recognised for talk in unrelated_turns for is_recognised in talk]),
     }
 
 
-def _taken(pairs: Sequence[Pair]) -> list[bool]:
-    """Tell of each turn that mentions no effort whether it is taken for a mention."""
-    meant = {pair.turn for pair in pairs if pair.mentioned}
-    found = {pair.turn for pair in pairs if pair.found}
-    return [turn in found for turn in {pair.turn for pair in pairs} - meant]
+def _recognised_turns(pairs: Sequence[Pair]) -> list[bool]:
+    """Tell for each turn that mentions no effort whether the rule recognises one."""
+    mentioning = {pair.turn for pair in pairs if pair.mentioned}
+    recognised = {pair.turn for pair in pairs if pair.recognised}
+    return [turn in recognised for turn in {pair.turn for pair in pairs} - mentioning]
 
 
-def _percent(found: Sequence[bool]) -> float:
-    return round(100 * sum(found) / len(found), 1)
+def _percent(flags: Sequence[bool]) -> float:
+    return round(100 * sum(flags) / len(flags), 1)
 
 
 def _row(rule: Rule, talks: Sequence[Conversation]) -> dict[str, Any]:
-    asked, kept = [], []
+    results, counts = [], []
     for talk in talks:
-        asked.append(_apart(judged, rule, talk))
-        kept.append(_apart(left, rule, talk))
+        results.append(_in_new_archive(judged, rule, talk))
+        counts.append(_in_new_archive(remaining_summaries, rule, talk))
         print(f"{rule.name}: {talk.id} replayed", flush=True)
-    true = [score for one in asked for score in one.true]
-    false = [score for one in asked for score in one.false]
+    true = [score for result in results for score in result.true]
+    false = [score for result in results for score in result.false]
     return {
         "rule": rule.name,
-        "true %": round(100 * sum(one.hits for one in asked) / len(true), 1),
-        "false %": round(100 * sum(one.errors for one in asked) / len(false), 1),
+        "true %": round(100 * sum(result.hits for result in results) / len(true), 1),
+        "false %": round(100 * sum(result.errors for result in results) / len(false), 1),
         "AUC": round(auc(true, false), 3),
-        "worst AUC": round(min(auc(one.true, one.false) for one in asked), 3),
-        "left": round(sum(kept) / len(talks), 1),
+        "worst AUC": round(min(auc(result.true, result.false) for result in results), 3),
+        "left": round(sum(counts) / len(talks), 1),
         "of": round(sum(len(talk.sessions) - 1 for talk in talks) / len(talks), 1),
-        "left, each": " ".join(map(str, kept)),
+        "left, each": " ".join(map(str, counts)),
     }
 
 
-def _apart(measure: Callable[..., Any], rule: Rule, talk: Conversation) -> Any:
+def _in_new_archive(measure: Callable[..., Any], rule: Rule, talk: Conversation) -> Any:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         return measure(archive, rule, talk)
 
@@ -378,8 +383,8 @@ def _work(state: EffortState, view: ArchiveView) -> RunningTurn:
 
 
 def _words(text: str) -> list[str]:
-    found = re.findall(r"\w+", text.lower())
-    return [word for word in found if len(word) >= _SHORTEST and word not in _FUNCTION_WORDS]
+    words = re.findall(r"\w+", text.lower())
+    return [word for word in words if len(word) >= _SHORTEST and word not in _FUNCTION_WORDS]
 
 
 if __name__ == "__main__":

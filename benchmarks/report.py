@@ -1,5 +1,6 @@
 """The results of a benchmark as files: JSON for programs, Markdown and a plot for people."""
 
+import argparse
 import json
 import platform
 import shlex
@@ -23,24 +24,31 @@ _PACKAGES = (
 )
 _PANELS = 3
 _WIDTH, _HEIGHT = 3.0, 5.0
-"""Of a panel with the names below it, in inches."""
+"""Size of a panel with the labels below it, in inches."""
 
 
-_NAMED = 32
-"""Characters of a text by which a bar is named."""
+_LABEL = 32
+"""Characters of a text in the label of a bar."""
+
+
+def argument_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the options of a benchmark, with the one that all have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--out", type=Path, required=True)
+    return parser
 
 
 def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows of one shape as `name.json`, as a table in `name.md` and as bars in `name.png`.
 
-    The files say by which command, and with which versions, they were made. The table is printed.
+    The files have the command and the versions that made them. The table is printed.
     Without matplotlib there is no plot.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    run, used = command(), versions()
-    made = {"title": title, "command": run, "versions": used, "rows": list(rows)}
-    (folder / f"{name}.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    text = f"# {title}\n\n{table(rows)}\n\n`{run}`\n\n{_listed(used)}\n"
+    run, packages = command(), versions()
+    results = {"title": title, "command": run, "versions": packages, "rows": list(rows)}
+    (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    text = f"# {title}\n\n{table(rows)}\n\n`{run}`\n\n{_joined(packages)}\n"
     (folder / f"{name}.md").write_text(text, encoding="utf-8")
     if charts:
         plot(title, rows).savefig(folder / f"{name}.png")
@@ -53,10 +61,10 @@ def command() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what was measured, and of what it ran on."""
-    own = {name: found for name in _PACKAGES if (found := _version(name))}
+    """Return the versions of the measured packages and of the system."""
+    packages = {name: number for name in _PACKAGES if (number := _version(name))}
     system = {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version}
-    return {**own, **system, "system": f"{platform.system()} {platform.machine()}"}
+    return {**packages, **system, "system": f"{platform.system()} {platform.machine()}"}
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -74,26 +82,26 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
     """Return a figure with a panel for each column of numbers but the first, a bar for each row.
 
-    A bar is named by the texts that its row begins with, or by the first number.
+    The label of a bar has the first texts of its row, or its first number.
     """
-    shown = [name for name in [*rows[0]][1:] if any(_is_number(row[name]) for row in rows)]
-    lines = -(-len(shown) // _PANELS)
+    columns = [name for name in [*rows[0]][1:] if any(_is_number(row[name]) for row in rows)]
+    lines = -(-len(columns) // _PANELS)
     size = (_PANELS * _WIDTH, lines * _HEIGHT)
     figure = charts.Figure(figsize=size, layout="constrained")
     figure.suptitle(title)
-    for place, name in enumerate(shown, start=1):
+    for place, name in enumerate(columns, start=1):
         axes = figure.add_subplot(lines, _PANELS, place)
         bars = [row for row in rows if _is_number(row[name])]
         axes.bar(range(len(bars)), [row[name] for row in bars])
-        axes.set_xticks(range(len(bars)), [_named(row) for row in bars])
+        axes.set_xticks(range(len(bars)), [_label(row) for row in bars])
         axes.tick_params(axis="x", labelrotation=90, labelsize="small")
         axes.set_title(name)
     return figure
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _label(row: Mapping[str, Any]) -> str:
     texts = takewhile(lambda value: isinstance(value, str), row.values())
-    return "\n".join(text[:_NAMED] for text in texts if text) or _cells(row)[0]
+    return "\n".join(text[:_LABEL] for text in texts if text) or _cells(row)[0]
 
 
 def _is_number(value: Any) -> bool:
@@ -107,7 +115,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _listed(values: Mapping[str, str]) -> str:
+def _joined(values: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())
 
 

@@ -1,4 +1,4 @@
-"""Search at scale: how long searching, opening and appending take, and how large the archive gets.
+"""Search at scale: times of searching, opening and appending, and the size of the archive.
 
 python benchmarks/search_scale.py --out results 1000 10000
 python benchmarks/search_scale.py --out results --semantic 1000 10000
@@ -12,7 +12,6 @@ reads them, and what a model takes to embed a query comes on top. With --url the
 database, which is empty; what the server works is then no part of the processor time.
 """
 
-import argparse
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
-from report import write
+from report import argument_parser, write
 
 from ebbtide import DiskArchive, SqlArchive
 from ebbtide.memory.embeddings import Embedder
@@ -45,9 +44,9 @@ _NUMBERS = 384
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A session that was written: its tip, queries with the effort they are from, append times.
+    """A written session: its tip, queries with their efforts, times of appending.
 
-    `raw` is the length of all that was said.
+    `raw` is the length of all its texts.
     """
 
     tip: Tip
@@ -57,7 +56,7 @@ class Built:
 
 
 class Noise:
-    """Embeddings of 384 numbers drawn at random, always the same ones for a text."""
+    """Embeddings of 384 random numbers, always the same ones for a text."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return a vector for each text."""
@@ -84,39 +83,39 @@ WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
 def text(chance: random.Random, size: int) -> str:
     """Return a text of `size` words, every second one without content."""
     content = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=size // 2)
-    return " ".join(f"{said} {chance.choice(_GLUE)}" for said in content)
+    return " ".join(f"{noun} {chance.choice(_GLUE)}" for noun in content)
 
 
 def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
-    """Write efforts of two turns each, then one more turn at a time to take the time of it."""
+    """Write efforts of two turns each, then measure the time of single turns."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
     every = max(1, efforts // _QUERIES)
     for number in range(efforts):
         name = f"effort-{number}"
-        said = [(text(chance, 34), text(chance, 100)) for _ in range(2)]
-        raw += sum(len(one) for pair in said for one in pair)
-        summary = " ".join(said[1][1].split()[:30])
+        texts = [(text(chance, 34), text(chance, 100)) for _ in range(2)]
+        raw += sum(len(message) for pair in texts for message in pair)
+        summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
-        tip = archive.commit(owner, tip, _group(tip.turn + 1, said[0], name, [])).tip
-        tip = archive.commit(owner, tip, _group(tip.turn + 1, said[1], name, [event])).tip
+        tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[0], name, [])).tip
+        tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
-            words = [one for one in " ".join(said[0]).split() if one not in _GLUE]
+            words = [term for term in " ".join(texts[0]).split() if term not in _GLUE]
             queries.append((name, " ".join(chance.sample(words, 5))))
         if number % _OFTEN == _OFTEN - 1:
             print(f"{number + 1:,} of {efforts:,} efforts written", flush=True)
     appends = []
     for _ in range(_APPENDS):
         group = _group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0", [])
-        took, record = timed(lambda tip=tip, group=group: archive.commit(owner, tip, group))
-        tip, appends = record.tip, [*appends, took]
+        milliseconds, record = timed(lambda tip=tip, group=group: archive.commit(owner, tip, group))
+        tip, appends = record.tip, [*appends, milliseconds]
     return Built(tip, queries, appends, raw)
 
 
 def timed(do: Callable[[], T]) -> tuple[float, T]:
-    """Return how many milliseconds something takes, and its result."""
-    begun = perf_counter()
+    """Return the milliseconds of a call, and its result."""
+    start = perf_counter()
     result = do()
-    return (perf_counter() - begun) * 1_000, result
+    return (perf_counter() - start) * 1_000, result
 
 
 def opened(place: Path | str) -> SqlArchive:
@@ -128,40 +127,41 @@ def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict
     """Return the row of one size."""
     owner = Owner("scale", str(efforts))
     with opened(place) as archive:
-        made = built(archive, owner, efforts)
+        session = built(archive, owner, efforts)
         while embedder and archive.embed(owner, embedder, _OFTEN):
             pass
     with opened(place) as archive:
         opening, _ = timed(lambda: archive.newest(owner))
-        times, worked, first = [], [], 0
-        for name, query in made.queries:
-            meant = embedder.meaning(query, Settings().semantic_floor) if embedder else None
-            begun = process_time()
-            took, found = timed(
-                lambda query=query, meant=meant: archive.search(owner, made.tip, query, 5, meant)
+        times, cpu_times, first = [], [], 0
+        for name, query in session.queries:
+            meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
+            start = process_time()
+            milliseconds, results = timed(
+                lambda query=query, meaning=meaning: archive.search(
+                    owner, session.tip, query, 5, meaning
+                )
             )
-            worked.append((process_time() - begun) * 1_000)
-            times.append(took)
-            first += bool(found) and found[0].effort == name
+            cpu_times.append((process_time() - start) * 1_000)
+            times.append(milliseconds)
+            first += bool(results) and results[0].effort == name
     return {
         "efforts": efforts,
         "search p50 ms": round(median(times), 1),
         "search p95 ms": _p95(times),
-        "CPU p50 ms": round(median(worked), 1),
-        "CPU p95 ms": _p95(worked),
+        "CPU p50 ms": round(median(cpu_times), 1),
+        "CPU p95 ms": _p95(cpu_times),
         "first search ms": round(times[0], 1),
         "open ms": round(opening, 1),
-        "append p50 ms": round(median(made.appends), 2),
-        "append p95 ms": _p95(made.appends),
-        **_sizes(place, made.raw),
+        "append p50 ms": round(median(session.appends), 2),
+        "append p95 ms": _p95(session.appends),
+        **_sizes(place, session.raw),
         "found first %": round(100 * first / len(times)),
     }
 
 
 def main() -> None:
-    """Measure each size that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Measure each size of the command line."""
+    parser = argument_parser(__doc__)
     parser.add_argument("--semantic", action="store_true")
     parser.add_argument("--url", default="")
     parser.add_argument("efforts", type=int, nargs="+")
@@ -183,9 +183,9 @@ def _sizes(place: Path | str, raw: int) -> dict[str, float]:
     return {"archive / raw": round(stored / raw, 2)}
 
 
-def _group(turn: int, said: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
-    human = {"type": "human", "data": {"content": said[0]}}
-    answer = {"type": "ai", "data": {"content": said[1]}}
+def _group(turn: int, texts: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
+    human = {"type": "human", "data": {"content": texts[0]}}
+    answer = {"type": "ai", "data": {"content": texts[1]}}
     return Group(turn, (human, answer), "2026-01-01T00:00:00Z", (effort,), tuple(events))
 
 

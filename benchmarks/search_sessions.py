@@ -1,4 +1,4 @@
-"""Search in many sessions: how long it takes what the other sessions of a user concluded.
+"""Search in many sessions: the time to find efforts of a user's other sessions.
 
 python benchmarks/search_sessions.py --out results 100 1000 10000
 
@@ -7,7 +7,6 @@ query is four words of one summary; "found first" is how often its effort leads.
 makes the user's index; before each "after a change" another session concluded an effort.
 """
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
@@ -16,7 +15,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from report import write
+from report import argument_parser, write
 from search_scale import text, timed
 
 from ebbtide import DiskArchive
@@ -37,7 +36,7 @@ def sessions(count: int) -> Iterator[Owner]:
 
 
 def built(archive: DiskArchive, count: int) -> list[tuple[tuple[str, str], str]]:
-    """Write sessions, and return queries, each behind the thread and the effort it is from."""
+    """Write sessions, and return queries, each with the thread and the effort of its words."""
     chance, queries = random.Random(1), []
     for number, owner in enumerate(sessions(count), 1):
         tip = Tip()
@@ -54,10 +53,10 @@ def concluded(
 ) -> tuple[Tip, str]:
     """Commit a turn that opens and concludes an effort; return the tip and the summary."""
     summary = text(chance, 40)
-    said = {"goal": text(chance, 8), "keywords": text(chance, 16).split()[::2]}
+    fields = {"goal": text(chance, 8), "keywords": text(chance, 16).split()[::2]}
     events = (
-        {"type": "opened", "effort": name, "goal": said["goal"]},
-        {"type": "concluded", "effort": name, "summary": summary, **said},
+        {"type": "opened", "effort": name, "goal": fields["goal"]},
+        {"type": "concluded", "effort": name, "summary": summary, **fields},
     )
     human = {"type": "human", "data": {"content": text(chance, 34)}}
     group = Group(tip.turn + 1, (human,), "2026-01-01T00:00:00Z", (name,), events)
@@ -69,19 +68,21 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
     with DiskArchive(folder, durable=False) as archive:
         queries = built(archive, count)
     with DiskArchive(folder, durable=False) as archive:
-        begun, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
+        first_search, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
         times, first = [], 0
-        for wanted, query in queries:
-            took, found = timed(lambda query=query: archive.search_sessions(_OWNER, query, 5))
-            times.append(took)
-            best = next((one for one in found if one.effort), None)
-            first += bool(best) and (best.owner.thread, best.effort.id) == wanted
+        for expected, query in queries:
+            milliseconds, results = timed(
+                lambda query=query: archive.search_sessions(_OWNER, query, 5)
+            )
+            times.append(milliseconds)
+            best = next((result for result in results if result.effort), None)
+            first += bool(best) and (best.owner.thread, best.effort.id) == expected
         changed = [*_changed(archive, count, queries[0][1])]
     stored = sum(path.stat().st_size for path in folder.rglob("*.sqlite*"))
     return {
         "sessions": count,
         "efforts": count * _EFFORTS,
-        "first search ms": round(begun),
+        "first search ms": round(first_search),
         "search p50 ms": round(median(times), 1),
         "search p95 ms": round(quantiles(times, n=20)[-1], 1),
         "after a change ms": round(median(changed), 1),
@@ -91,7 +92,7 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
 
 
 def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
-    """Yield how long a search takes right after another session concluded something."""
+    """Yield the milliseconds of a search right after another session concluded an effort."""
     chance = random.Random(2)
     for owner in islice(cycle(sessions(count)), _CHANGES):
         tip = archive.newest(owner) or Tip()
@@ -100,9 +101,8 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure each size that is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    """Measure each size of the command line."""
+    parser = argument_parser(__doc__)
     parser.add_argument("sessions", type=int, nargs="+")
     options = parser.parse_args(arguments)
     rows = []

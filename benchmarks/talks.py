@@ -1,4 +1,4 @@
-"""Three conversations, the same for every agent, and a model that says its part of them.
+"""Three conversations, the same for every agent, and a model that plays the assistant.
 
 - *scripted*, 1,000 turns: questions of about 200 bytes, answers of about 600, a tool's result of 60
   words every fifth turn. Six efforts one after the other with ordinary talk between them, each of
@@ -11,12 +11,12 @@
 - *long*, 600 turns of about 140 words: one effort, open throughout, with a tool's result of 150-800
   words in 314 of them.
 
-Their sizes were chosen so that the layout by tiers, as it was built first, costs what a simulation
-had found for it: the goals for the context were set against those figures.
+Their sizes were chosen so that the first layout by tiers costs what a simulation had found: the
+goals for the context were set by those figures.
 
 A word has about one token. The model calls the memory's tools if it is given them; everything else
-is the same for everyone. Whoever asks for a summary gets one of 95 words, which favours those who
-ask for long ones.
+is the same for every agent. A summary always has 95 words, which favours agents that ask for long
+ones.
 """
 
 import json
@@ -48,7 +48,7 @@ EFFORTS: Mapping[str, tuple[float, float]] = {
 """Where an effort begins and how long it is, as fractions of the conversation."""
 
 LONG = 0.1
-"""From this fraction on an effort is a long one."""
+"""The fraction from which on an effort is a long one."""
 
 TOOL_EVERY = 5
 WORDS = """
@@ -59,7 +59,7 @@ measure how long each step takes compare that with what users see put a limit on
 number of retries and say so in the log before the next release is built tomorrow morning
 """.split()  # noqa: SIM905 (reads as a list of words)
 QUESTION, ANSWER, RESULT = 32, 105, 60
-"""Words of what is said in the scripted conversation, and of an ordinary result there."""
+"""Words of a question, an answer and an ordinary result in the scripted conversation."""
 
 SIZES: Mapping[str, tuple[int, int]] = {
     "small question": (6, 20),
@@ -71,7 +71,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "long answer": (60, 140),
     "long result": (150, 800),
 }
-"""Words of what is said in the other two: at least, at most."""
+"""Least and most words of texts in the other two conversations."""
 
 SPANS: Mapping[str, tuple[int, int]] = {
     "small": (1, 4),
@@ -80,10 +80,10 @@ SPANS: Mapping[str, tuple[int, int]] = {
     "reopen": (2, 4),
     "expand": (1, 3),
 }
-"""Turns of a day from one change to the next: at least, at most."""
+"""Least and most turns of a day from one change to the next."""
 
 AT_ONCE = 5
-"""Efforts of a day that are open at once at most."""
+"""The most efforts of a day that are open at once."""
 
 CLOSES, LOOKS, MENTIONS = 0.4, 0.15, 0.3
 """How often a span closes its effort, a turn looks something up, a question names its effort."""
@@ -98,22 +98,22 @@ SUMMARY = 95
 """Words of a summary, about 100 tokens."""
 
 LOG, LONG_LOG = 1_500, 8_000
-"""Words of the log that an effort looks at in the beginning, a short one and the long one."""
+"""Words of the log that a short effort and the long one look up first."""
 
 _SENTENCE = re.compile(r"Answer \d+: [^.?]+\.")
 _QUOTES = 2
-"""Sentences of a log that the model takes for salient."""
+"""Sentences of a log that the model quotes."""
 
 Call: TypeAlias = tuple[str, dict[str, Any]]
 """The name of a tool and its arguments."""
 
 Take = Callable[[Sequence[BaseMessage], Sequence[Mapping[str, Any]], bool], None]
-"""Is given each request: messages, tool schemas, whether it asks for a summary."""
+"""Receives each request: messages, tool schemas, whether it asks for a summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the user says, the calls that the model makes one after the other, its answer."""
+    """A question, the tool calls of the model one after the other, and its answer."""
 
     question: str
     calls: tuple[ToolCall, ...]
@@ -142,8 +142,8 @@ def scripted(number: int) -> Iterator[Turn]:
             calls += [("look_up", {"topic": f"step {turn}", "words": RESULT})]
         if name and turn == spans[name][1]:
             calls += [("close_effort", {"effort_id": name})]
-        about = f"{name.replace('-', ' ')}, question" if name else "Question"
-        yield _turn(turn, about, calls, _text(chance, QUESTION), _text(chance, ANSWER))
+        heading = f"{name.replace('-', ' ')}, question" if name else "Question"
+        yield _turn(turn, heading, calls, _text(chance, QUESTION), _text(chance, ANSWER))
 
 
 def day(number: int, seed: str = "day") -> Iterator[Turn]:
@@ -159,10 +159,10 @@ def long(number: int) -> Iterator[Turn]:
         calls = [_opening("ledger-rewrite")] if turn == 1 else []
         if chance.random() < LONG_LOOKS:
             calls += [_looking(turn, _words(chance, "long result"))]
-        asked, said = (
-            _text(chance, _words(chance, f"long {one}")) for one in ("question", "answer")
+        question, answer = (
+            _text(chance, _words(chance, f"long {kind}")) for kind in ("question", "answer")
         )
-        yield _turn(turn, "Question", calls, asked, said)
+        yield _turn(turn, "Question", calls, question, answer)
 
 
 TALKS: Mapping[str, tuple[Callable[[int], Iterator[Turn]], int]] = {
@@ -175,7 +175,7 @@ TALKS: Mapping[str, tuple[Callable[[int], Iterator[Turn]], int]] = {
 
 @dataclass(slots=True)
 class _Work:
-    """The efforts of a day: what is open, what is done, the one that is worked on."""
+    """The efforts of a day: the open ones, the closed ones, the active one."""
 
     names: Iterator[str]
     open: list[str] = field(default_factory=list)
@@ -183,12 +183,10 @@ class _Work:
     active: str = ""
 
     def next(self, chance: random.Random) -> tuple[str, str, list[Call]]:
-        """Return what comes next, with which effort, and the calls that it begins with."""
-        others = [name for name in self.open if name != self.active]
+        """Return the kind of the next span, its effort, and the calls that it begins with."""
+        idle = [name for name in self.open if name != self.active]
         kinds = (
-            ["small"] * 4
-            + ["open"] * 3 * (len(self.open) < AT_ONCE)
-            + ["switch"] * 5 * bool(others)
+            ["small"] * 4 + ["open"] * 3 * (len(self.open) < AT_ONCE) + ["switch"] * 5 * bool(idle)
         )
         kind = chance.choice(kinds + ["reopen", "expand"] * bool(self.done))
         if kind == "small":
@@ -197,7 +195,7 @@ class _Work:
             name = chance.choice(self.done)
             return kind, name, [("expand_effort", {"effort_id": name})]
         if kind == "switch":
-            self.active = chance.choice(others)
+            self.active = chance.choice(idle)
             return kind, self.active, [("switch_effort", {"effort_id": self.active})]
         if kind == "reopen":
             self.active = self.done.pop(chance.randrange(len(self.done)))
@@ -209,7 +207,7 @@ class _Work:
         return kind, self.active, calls
 
     def close(self) -> list[Call]:
-        """Close the effort that is worked on."""
+        """Close the active effort."""
         name, self.active = self.active, ""
         self.open.remove(name)
         self.done.append(name)
@@ -217,25 +215,25 @@ class _Work:
 
 
 def _spans(chance: random.Random) -> Iterator[Turn]:
-    """Yield the turns of a day, span by span, without an end."""
+    """Yield the turns of an endless day, span by span."""
     work, turn = _Work(_names(chance)), 0
     while True:
         kind, name, calls = work.next(chance)
         length = chance.randint(*SPANS[kind])
         closes = kind not in {"small", "expand"} and chance.random() < CLOSES
         size = "" if name else "small "
-        for left in range(length, 0, -1):
+        for remaining in range(length, 0, -1):
             turn += 1
             if name and chance.random() < LOOKS:
                 calls = [*calls, _looking(turn, _words(chance, "result"))]
-            if closes and left == 1:
+            if closes and remaining == 1:
                 calls = [*calls, *work.close()]
-            asked, said = (
-                _text(chance, _words(chance, size + one)) for one in ("question", "answer")
+            question, answer = (
+                _text(chance, _words(chance, size + role)) for role in ("question", "answer")
             )
-            named = name and (left == length or chance.random() < MENTIONS)
-            about = f"{name.replace('-', ' ')}, question" if named else "Question"
-            yield _turn(turn, about, calls, asked, said)
+            names_effort = name and (remaining == length or chance.random() < MENTIONS)
+            heading = f"{name.replace('-', ' ')}, question" if names_effort else "Question"
+            yield _turn(turn, heading, calls, question, answer)
             calls = []
 
 
@@ -255,12 +253,14 @@ def _looking(turn: int, words: int) -> Call:
     return "look_up", {"topic": f"step {turn}", "words": words}
 
 
-def _turn(number: int, about: str, calls: Sequence[Call], asked: str, said: str) -> Turn:
-    made = (
+def _turn(number: int, heading: str, calls: Sequence[Call], question: str, answer: str) -> Turn:
+    tool_calls = (
         ToolCall(name=tool, args=args, id=f"call_{number}_{at}", type="tool_call")
         for at, (tool, args) in enumerate(calls)
     )
-    return Turn(f"{about} {number}: {asked}?", tuple(made), f"Answer {number}: {said}.")
+    return Turn(
+        f"{heading} {number}: {question}?", tuple(tool_calls), f"Answer {number}: {answer}."
+    )
 
 
 def _words(chance: random.Random, kind: str) -> int:
@@ -268,20 +268,20 @@ def _words(chance: random.Random, kind: str) -> int:
 
 
 class TalkingModel(BaseChatModel):
-    """Says the model's part of one turn after the other, and shows each request to `take`."""
+    """Plays the model of one turn after the other, and passes each request to `take`."""
 
     _take: Take = PrivateAttr()
-    _said: Iterator[AIMessage] = PrivateAttr(default=iter(()))
+    _answers: Iterator[AIMessage] = PrivateAttr(default=iter(()))
 
     def watched(self, take: Take) -> "TalkingModel":
-        """Show each request to `take`."""
+        """Pass each request to `take`."""
         self._take = take
         return self
 
     def begin(self, turn: Turn, tools: Collection[str]) -> None:
-        """Take up a turn, with those of its calls whose tools there are."""
+        """Begin a turn, with the calls whose tools the agent has."""
         called = [AIMessage("", tool_calls=[one]) for one in turn.calls if one["name"] in tools]
-        self._said = chain(called, [AIMessage(turn.answer)])
+        self._answers = chain(called, [AIMessage(turn.answer)])
 
     @property
     def _llm_type(self) -> str:
@@ -311,21 +311,25 @@ class TalkingModel(BaseChatModel):
     ) -> ChatResult:
         tools = kwargs.get("tools", ())
         self._take(messages, tools, not tools)
-        answer = next(self._said) if tools else AIMessage(_asked(messages, kwargs.get("fields")))
+        answer = (
+            next(self._answers)
+            if tools
+            else AIMessage(_requested_text(messages, kwargs.get("fields")))
+        )
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-def _asked(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
-    """Return what is asked for: quotes of the log, a summary in JSON, or a text without a form."""
+def _requested_text(messages: Sequence[BaseMessage], fields: frozenset[str] | None) -> str:
+    """Return the requested text: quotes of the log or a summary in JSON, or plain text."""
     if fields is not None and "new" in fields:
         quotes = _SENTENCE.findall(messages[-1].text)[-_QUOTES:]
         return json.dumps({"new": [{"quote": one, "kind": "decision"} for one in quotes]})
     chance = random.Random(0)
     halves = (_text(chance, words).capitalize() + "." for words in (SUMMARY // 2, SUMMARY // 2))
-    said = " ".join(halves)
+    text = " ".join(halves)
     if fields is None:
-        return said
-    return json.dumps({"summary": said, "keywords": [], "importance": 50})
+        return text
+    return json.dumps({"summary": text, "keywords": [], "importance": 50})
 
 
 def _text(chance: random.Random, words: int) -> str:

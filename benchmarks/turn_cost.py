@@ -1,4 +1,4 @@
-"""What a turn costs in time and in checkpoints, beside the agents that a user would take instead.
+"""The cost of a turn in time and in checkpoints, beside other agents.
 
 python benchmarks/turn_cost.py --out results --url postgresql+psycopg://USER@HOST/NAME
 python benchmarks/turn_cost.py --out results --turns 5000 --cases "SQLite"
@@ -11,7 +11,6 @@ says, where the peers, which send everything, stop after 500; the others end aft
 `--url` there is no PostgreSQL. Bytes of checkpoints are those of all turns, by turn.
 """
 
-import argparse
 import asyncio
 import sqlite3
 import time
@@ -32,7 +31,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from peers import PEERS, Maker, ours
-from report import write
+from report import argument_parser, write
 from sqlalchemy import Engine, event, make_url
 from talks import TalkingModel, Turn
 
@@ -47,7 +46,7 @@ SHORT, PEERS_END = 60, 500
 """Turns of the cases but the first, and of the peers at most."""
 
 TALK_TURNS = 500
-"""Turns by which a conversation is laid out, so that a short one is the beginning of it."""
+"""The length that a conversation is planned for: a short run holds its beginning."""
 
 _SIZE = """
 SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class AS c
@@ -58,7 +57,7 @@ WHERE c.relkind = 'r' AND n.nspname = %s AND c.relname LIKE 'checkpoint%%'
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How a conversation is held: where all is kept, sync or async, how durable, which talk."""
+    """The conditions of a conversation: database, sync or async, durability, talk."""
 
     name: str
     postgres: bool = False
@@ -81,53 +80,59 @@ CASES = (
 
 @dataclass(slots=True)
 class Side:
-    """One agent in its conversation, and the seconds that each turn took: by clock, of the CPU.
+    """One agent in its conversation, and the seconds of each turn: by the clock, of the CPU.
 
-    `kept` is the file of its checkpoints, or the schema of them.
+    `storage` is the file or the schema of its checkpoints.
     """
 
     name: str
     model: TalkingModel
     agent: Any
-    kept: str
+    storage: str
     statements: list[str]
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
-    asked: list[int] = field(default_factory=list)
+    statement_counts: list[int] = field(default_factory=list)
 
     def turn(self, turn: Turn, durability: str, runner: asyncio.Runner | None) -> None:
-        """Hold a turn."""
+        """Run a turn."""
         self.model.begin(turn, MEMORY_TOOLS if self.name == OURS else {"look_up"})
-        said: Any = {"messages": [("user", turn.question)]}
+        request: Any = {"messages": [("user", turn.question)]}
         self.statements.clear()
-        begun, busy = time.perf_counter(), time.process_time()
+        wall_start, cpu_start = time.perf_counter(), time.process_time()
         if runner is None:
-            self.agent.invoke(said, CONFIG, durability=durability)
+            self.agent.invoke(request, CONFIG, durability=durability)
         else:
-            runner.run(self.agent.ainvoke(said, CONFIG, durability=durability))
-        self.wall.append(time.perf_counter() - begun)
-        self.cpu.append(time.process_time() - busy)
-        self.asked.append(len(self.statements))
+            runner.run(self.agent.ainvoke(request, CONFIG, durability=durability))
+        self.wall.append(time.perf_counter() - wall_start)
+        self.cpu.append(time.process_time() - cpu_start)
+        self.statement_counts.append(len(self.statements))
 
     def row(self, stored: int, plain: "Side | None", turns: int) -> dict[str, Any]:
-        """Return what it took, beside the plain agent."""
-        found: dict[str, Any] = {"agent": self.name}
+        """Return the row of the agent, compared with the plain one."""
+        cells: dict[str, Any] = {"agent": self.name}
         for first, last in (span for span in SPANS if span[1] <= turns):
-            span, named = slice(first - 1, last), f"turns {first:,}-{last:,}"
-            there = last <= len(self.cpu)
-            beside = plain.cpu[span] if plain and last <= len(plain.cpu) else []
-            found[f"ms, {named}"] = _median(self.wall[span]) if there else ""
-            found[f"CPU ms, {named}"] = _median(self.cpu[span]) if there else ""
-            ratio = round(median(self.cpu[span]) / median(beside), 2) if there and beside else ""
-            found[f"of {PLAIN}, {named}"] = ratio
-        found["checkpoint bytes a turn"] = round(stored / len(self.wall))
-        found["archive statements a turn"] = median(self.asked) if self.name == OURS else ""
-        return found
+            span, label = slice(first - 1, last), f"turns {first:,}-{last:,}"
+            reached = last <= len(self.cpu)
+            plain_cpu = plain.cpu[span] if plain and last <= len(plain.cpu) else []
+            cells[f"ms, {label}"] = _median(self.wall[span]) if reached else ""
+            cells[f"CPU ms, {label}"] = _median(self.cpu[span]) if reached else ""
+            ratio = (
+                round(median(self.cpu[span]) / median(plain_cpu), 2)
+                if reached and plain_cpu
+                else ""
+            )
+            cells[f"of {PLAIN}, {label}"] = ratio
+        cells["checkpoint bytes a turn"] = round(stored / len(self.wall))
+        cells["archive statements a turn"] = (
+            median(self.statement_counts) if self.name == OURS else ""
+        )
+        return cells
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where checkpoints and archives are: a folder, or a PostgreSQL; opened until `stack` ends."""
+    """The database of checkpoints and archives: a folder or PostgreSQL; open until `stack` ends."""
 
     folder: Path
     url: str
@@ -137,20 +142,20 @@ class Place:
     def side(self, name: str) -> Side:
         """Return an agent; raises `ModuleNotFoundError` if it is not installed."""
         model = TalkingModel().watched(lambda *_: None)
-        kept = f"of_{name.partition(',')[0].lower()}" if self.url else str(self.folder / name)
+        storage = f"of_{name.partition(',')[0].lower()}" if self.url else str(self.folder / name)
         statements: list[str] = []
-        agent = self._maker(name, kept, statements)(model, self._saver(kept), self.folder)
-        return Side(name, model, agent, kept, statements)
+        agent = self._maker(name, storage, statements)(model, self._saver(storage), self.folder)
+        return Side(name, model, agent, storage, statements)
 
-    def stored(self, kept: str) -> int:
+    def stored(self, storage: str) -> int:
         """Return the bytes of checkpoints."""
         if not self.url:
-            with closing(sqlite3.connect(kept)) as connection:
+            with closing(sqlite3.connect(storage)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return sum(one.stat().st_size for one in self.folder.glob(f"{Path(kept).name}*"))
+            return sum(path.stat().st_size for path in self.folder.glob(f"{Path(storage).name}*"))
         with psycopg.connect(self._uri) as connection:
-            found = connection.execute(_SIZE, (kept,)).fetchone()
-        return int(found[0]) if found else 0
+            size = connection.execute(_SIZE, (storage,)).fetchone()
+        return int(size[0]) if size else 0
 
     def _run(self, statement: str) -> None:
         with psycopg.connect(self._uri) as connection:
@@ -160,51 +165,51 @@ class Place:
     def _uri(self) -> str:
         return self.url.replace("+psycopg", "")
 
-    def _maker(self, name: str, kept: str, statements: list[str]) -> Maker:
+    def _maker(self, name: str, storage: str, statements: list[str]) -> Maker:
         if name != OURS:
             return PEERS[name][0]
-        inside = make_url(self.url or "sqlite://").update_query_dict(_within(kept))
-        there = inside.render_as_string(hide_password=False)
-        archive = SqlArchive(there) if self.url else DiskArchive(self.folder / "archive")
+        url = make_url(self.url or "sqlite://").update_query_dict(_search_path(storage))
+        address = url.render_as_string(hide_password=False)
+        archive = SqlArchive(address) if self.url else DiskArchive(self.folder / "archive")
 
-        def keep(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        def record_statement(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
             if not statement.startswith("BEGIN"):
                 statements.append(statement)
 
-        event.listen(Engine, "before_cursor_execute", keep)
-        self.stack.callback(event.remove, Engine, "before_cursor_execute", keep)
+        event.listen(Engine, "before_cursor_execute", record_statement)
+        self.stack.callback(event.remove, Engine, "before_cursor_execute", record_statement)
         return ours(self.stack.enter_context(archive))
 
-    def _saver(self, kept: str) -> Any:
+    def _saver(self, storage: str) -> Any:
         if self.url:
-            self.stack.callback(self._run, f"DROP SCHEMA {kept} CASCADE")
-            self._run(f"CREATE SCHEMA {kept}")
-        where = psycopg.conninfo.make_conninfo(self._uri, **_within(kept))
+            self.stack.callback(self._run, f"DROP SCHEMA {storage} CASCADE")
+            self._run(f"CREATE SCHEMA {storage}")
+        conninfo = psycopg.conninfo.make_conninfo(self._uri, **_search_path(storage))
         if self.runner is None:
             saver: Any = (
-                PostgresSaver.from_conn_string(where)
+                PostgresSaver.from_conn_string(conninfo)
                 if self.url
-                else SqliteSaver.from_conn_string(kept)
+                else SqliteSaver.from_conn_string(storage)
             )
             opened = self.stack.enter_context(saver)
             opened.setup()
             return opened
-        later: Any = (
-            AsyncPostgresSaver.from_conn_string(where)
+        async_saver: Any = (
+            AsyncPostgresSaver.from_conn_string(conninfo)
             if self.url
-            else AsyncSqliteSaver.from_conn_string(kept)
+            else AsyncSqliteSaver.from_conn_string(storage)
         )
-        opened = self.runner.run(later.__aenter__())
-        self.stack.callback(lambda: self.runner.run(later.__aexit__(None, None, None)))
+        opened = self.runner.run(async_saver.__aenter__())
+        self.stack.callback(lambda: self.runner.run(async_saver.__aexit__(None, None, None)))
         self.runner.run(opened.setup())
         return opened
 
 
-def _within(schema: str) -> dict[str, str]:
+def _search_path(schema: str) -> dict[str, str]:
     return {"options": f"-csearch_path={schema}"}
 
 
-def held(case: Case, turns: int, url: str, agents: Sequence[str]) -> list[dict[str, Any]]:
+def run_case(case: Case, turns: int, url: str, agents: Sequence[str]) -> list[dict[str, Any]]:
     """Hold the conversation with all agents that are installed, and return their rows."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner()) if case.asynchronous else None
@@ -212,15 +217,16 @@ def held(case: Case, turns: int, url: str, agents: Sequence[str]) -> list[dict[s
         sides = [*_installed(place, agents)]
         talk = islice(TALKS[case.talk][0](max(turns, TALK_TURNS)), turns)
         for number, turn in enumerate(talk, 1):
-            now = [one for one in sides if one.name == OURS or number <= PEERS_END]
-            at = number % len(now)
-            for side in [*now[at:], *now[:at]]:
+            active = [side for side in sides if side.name == OURS or number <= PEERS_END]
+            first = number % len(active)
+            for side in [*active[first:], *active[:first]]:
                 side.turn(turn, case.durability, runner)
             if number % 100 == 0:
                 print(f"{case.name}: turn {number}", flush=True)
         plain = next((side for side in sides if side.name == PLAIN), None)
         return [
-            {"case": case.name, **side.row(place.stored(side.kept), plain, turns)} for side in sides
+            {"case": case.name, **side.row(place.stored(side.storage), plain, turns)}
+            for side in sides
         ]
 
 
@@ -238,8 +244,7 @@ def _median(seconds: Sequence[float]) -> float:
 
 def main() -> None:
     """Measure the agents."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser = argument_parser(__doc__)
     parser.add_argument("--name", default="turn_cost", help="what the files are called")
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
     parser.add_argument("--turns", type=int, default=500, help="of the first case")
@@ -249,9 +254,9 @@ def main() -> None:
     cases = [case for case in CASES if case.name in (options.cases or [case.name])]
     rows: list[dict[str, Any]] = []
     with warnings.catch_warnings(action="ignore"):
-        for at, case in enumerate(one for one in cases if options.url or not one.postgres):
+        for at, case in enumerate(case for case in cases if options.url or not case.postgres):
             turns = options.turns if at == 0 else min(options.turns, SHORT)
-            rows += held(case, turns, options.url, options.agents)
+            rows += run_case(case, turns, options.url, options.agents)
     columns = dict.fromkeys(chain.from_iterable(rows[0:1] + rows))
     write(
         options.out,

@@ -74,9 +74,8 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
         owner, *namesakes = exact or owners
         if namesakes:
             names = ", ".join(repr(session_label(namesake)) for namesake in (owner, *namesakes))
-            raise ArchiveError(
-                f"{session!r} is the thread of several sessions: name one of {names}"
-            )
+            state = f"{session!r} is the thread of several sessions"
+            raise ArchiveError(f"{state}: name one of {names}")
         if form == "folder":
             export_folder(archive, owner, target)
         else:

@@ -41,7 +41,7 @@ from .results import (
     append,
 )
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
-from .template import Point, Template, stands_in
+from .template import Point, Template
 
 _LONGEST_ERROR = 300
 """Characters of an error that the results keep."""
@@ -80,10 +80,8 @@ class Plan:
         digests = {name: template.digest for name, template in self.templates.items()}
         for trial in store.trials:
             if digests.get(trial.template, trial.digest) != trial.digest:
-                raise ResultsError(
-                    f"template {trial.template!r} has changed since its trials: "
-                    "choose another folder"
-                )
+                state = f"template {trial.template!r} has changed since its trials"
+                raise ResultsError(f"{state}: choose another folder")
         done = {trial.name for trial in store.trials if not trial.errors}
         jobs = [
             Job(strategy=strategy, template=template, trial=number)
@@ -260,7 +258,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     }
     if (quotes := context.quotes) is None:
         return measured
-    verbatim = sum(stands_in(quote, point.turns) for quote in quotes)
+    verbatim = sum(map(point.says, quotes))
     measured["quotes"] = len(quotes)
     measured["verbatim_rate"] = verbatim / len(quotes) if quotes else None
     measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)

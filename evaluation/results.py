@@ -140,10 +140,8 @@ class Store:
             raise ResultsError(f"{str(path)!r} is no setup: choose another folder") from error
         for (name, old), (_, new) in zip(stored, setup, strict=True):
             if old != new:
-                raise ResultsError(
-                    f"{str(folder)!r} holds results with {name} {old!r}, this run has {new!r}: "
-                    "choose another folder"
-                )
+                state = f"{str(folder)!r} holds results with {name} {old!r}, this run has {new!r}"
+                raise ResultsError(f"{state}: choose another folder")
         self._path = folder / "trials.jsonl"
         self._trials: dict[str, TrialResult] = {}
         for number, line in enumerate(read_lines(self._path), start=1):
@@ -313,10 +311,8 @@ class Tapes:
         elif not content:
             append(path, header)
         else:
-            raise TapeError(
-                f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}: "
-                "choose another file"
-            )
+            state = f"{str(path)!r} does not hold answers of {model!r}, judged by {judge!r}"
+            raise TapeError(f"{state}: choose another file")
 
     def jobs(self) -> tuple[list[str], list[str], int]:
         """Return the strategies, the templates and the highest trial number on the tapes."""

@@ -331,7 +331,7 @@ class Middleware(Strategy):
         state: AgentState[Any] = {"messages": messages}
         update = middleware.before_model(state, Runtime())
         messages = update["messages"] if update else messages
-        return Context(tuple(one for one in messages if not isinstance(one, RemoveMessage)))
+        return Context(tuple(m for m in messages if not isinstance(m, RemoveMessage)))
 
 
 class LangMem(Strategy):

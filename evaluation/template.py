@@ -202,8 +202,8 @@ class Template(Strict):
             ],
             "probing_tasks.behavioral_test.needs": [text for test in tests for text in test.needs],
         }
-        for field, sentences in fields.items():
-            _check(field, sentences, self.turns)
+        for field, texts in fields.items():
+            _check(field, texts, self.turns)
         return self
 
     @property
@@ -277,6 +277,10 @@ class Point:
         keys = [point.key for point in self.template.points[: self.number]]
         sentences = (sentence for key in keys for sentence in listed.get(key, ()))
         return self._holding(sentences, through)
+
+    def says(self, quote: str) -> bool:
+        """Tell whether a quote stands word for word in a turn up to the point."""
+        return stands_in(quote, self.turns)
 
     def _holding(self, sentences: Iterable[str], through: int | None = None) -> tuple[str, ...]:
         """Return each sentence that was said and that none supersedes, once."""

@@ -59,11 +59,11 @@ def terminal(
 ) -> Iterator[Terminal]:
     """Run `ebbtide` with these arguments in a folder while the context lasts."""
     screen, own = pty.openpty()
-    told = {"TERM": "xterm", "COLUMNS": "200", "LINES": "50", "PROMPT_TOOLKIT_NO_CPR": "1"}
+    defaults = {"TERM": "xterm", "COLUMNS": "200", "LINES": "50", "PROMPT_TOOLKIT_NO_CPR": "1"}
     process = begun(
         ["-m", "ebbtide.cli.main", *arguments],
         folder,
-        {**os.environ, **told, **environment},
+        {**os.environ, **defaults, **environment},
         [os.ttyname(own)] * 3,
     )
     try:

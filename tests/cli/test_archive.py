@@ -248,7 +248,7 @@ def test_redis_is_told_of_what_was_imported(
     archived("import", "out")
 
     after = run("attention", "list", "--user", "ann").stdout
-    assert [("one/a" in shown, "two/a" in shown) for shown in (before, after)] == [
+    assert [("one/a" in output, "two/a" in output) for output in (before, after)] == [
         (True, False),
         (True, True),
     ]
@@ -330,9 +330,9 @@ def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch)
 
     failed = [run(*command, said="Hello!\n") for command in commands]
     monkeypatch.setenv("EBBTIDE_ROOT", url)
-    shown = run("settings")
+    output = run("settings")
 
-    assert [SECRET in result.output for result in (*failed, shown)] == [False] * 9
+    assert [SECRET in result.output for result in (*failed, output)] == [False] * 9
     assert [result.exit_code for result in failed] == [1] * 8
     assert {result.stderr.count("\n") for result in failed} == {1}
-    assert shown.exit_code == 0
+    assert output.exit_code == 0

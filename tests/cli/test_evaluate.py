@@ -146,10 +146,10 @@ def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_process_without_matplotlib(tmp_path: Path) -> None:
     """A run in an installation that lacks it ends well, with every file but the plot."""
     options = ["--model", "offline", "--template", "test-simple", "--strategy", "full-history"]
-    found = run(["-c", WITHOUT_MATPLOTLIB, "eval", "--out", "found", *options], tmp_path)
+    result = run(["-c", WITHOUT_MATPLOTLIB, "eval", "--out", "found", *options], tmp_path)
 
-    assert found.code == 0
-    assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in found.printed
+    assert result.code == 0
+    assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in result.printed
     names = {path.name for path in (tmp_path / "found").iterdir()}
     assert {"results.json", "results.md", "trials.jsonl"} <= names
     assert "results.png" not in names

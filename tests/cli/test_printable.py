@@ -46,10 +46,10 @@ def test_emoji_stay_whole(emoji: str) -> None:
 
 def test_no_character_alone_is_hidden() -> None:
     """Of all characters there are, none of a category that is not to be seen is left."""
-    shown = {*printable("".join(map(chr, range(sys.maxunicode + 1))))}
+    output = {*printable("".join(map(chr, range(sys.maxunicode + 1))))}
 
-    assert {unicodedata.category(one) for one in shown} & OTHERS == {"Cc"}
-    assert {one for one in shown if unicodedata.category(one) == "Cc"} == {"\n", "\t"}
+    assert {unicodedata.category(one) for one in output} & OTHERS == {"Cc"}
+    assert {one for one in output if unicodedata.category(one) == "Cc"} == {"\n", "\t"}
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_a_name_never_leaves_its_line(said: str, shown: str) -> None:
 @given(st.lists(st.sampled_from([*EMOJI, "a", "7", " ", "\u200d", "\ufe0f", "\u202e", "é\n"])))
 def test_text_that_comes_in_pieces_is_shown_as_the_whole(parts: list[str]) -> None:
     """What may go on as an emoji waits for the next piece, so that none is torn."""
-    text, held, shown = "".join(parts), "", ""
+    text, held, output = "".join(parts), "", ""
     for piece in text:
         begun = held + piece
         at = unfinished_emoji(begun)
-        shown, held = shown + printable(begun[:at]), begun[at:]
+        output, held = output + printable(begun[:at]), begun[at:]
 
-    assert shown + printable(held) == printable(text)
+    assert output + printable(held) == printable(text)
 
 
 def test_a_long_row_of_emoji_is_not_waited_for() -> None:

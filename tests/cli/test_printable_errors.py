@@ -36,9 +36,9 @@ SECRETS = {"OPENAI_API_KEY": "sk-12345", "HF_TOKEN": "hf-67890", "HOME": "/home/
 )
 def test_an_error_is_one_line_without_secrets(said: str, line: str) -> None:
     """Line breaks, secrets and control characters go; what is long is cut; the empty is named."""
-    shown = one_line(ValueError(said), SECRETS)
+    output = one_line(ValueError(said), SECRETS)
 
-    assert shown == line
+    assert output == line
 
 
 def test_what_is_logged_is_printable() -> None:

@@ -94,9 +94,9 @@ def test_figures_are_whole_on_narrow_terminals(
     monkeypatch.setenv("COLUMNS", columns)
 
     for command in (["stats"], ["sessions"]):
-        shown = run(*command).stdout
-        assert "…" not in shown
-        assert max(map(len, shown.splitlines())) <= int(columns)
+        output = run(*command).stdout
+        assert "…" not in output
+        assert max(map(len, output.splitlines())) <= int(columns)
     figures = set(re.findall(r"\d,\d{3}", wide))
     assert figures
     assert figures <= set(re.findall(r"\d,\d{3}", run("stats").stdout))

@@ -53,9 +53,9 @@ def test_a_question_in_the_next_chat_is_answered() -> None:
     """What the summary leaves out is quoted from the log of the earlier session."""
     chat(*LINES)
 
-    shown = chat("Hello", "Where does the key of the gate hang?", thread="tuesday")
+    output = chat("Hello", "Where does the key of the gate hang?", thread="tuesday")
 
-    assert '"The key of the gate hangs behind the clock."' in shown
+    assert '"The key of the gate hangs behind the clock."' in output
 
 
 def test_a_listed_id_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,10 +65,10 @@ def test_a_listed_id_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
 
     listed = run("attention", "list", "--user", "ann").stdout
-    found = next(word.strip(",") for word in listed.split() if "/" in word)
+    result = next(word.strip(",") for word in listed.split() if "/" in word)
 
-    assert found == f"{thread}/gate"
-    assert run("attention", "forget", found, "--user", "ann").stdout == f"forgot {found}\n"
+    assert result == f"{thread}/gate"
+    assert run("attention", "forget", result, "--user", "ann").stdout == f"forgot {result}\n"
 
 
 def test_an_empty_list_says_so() -> None:
@@ -149,10 +149,10 @@ def test_in_the_chat() -> None:
     chat(*LINES)
 
     verbs = (f"/attention {verb} {MEMORY}" for verb in ("explain", "suppress", "unsuppress"))
-    shown = chat("/attention", *verbs, thread="tuesday")
+    output = chat("/attention", *verbs, thread="tuesday")
 
-    assert shown.count(MEMORY) == 4
-    assert shown.count("suppressed") == 1
+    assert output.count(MEMORY) == 4
+    assert output.count("suppressed") == 1
 
 
 @pytest.mark.parametrize("line", ["/attention explain", "/attention remember it"])
@@ -178,11 +178,11 @@ def test_without_the_server_the_chat_goes_on(redis: RedisServer) -> None:
     """When the server is gone, the table answers the chat and `attention`."""
     redis.kill()
 
-    shown = chat(*LINES)
+    output = chat(*LINES)
     listed = run("attention", "list", "--user", "ann")
     redis.start()
 
-    assert "Concluded gate" in shown
+    assert "Concluded gate" in output
     assert listed.exit_code == 0
     assert MEMORY in listed.stdout
 

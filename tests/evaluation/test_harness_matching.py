@@ -47,8 +47,8 @@ def test_the_likest_quote_is_paired() -> None:
 @given(SENTENCES, SENTENCES)
 def test_a_score_is_never_above_one(quotes: list[str], truth: list[str]) -> None:
     """Whatever is compared, precision, recall and F1 are absent or between 0 and 1."""
-    found = agreement(quotes, truth)
-    scores = [found.precision, found.recall, found.f1]
+    result = agreement(quotes, truth)
+    scores = [result.precision, result.recall, result.f1]
 
     assert all(score is None or 0 <= score <= 1 for score in scores)
     assert len(matches(quotes, truth)) <= min(len(quotes), len(truth))
@@ -56,11 +56,11 @@ def test_a_score_is_never_above_one(quotes: list[str], truth: list[str]) -> None
 
 def test_a_repeated_quote_counts_once() -> None:
     """Three times the same right quote is one hit of three: precision 1/3, recall 1/2, F1 2/5."""
-    found = agreement(["It rains."] * 3, ["It rains.", "The port is closed."])
+    result = agreement(["It rains."] * 3, ["It rains.", "The port is closed."])
 
-    assert found.precision == pytest.approx(1 / 3)
-    assert found.recall == pytest.approx(1 / 2)
-    assert found.f1 == pytest.approx(2 / 5)
+    assert result.precision == pytest.approx(1 / 3)
+    assert result.recall == pytest.approx(1 / 2)
+    assert result.f1 == pytest.approx(2 / 5)
 
 
 def test_the_same_words_come_first() -> None:
@@ -108,9 +108,9 @@ def test_without_a_side_a_score_is_absent() -> None:
 
 def test_nothing_right_is_zero() -> None:
     """If nothing matches, all three are zero."""
-    found = agreement(["one thing"], ["something else entirely"])
+    result = agreement(["one thing"], ["something else entirely"])
 
-    assert (found.precision, found.recall, found.f1) == (0.0, 0.0, 0.0)
+    assert (result.precision, result.recall, result.f1) == (0.0, 0.0, 0.0)
 
 
 def test_a_sentence_with_its_neighbour_is_found() -> None:

@@ -14,20 +14,20 @@ FIRST, SECOND = TEMPLATE.points
 def test_quotes_are_compared_with_all_truth_so_far() -> None:
     """At the second point two of three quotes are right and two of three truths are found."""
     quotes = (LIMIT, NEWER, "I looked it up.")
-    found = scores(SECOND, Context((), quotes), None)
+    result = scores(SECOND, Context((), quotes), None)
 
-    assert found["salience_precision"] == pytest.approx(2 / 3)
-    assert found["salience_recall"] == pytest.approx(2 / 3)
-    assert found["salience_f1"] == pytest.approx(2 / 3)
-    assert (found["quotes"], found["verbatim_rate"], found["fabricated"]) == (3, 1.0, 0)
+    assert result["salience_precision"] == pytest.approx(2 / 3)
+    assert result["salience_recall"] == pytest.approx(2 / 3)
+    assert result["salience_f1"] == pytest.approx(2 / 3)
+    assert (result["quotes"], result["verbatim_rate"], result["fabricated"]) == (3, 1.0, 0)
 
 
 def test_a_superseded_sentence_is_no_longer_right() -> None:
     """A quote that a newer sentence supersedes counts against precision."""
     quotes = (LIMIT, NEWER, CHANGE, GOAL)
-    found = scores(SECOND, Context((), quotes), None)
+    result = scores(SECOND, Context((), quotes), None)
 
-    assert (found["salience_precision"], found["salience_recall"]) == (0.75, 1.0)
+    assert (result["salience_precision"], result["salience_recall"]) == (0.75, 1.0)
 
 
 def test_quotes_of_what_was_given_are_left_out() -> None:
@@ -35,24 +35,24 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
     template = shed(
         ground_truth={"given": [GOAL]}, ground_truth_salience={"compression_point_1": [PORT]}
     )
-    found = scores(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), None)
+    result = scores(template.points[0], Context((), (GOAL, PORT, "I looked it up.")), None)
 
-    assert (found["salience_precision"], found["salience_recall"]) == (0.5, 1.0)
+    assert (result["salience_precision"], result["salience_recall"]) == (0.5, 1.0)
 
 
 def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")
-    found = scores(FIRST, Context((), quotes, fabricated=2), None)
+    result = scores(FIRST, Context((), quotes, fabricated=2), None)
 
-    assert (found["verbatim_rate"], found["fabricated"]) == (0.75, 3)
+    assert (result["verbatim_rate"], result["fabricated"]) == (0.75, 3)
 
 
 def test_a_quote_of_later_turns_is_fabricated() -> None:
     """What is said after a point cannot be quoted at it."""
-    found = scores(FIRST, Context((), (CHANGE,)), None)
+    result = scores(FIRST, Context((), (CHANGE,)), None)
 
-    assert (found["verbatim_rate"], found["fabricated"]) == (0.0, 1)
+    assert (result["verbatim_rate"], result["fabricated"]) == (0.0, 1)
 
 
 def test_without_quotes_there_are_no_such_scores() -> None:
@@ -72,10 +72,10 @@ def test_fallbacks_count_also_where_nothing_was_quoted() -> None:
 
 def test_without_truth_salience_is_absent() -> None:
     """A template that lists no salient sentences has no precision and recall, not zero."""
-    found = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), None)
+    result = scores(shed(ground_truth_salience={}).points[0], Context((), (GOAL,)), None)
 
-    assert "salience_precision" not in found
-    assert found["verbatim_rate"] == 1.0
+    assert "salience_precision" not in result
+    assert result["verbatim_rate"] == 1.0
 
 
 def test_constraints_in_the_context() -> None:
@@ -94,8 +94,8 @@ def test_sizes() -> None:
     """The ratio is what is left of the conversation's tokens."""
     before = size(as_messages(FIRST.turns))
     context = Context(as_messages(FIRST.turns[:1]))
-    found = scores(FIRST, context, None)
+    result = scores(FIRST, context, None)
 
-    assert found["tokens_before"] == before
-    assert found["tokens_after"] == size(context.messages)
-    assert found["compression_ratio"] == size(context.messages) / before
+    assert result["tokens_before"] == before
+    assert result["tokens_after"] == size(context.messages)
+    assert result["compression_ratio"] == size(context.messages) / before

@@ -74,9 +74,9 @@ def test_the_share_of_constraints(tmp_path: Path) -> None:
     """Two of three known constraints are two thirds, and the judge sees them numbered."""
     judge, model = judging(tmp_path, '{"known": [true, false, true], "invented": []}')
     rules = ["No third tin.", "By train.", "In June."]
-    found = judge.constraints(rules, ["We are eleven."], "By rail in June.")
+    result = judge.constraints(rules, ["We are eleven."], "By rail in June.")
 
-    assert found == pytest.approx(2 / 3)
+    assert result == pytest.approx(2 / 3)
     assert "2. By train." in model.sent[0].text
     assert "We are eleven." in model.sent[0].text
     assert "By rail in June." in model.sent[0].text

@@ -49,11 +49,11 @@ def test_the_recent_turns_go_by_their_numbers() -> None:
 def test_the_recent_turns_are_right_at_every_point(name: str) -> None:
     """At every point the last exchanges end with the point's turn and begin with the user."""
     template = read_template(name)
-    found = [recent(template.until(point.turn_id), 1) for point in template.points]
+    result = [recent(template.until(point.turn_id), 1) for point in template.points]
 
-    assert [turns[-1].turn_id for turns in found] == [point.turn_id for point in template.points]
-    assert {turns[0].role for turns in found} == {"user"}
-    assert {[turn.role for turn in turns].count("user") for turns in found} == {1}
+    assert [turns[-1].turn_id for turns in result] == [point.turn_id for point in template.points]
+    assert {turns[0].role for turns in result} == {"user"}
+    assert {[turn.role for turn in turns].count("user") for turns in result} == {1}
 
 
 def test_after_a_turn() -> None:
@@ -63,9 +63,9 @@ def test_after_a_turn() -> None:
 
 def test_a_transcript_shows_calls_and_results() -> None:
     """A context is read as lines with who speaks, calls and results included."""
-    shown = transcript([HumanMessage("Hi."), *as_messages(TURNS[1:2])])
+    output = transcript([HumanMessage("Hi."), *as_messages(TURNS[1:2])])
 
-    assert shown == (
+    assert output == (
         "user: Hi.\nassistant calls measure {'what': 'shed'}\n"
         f"tool: {PORT}\nassistant: I looked it up."
     )

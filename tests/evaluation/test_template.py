@@ -40,10 +40,10 @@ def sentences(template: Template) -> list[str]:
 
 def test_these_are_shipped() -> None:
     """The shipped templates have the turns and compression points that they are said to have."""
-    found = {name: read_template(name) for name in SHIPPED}
+    result = {name: read_template(name) for name in SHIPPED}
 
-    assert {name: (len(one.turns), len(one.points)) for name, one in found.items()} == SIZES
-    assert [one.template_id for one in found.values()] == [*found]
+    assert {name: (len(one.turns), len(one.points)) for name, one in result.items()} == SIZES
+    assert [one.template_id for one in result.values()] == [*result]
 
 
 @pytest.mark.parametrize("name", SIZES)

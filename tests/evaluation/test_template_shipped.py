@@ -157,9 +157,9 @@ def test_who_quotes_the_truth_is_right(template: Template) -> None:
     for point in template.points:
         true = point.salient() or ()
         quotes = (*true, *point.given)
-        found = scores(point, Context((), quotes), None)
-        assert found["salience_recall"] in {None, 1.0}
-        assert found["salience_precision"] in {None, 1.0}
+        result = scores(point, Context((), quotes), None)
+        assert result["salience_recall"] in {None, 1.0}
+        assert result["salience_precision"] in {None, 1.0}
 
 
 @long
@@ -168,8 +168,8 @@ def test_who_quotes_everything_is_wrong(template: Template) -> None:
     for point in template.points:
         true = point.salient() or ()
         quotes = [*dict.fromkeys(said(template, point.turn_id))]
-        found = agreement(template.as_salient(quotes), true, lexical, template.ground_truth.given)
-        assert (found.precision or 0) < 1 / 3
+        result = agreement(template.as_salient(quotes), true, lexical, template.ground_truth.given)
+        assert (result.precision or 0) < 1 / 3
 
 
 @long

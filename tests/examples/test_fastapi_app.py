@@ -97,18 +97,18 @@ def chat(
 ) -> Iterator[Chat]:
     """Run each of both applications, one after the other, on a database of its own."""
     log = tmp_path_factory.mktemp("server") / "log"
-    with running(request.param, postgres.database(), log) as found:
-        yield found
+    with running(request.param, postgres.database(), log) as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def remembering(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
     """Run the application with Ebbtide, after a conversation that is longer than the state."""
     log = tmp_path_factory.mktemp("server") / "log"
-    with running("app", postgres.database(), log) as found:
+    with running("app", postgres.database(), log) as result:
         for number in range(1, 25):
-            found.said("ann", f"Crate {number} holds {number * 7} lamps.")
-        yield found
+            result.said("ann", f"Crate {number} holds {number * 7} lamps.")
+        yield result
 
 
 def test_answers_are_streamed(chat: Chat) -> None:
@@ -193,10 +193,10 @@ def test_a_client_that_goes_away_leaves_a_thread_that_goes_on(chat: Chat) -> Non
 
 def test_no_page_before_the_first_is_an_error(remembering: Chat) -> None:
     """It is told in words."""
-    found = remembering.client.get("/monday", headers={"x-user": "ann"}, params={"before": 0})
+    result = remembering.client.get("/monday", headers={"x-user": "ann"}, params={"before": 0})
 
-    assert found.status_code == 404
-    assert "before" in found.json()["detail"]
+    assert result.status_code == 404
+    assert "before" in result.json()["detail"]
 
 
 def test_users_do_not_see_each_other(chat: Chat) -> None:

@@ -11,10 +11,10 @@ ROW = r"^│ (\d+) +│ ([^│]*?) +│ ([\d,]+) +│ ([\d,]+) +│ ([\d,]+) +�
 
 def rows(ran: Run) -> list[tuple[int, str, int, int, int]]:
     """Return the table: turn, what was compressed, effort, context, all that was said."""
-    found = re.findall(ROW, ran.printed, re.MULTILINE)
+    result = re.findall(ROW, ran.printed, re.MULTILINE)
     return [
-        (int(turn), shown, *(int(cell.replace(",", "")) for cell in cells))
-        for turn, shown, *cells in found
+        (int(turn), output, *(int(cell.replace(",", "")) for cell in cells))
+        for turn, output, *cells in result
     ]
 
 
@@ -36,9 +36,9 @@ def test_the_effort_stays_in_its_share(ran: Run) -> None:
 
 def test_it_is_compressed_again_and_again(ran: Run) -> None:
     """Each pass takes further turns, all from the first one on."""
-    shown = [row[1] for row in rows(ran) if row[1]]
+    output = [row[1] for row in rows(ran) if row[1]]
 
-    ends = [int(turns.removeprefix("turns 1-")) for turns in shown]
+    ends = [int(turns.removeprefix("turns 1-")) for turns in output]
     assert len(ends) > 5
     assert ends == sorted(set(ends))
 

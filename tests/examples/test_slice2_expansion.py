@@ -57,10 +57,10 @@ def test_it_fails_if_the_log_is_another(tmp_path: Path) -> None:
     """If the archive's log were another than the one in the context, the example would fail."""
     script = FALSIFIED.format(path=str(ROOT / "examples" / "slice2_expansion.py"))
 
-    found = run(["-c", script], tmp_path)
+    result = run(["-c", script], tmp_path)
 
-    assert found.code == 1
-    assert "byte for byte: no" in found.printed
+    assert result.code == 1
+    assert "byte for byte: no" in result.printed
 
 
 def test_it_saves_a_plot(ran: Run) -> None:
