@@ -5,7 +5,6 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +26,7 @@ from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
 from .home import ConfigFile, Home, as_settings_error, configured
-from .printable import in_line, printable
+from .printable import in_line, installed_version, printable
 from .screen import fitted
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -115,7 +114,7 @@ def _setup(
     judge_name = tapes.judge if tapes else judge or name
     by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
-        version=version("ebbtide"),
+        version=installed_version(),
         model=name,
         judge=None if judge_name in {"off", OFFLINE} else judge_name,
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,

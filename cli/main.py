@@ -7,7 +7,6 @@ import sqlite3
 import sys
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import version as version_of
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ..memory.errors import EbbtideError
-from .printable import one_line, printable
+from .printable import installed_version, one_line, printable
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
@@ -74,7 +73,7 @@ app = typer.Typer(
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001 (as typer calls it)
     if requested:
-        typer.echo(f"ebbtide {version_of('ebbtide')}")
+        typer.echo(f"ebbtide {installed_version()}")
         raise typer.Exit
 
 
