@@ -304,10 +304,9 @@ def _choose_or_fall_back(work: RunningTurn, due: Due, old: Compression) -> Asks[
         old_keys = {item.key for item in old.items}
         new = tuple(item for item in recorded if item.key not in old_keys)
         sizes = Sizes(work.settings.context_budget, item_limit(work))
+        candidates = (*old.items, *new)
         try:
-            chosen = yield from choose(
-                due.effort, due.leaving, (*old.items, *new), sizes, work.count
-            )
+            chosen = yield from choose(due.effort, due.leaving, candidates, sizes, work.count)
             if not chosen.fallback:
                 return replace(chosen, items=(*new, *chosen.items))
             verdicts, reason = chosen.verdicts, chosen.fallback

@@ -276,10 +276,7 @@ def _forms(quote: str) -> Iterator[str]:
 
 
 def _exact(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> _Excerpt | None:
-    """Return the excerpt that equals a quote, but for typography if need be.
-
-    Of several it is the one in `turn`, else the newest.
-    """
+    """Return what equals a quote but for typography; of several the one in `turn` or the newest."""
     for quote in forms:
         plain = _plain(quote)
         newest = [source for source in reversed(sources) if plain in source.plain]
