@@ -34,7 +34,7 @@ _AROUND = 400
 """Characters before and after a quote in which its sentence is looked for."""
 
 _NEIGHBOUR = 200
-"""The longest previous sentence that is added to a quote, in characters: the quote is cut last."""
+"""Characters of the sentence before that a quote may get, so that a cut leaves the quote itself."""
 
 _QUOTES = "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
