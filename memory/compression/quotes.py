@@ -1,7 +1,7 @@
 """What stays word for word: quotes of a model that are in the log, and what rules find there."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -10,12 +10,13 @@ from typing import Literal, TypeAlias
 from rapidfuzz import fuzz
 
 from ..efforts import one_line
+from ..messages import Message
 from ..messages import text as text_of
 from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
-from .extract import Extracted, legible, quotable, speaker
+from .extract import Extracted, legible, quotable
 
 _END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
@@ -54,6 +55,14 @@ _PRONOUNS = re.compile(
     r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
 )
 """Words that refer to another sentence."""
+
+_SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
+"""Whose messages may be quoted; the application's instructions always hold, so never quoted."""
+
+
+def speaker(message: Message) -> Speaker:
+    """Return who said a message, empty for the application's instructions."""
+    return _SPEAKERS.get(message["type"], "")
 
 
 def sentences(text: str) -> Iterator[str]:
