@@ -133,7 +133,7 @@ class ProtectedCore(Strategy):
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
         choice = self._choose(groups(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        union = merged(old.items, choice.items, self._alike, threshold, choice.gone)
+        union = merged(old.items, choice.items, self._alike, threshold, choice.revisions)
         items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
         new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:

@@ -19,12 +19,9 @@ from ..errors import AnswerError
 from ..messages import Message, calls, fenced, text
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
-from ..salience import Kind, Speaker
+from ..salience import Kind
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import OWN_TOOLS, Logged, transcript
-
-_SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
-"""Whose messages may be quoted; the application's instructions always hold, so never quoted."""
 
 _SEPARATOR = 2
 """Tokens at most of the empty line between two turns."""
@@ -66,11 +63,6 @@ _NUMBER = re.compile(
 
 _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
-
-
-def speaker(message: Message) -> Speaker:
-    """Return who said a message, empty for the application's instructions."""
-    return _SPEAKERS.get(message["type"], "")
 
 
 def quotable(turn: Logged) -> tuple[Message, ...]:

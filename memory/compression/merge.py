@@ -74,9 +74,8 @@ not no never none nobody nothing neither nor without nicht kein keine keinen nie
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
-_NUMBER_WORDS = dict(
-    zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True)
-)
+_NUMBERS = map(str, [*range(13), *range(20, 101, 10)])
+_NUMERALS = dict(zip([*_ONES, *_TENS], _NUMBERS, strict=True))
 """Numbers that are written as words."""
 
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
@@ -196,9 +195,9 @@ def obsolete_quotes(before: Sequence[Item], after: Sequence[Item]) -> tuple[str,
     """
     earlier = {item.key for item in before if item.superseded_by}
     quotes = {item.key: item.quote for item in after}
-    left = [item for item in after if item.superseded_by and item.key not in earlier]
+    retired = [item for item in after if item.superseded_by and item.key not in earlier]
     return tuple(
-        item.quote for item in left if not _same(item.quote, quotes.get(item.superseded_by, ""))
+        item.quote for item in retired if not _same(item.quote, quotes.get(item.superseded_by, ""))
     )
 
 
@@ -254,7 +253,7 @@ def _claim(text: str) -> _Claim:
     negation, counting, starts = "", False, True
     for match in _TOKEN.finditer(text):
         piece = match[0]
-        low = _NUMBER_WORDS.get(folded(piece), folded(piece))
+        low = _NUMERALS.get(folded(piece), folded(piece))
         number, silent = low[0].isdigit(), low in _SILENT and (piece != "A" or starts)
         if silent or low in _NOT:
             counting = False
@@ -320,8 +319,8 @@ def likeness(embedder: Embedder | None, capacity: int = _VECTORS) -> Likeness:
             cache.put(text, vectors[text])
         if not texts or not columns:
             return np.zeros((len(texts), len(columns)), np.float32)
-        left, right = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
-        cosines: Matrix = np.einsum("id,jd->ij", left, right)
+        first, second = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
+        cosines: Matrix = np.einsum("id,jd->ij", first, second)
         return cosines.clip(0, 1)
 
     return alike
@@ -335,9 +334,9 @@ def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
     """
     table = np.zeros((len(texts), len(columns)), np.float32)
     for form in (words, lambda text: _claim(text).words):
-        left, right = (
+        first, second = (
             [" ".join(sorted(form(text))) or text for text in side] for side in (texts, columns)
         )
-        scores = process.cdist(left, right, scorer=fuzz.ratio, dtype=np.float32)
+        scores = process.cdist(first, second, scorer=fuzz.ratio, dtype=np.float32)
         table = np.maximum(table, scores.reshape(table.shape) / 100)
     return table

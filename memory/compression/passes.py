@@ -1,7 +1,7 @@
 """Compressing an open effort: when it has outgrown its share, how far, and in which steps.
 
-What its goal depends on stays verbatim, the rest as a few lines: extract, verify, merge with what
-was quoted before, summarise, rebuild.
+A pass extracts quotes, verifies them, merges them with older ones and writes a background. What
+the goal depends on stays verbatim, the rest becomes a few lines.
 """
 
 from bisect import bisect_right
@@ -38,16 +38,16 @@ from .merge import Likeness, merged, obsolete_quotes
 from .quotes import Goals, Verdict, core, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
-"""By the binary logarithm of the budget, the share of the room that a live effort may have.
+"""Binary logarithms of the budget, and the share of the room that the active effort may then have.
 
 By simulation small passes at small budgets cost more than they save.
 """
 
 LOW = 0.35
-"""What an effort is compressed to, a fraction of its share; found by simulation."""
+"""The fraction of its share that an effort is compressed to; found by simulation."""
 
 _LEAST = 1.0
-"""What leaves at least, a fraction of the share, so that a pass is worth its calls.
+"""The fraction of the share that must leave, so that a pass is worth its calls.
 
 On *long* of `benchmarks/context_cost.py`, 250 turns, 0.3, 0.65 and 1.0 cost 3,291, 3,157 and 3,071
 tokens a turn with a budget of 4,000, and 2,691, 2,612 and 2,658 with 16,000.
@@ -76,27 +76,27 @@ RECENT_TURNS = 3
 """Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
 _QUOTED_SHARE = 0.5
-"""What the salient items of an effort may have of what it is compressed to, a fraction."""
+"""The fraction of what an effort is compressed to that its salient items may have."""
 
-_LOOKED_AT = 3
-"""Shares of an effort that one pass looks at: more than it ever has, unless passes fail."""
+_READ_SHARES = 3
+"""How many shares of an effort one pass reads: more than it ever has, unless passes fail."""
 
-_LAST = 3
-"""Turns by whose mean the size of the next one is guessed."""
+_SAMPLE = 3
+"""Newest turns whose mean size is the guess for the next turn."""
 
 _CHUNK = 50
-"""Turns that are read at once; a pass seldom looks at more."""
+"""Turns that are read at once; a pass seldom reads more."""
 
 _LONGEST_SHARE = 0.25
-"""What one quote may have of the tokens of all, a fraction; a longer one is cut."""
+"""The fraction of the tokens of all quotes that one may have; a longer one is cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An effort to be compressed: the turns that leave, and what stands for older ones.
+    """An effort to be compressed: its old compression, and the turns that leave the context now.
 
-    `live` are its tokens in the context now, `kept` those of its newest turns, as far as they are
-    looked at: where passes have failed for long, only the oldest turns are.
+    `live` are its tokens in the context, `kept` those of the turns that stay. Where passes have
+    failed for long, both count only the oldest turns.
     """
 
     effort: Effort
@@ -107,33 +107,32 @@ class Due:
 
     @property
     def through(self) -> int:
-        """The newest turn that the compression will stand for."""
+        """The newest turn that the new compression stands for."""
         return self.leaving[-1].turn if self.leaving else self.old.through if self.old else 0
 
 
 def adoptable(work: RunningTurn) -> Compression | None:
-    """Return a stored compression that the state does not name yet, as after a crash; else None."""
-    named = work.state.compressed
+    """Return a stored compression that the state lacks, as after a crash; None if there is none."""
+    adopted = work.state.compressed
     stored = filter(None, map(work.view.compression, work.state.open))
-    return next((made for made in stored if made.turn > named.get(made.effort, 0)), None)
+    return next((one for one in stored if one.turn > adopted.get(one.effort, 0)), None)
 
 
 def to_do(work: RunningTurn) -> Compression | Due | None:
-    """Return the compression that is to be taken up, else what is to be compressed now."""
+    """Return a compression to adopt, else an effort to compress; None if there is neither."""
     return adoptable(work) or outgrown(work)
 
 
 def outgrown(work: RunningTurn) -> Due | None:
-    """Return the open effort to be compressed now, the active one first; None if there is none."""
+    """Return an open effort to compress now, preferably the active one; None if there is none."""
     if work.settings.compression == "off" or not work.state.open:
         return None
     active, tip = work.state.active, work.view.tip.turn
-    last = work.view.turns(range(max(1, tip - _LAST + 1), tip + 1))
-    # The next turn is taken to be as large as the last ones.
-    coming = sum(whole_tokens(work, record) for record in last) // max(1, len(last))
-    others = [name for name in reversed([*work.state.open]) if name != active]
-    names = [active, *others] if active else others
-    dues = (_to_compress(work, effort, coming) for effort in work.known(names))
+    sample = work.view.turns(range(max(1, tip - _SAMPLE + 1), tip + 1))
+    next_turn = sum(whole_tokens(work, record) for record in sample) // max(1, len(sample))
+    parked = [name for name in reversed([*work.state.open]) if name != active]
+    names = [active, *parked] if active else parked
+    dues = (_due(work, effort, next_turn) for effort in work.known(names))
     return next(filter(None, dues), None)
 
 
@@ -143,15 +142,15 @@ def item_limit(work: RunningTurn) -> int:
 
 
 def share_of(work: RunningTurn) -> float:
-    """Return how many tokens the active effort may have; another one may have half of it."""
+    """Return how many tokens the active effort may have; any other one may have half of that."""
     return float(np.interp(log2(work.settings.context_budget), *_SHARES)) * work.room
 
 
 def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
-    """Return how many of the oldest turns leave until the others have `low` tokens, by their sizes.
+    """Return how many of the oldest turns leave, by their sizes, so that `low` tokens stay.
 
-    The newest `recent` never; none, if those that may leave have less than `least` tokens, or than
-    half of what the newest have: a pass must be worth its calls.
+    The newest `recent` turns always stay. None leaves if all others have less than `least` tokens,
+    or than half of what the newest have: a pass must be worth its calls.
 
     >>> leaving([300] * 5, recent=2, low=700, least=300), leaving([100, 100, 900], 1, 700, 300)
     (3, 0)
@@ -159,64 +158,68 @@ def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
     most = max(0, len(sizes) - recent)
     if sum(sizes[:most]) < max(least, sum(sizes[most:]) / 2):
         return 0
-    return next((gone for gone in range(most) if sum(sizes[gone:]) <= low), most)
+    return next((number for number in range(most) if sum(sizes[number:]) <= low), most)
 
 
-def standing(work: RunningTurn, made: Compression | None) -> int:
-    """Return the tokens of what stands for compressed turns, 0 if nothing does."""
-    shown = quote(made, 1, work.count) if made else None
-    return count_message(shown, work.count) if shown else 0
+def standing(work: RunningTurn, compression: Compression | None) -> int:
+    """Return the tokens of the note that stands for compressed turns, 0 if there is none."""
+    message = quote(compression, 1, work.count) if compression else None
+    return count_message(message, work.count) if message else 0
 
 
-def _to_compress(work: RunningTurn, effort: Effort, coming: int) -> Due | None:
-    """Return what of an effort is to be compressed; `coming` are the tokens of the next turn."""
+def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
+    """Return what to compress of an effort; `next_turn` is the guessed size of the next turn.
+
+    It is due if it has outgrown its share, if turns of it had to leave the context already
+    (`hidden`), or if the next turn would make some leave (`pressing`).
+    """
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
-    stands, active = standing(work, old), effort.id == work.state.active
+    note_tokens, active = standing(work, old), effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
-    records, sizes = _oldest(work, turns, _LOOKED_AT * share)
-    live, gone, unread = stands + sum(sizes), 0, len(turns) - len(records)
+    records, sizes = _oldest(work, turns, _READ_SHARES * share)
+    live, number, unread = note_tokens + sum(sizes), 0, len(turns) - len(records)
     hidden = pressing = False
     if work.line is not None:
         hidden = any(turn < work.line.first for turn in turns[:1])
-        # The next turn would make a cut that takes turns of this effort.
-        cut = work.used + coming > high_water(work.room, work.line.size)
+        cut = work.used + next_turn > high_water(work.room, work.line.size)
         cut_to = low_water(work.room, work.settings.context_budget)
-        pressing = not hidden and cut and live + coming > cut_to
+        pressing = not hidden and cut and live + next_turn > cut_to
     if live > share or hidden or pressing:
-        low = 0 if unread or hidden or pressing else LOW * share - max(stands, item_limit(work))
+        urgent = unread or hidden or pressing
+        low = 0 if urgent else LOW * share - max(note_tokens, item_limit(work))
         least, recent = _LEAST_PRESSING if pressing else _LEAST, RECENT_TURNS
         if hidden:
             least = _LEAST_HIDDEN if active else _LEAST_PARKED
         if hidden and not active:
             recent = sum(turn > work.view.tip.turn - RECENT_TURNS for turn in turns)
-        gone = leaving(sizes, max(0, recent - unread), low, least * share)
+        number = leaving(sizes, max(0, recent - unread), low, least * share)
         # No more than a pass can read, but one turn in any case.
         limit = readable_at_once(work.settings.context_budget)
-        fitting = sum(total <= limit for total in accumulate(sizes[:gone]))
-        gone = max(fitting, min(1, gone))
-    if not gone and not (old and old.stale):
+        readable = sum(total <= limit for total in accumulate(sizes[:number]))
+        number = max(readable, min(1, number))
+    if not number and not (old and old.stale):
         return None
-    return Due(effort, old, records[:gone], live, sum(sizes[gone:]))
+    return Due(effort, old, records[:number], live, sum(sizes[number:]))
 
 
 def _oldest(
-    work: RunningTurn, turns: Sequence[int], enough: float
+    work: RunningTurn, turns: Sequence[int], limit: float
 ) -> tuple[tuple[Record, ...], list[int]]:
-    """Return the oldest of these turns, with their sizes, until they have enough tokens."""
+    """Return the oldest of these turns with their sizes, until they exceed `limit` tokens."""
     records: tuple[Record, ...] = ()
     sizes: list[int] = []
     for first in range(0, len(turns), _CHUNK):
-        if sum(sizes) > enough:
+        if sum(sizes) > limit:
             break
-        part = work.view.turns(turns[first : first + _CHUNK])
-        records, sizes = (*records, *part), [*sizes, *(whole_tokens(work, turn) for turn in part)]
+        chunk = work.view.turns(turns[first : first + _CHUNK])
+        records, sizes = (*records, *chunk), [*sizes, *(whole_tokens(work, turn) for turn in chunk)]
     return records, sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """What a pass made, None if it failed and nothing changes; `told` is for the log."""
+    """The compression that a pass made, None if it failed; `told` goes to the extraction log."""
 
     made: Compression | None
     told: Mapping[str, Any]
@@ -224,94 +227,93 @@ class Compressed:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Items of new turns, how they were found, what became of each quote, and why by rules.
+    """The items chosen from new turns, by which method, and the verdict on each quote of a model.
 
-    `gone` are the keys of items that leave, each with that of what superseded it.
+    `revisions` are the keys of older items that leave and of their heirs. `fallback` is why rules
+    chose where a model should have, else empty.
     """
 
     items: tuple[Item, ...]
     method: Method
     verdicts: tuple[Verdict, ...] = ()
-    gone: tuple[tuple[str, str], ...] = ()
+    revisions: tuple[tuple[str, str], ...] = ()
     fallback: str = ""
 
 
 def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
-    """Make what stands for the older turns of an effort; nothing if no background is written.
+    """Compress the turns that leave; without a background the pass has failed.
 
-    A failed extraction falls back to what rules find. By rules alone the background stays as it is.
+    If the extraction fails, rules choose instead. If the settings ask for rules only, no model is
+    asked, and the background stays as it is.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
-    chosen = yield from _chosen(work, due, old)
+    chosen = yield from _choose_or_fall_back(work, due, old)
     threshold = work.settings.similarity_threshold
-    pool = merged(old.items, chosen.items, alike, threshold, chosen.gone)
+    pool = merged(old.items, chosen.items, alike, threshold, chosen.revisions)
     items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
     turn, method = work.view.tip.turn, chosen.method
-    made = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
-    told = _report(chosen, [asdict(merge) for merge in pool.merges])
+    new = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
+    report = _report(chosen, [asdict(merge) for merge in pool.merges])
     if work.settings.compression == "protected-core":
-        return Compressed(made, told)
+        return Compressed(new, report)
     try:
-        written = yield from _background(work, due, made, pool.items)
+        text = yield from _background(work, due, new, pool.items)
     except AnswerError as error:
-        return Compressed(None, {**told, "failed": str(error)})
-    return Compressed(replace(made, background=written), {**told, "background": written})
+        return Compressed(None, {**report, "failed": str(error)})
+    return Compressed(replace(new, background=text), {**report, "background": text})
 
 
 def choose(
-    effort: Effort,
-    turns: Sequence[Logged],
-    old: Sequence[Item],
-    sizes: Sizes,
-    count: TokenCounter,
+    effort: Effort, turns: Sequence[Logged], old: Sequence[Item], sizes: Sizes, count: TokenCounter
 ) -> Asks[Chosen]:
     """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
-    Of an answer that quotes only what is not there nothing is believed: its `fallback` says so.
-    What was made up revises nothing; of what is said to be revised and done, the new quote decides.
+    If all of its quotes are made up, its whole answer is dropped, and `fallback` says so. A quote
+    that is made up revises nothing; an item called both revised and done counts as revised.
     """
     kept = [item for item in old if not item.superseded_by]
-    asked = yield from extract(effort, turns, [item.quote for item in kept], sizes, count)
+    answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, count)
     longest = int(_LONGEST_SHARE * sizes.quotes)
-    numbers = {number for quote in asked.new for number in quote.replaces}
+    numbers = {number for quote in answer.new for number in quote.replaces}
     sources = [item for number, item in enumerate(kept, start=1) if number in numbers]
-    verdicts = verify(asked.new, turns, sources, longest=longest, count=count)
+    verdicts = verify(answer.new, turns, sources, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
-        why = f"none of {len(verdicts)} quotes is in the log"
-        return Chosen((), "salience", verdicts, fallback=why)
+        reason = f"none of {len(verdicts)} quotes is in the log"
+        return Chosen((), "salience", verdicts, fallback=reason)
     revised = [
         (number, verdict.item.key)
-        for quote, verdict in zip(asked.new, verdicts, strict=True)
+        for quote, verdict in zip(answer.new, verdicts, strict=True)
         if verdict.item
         for number in quote.replaces
     ]
     end = done_in(turns[0].turn, turns[-1].turn) if turns else ""
-    done = [(number, end) for number in asked.done if number not in dict(revised)]
-    named = [*kept, *(verdict.item for verdict in verdicts)]
-    pairs = [(named[number - 1], by) for number, by in (*done, *revised)]
-    return Chosen(items, "salience", verdicts, tuple((item.key, by) for item, by in pairs if item))
+    done = [(number, end) for number in answer.done if number not in dict(revised)]
+    numbered = [*kept, *(verdict.item for verdict in verdicts)]
+    pairs = [(numbered[number - 1], heir) for number, heir in (*done, *revised)]
+    revisions = tuple((item.key, heir) for item, heir in pairs if item)
+    return Chosen(items, "salience", verdicts, revisions)
 
 
-def _chosen(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
-    """Let a model choose; where it may not, or cannot, rules look through the turns."""
-    goals, why = _goals(work, due), ""
-    aims = _aims(work, due, goals)
+def _choose_or_fall_back(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
+    """Let a model choose; if it may not or cannot, let rules choose."""
+    goals, reason = _goals(work, due), ""
+    recorded = _recorded_items(work, due, goals)
     verdicts: tuple[Verdict, ...] = ()
     if work.settings.compression != "protected-core":
-        known = {item.key for item in old.items}
-        new = tuple(item for item in aims if item.key not in known)
+        old_keys = {item.key for item in old.items}
+        new = tuple(item for item in recorded if item.key not in old_keys)
         sizes = Sizes(work.settings.context_budget, item_limit(work))
-        quoted = (*old.items, *new)
+        candidates = (*old.items, *new)
         try:
-            chosen = yield from choose(due.effort, due.leaving, quoted, sizes, work.count)
+            chosen = yield from choose(due.effort, due.leaving, candidates, sizes, work.count)
             if not chosen.fallback:
                 return replace(chosen, items=(*new, *chosen.items))
-            verdicts, why = chosen.verdicts, chosen.fallback
+            verdicts, reason = chosen.verdicts, chosen.fallback
         except AnswerError as error:
-            why = str(error)
+            reason = str(error)
     items = (replace(item, quote=_cut(work, item.quote)) for item in core(goals, due.leaving))
-    return Chosen((*aims, *items), "protected-core", verdicts, fallback=why)
+    return Chosen((*recorded, *items), "protected-core", verdicts, fallback=reason)
 
 
 def _cut(work: RunningTurn, quote: str) -> str:
@@ -319,12 +321,12 @@ def _cut(work: RunningTurn, quote: str) -> str:
 
 
 def _goals(work: RunningTurn, due: Due) -> Goals:
-    """Return what an effort was to reach: at first, now, and how that changed in the new turns."""
+    """Return the first goal of an effort, its goal now, and the changes in the turns that leave."""
     effort = due.effort
 
     def events(records: Sequence[Record], kind: str) -> list[tuple[int, Event]]:
-        every = [(record.turn, event) for record in records for event in record.events]
-        return [(at, e) for at, e in every if e["type"] == kind and e["effort"] == effort.id]
+        pairs = [(record.turn, event) for record in records for event in record.events]
+        return [(turn, e) for turn, e in pairs if e["type"] == kind and e["effort"] == effort.id]
 
     first = work.view.turns(work.view.log_turns(effort.id)[:1])
     opened = [event["goal"] for _, event in events(first, "opened")]
@@ -333,50 +335,50 @@ def _goals(work: RunningTurn, due: Due) -> Goals:
     return Goals([*opened, effort.goal][0], effort.goal, changes, effort.constraints)
 
 
-def _aims(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
-    """Return the first goal, once there is another, and the reasons of its changes, as given.
+def _recorded_items(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ...]:
+    """Return the first goal, if there is another one now, and the reasons of its changes.
 
-    They stand in calls of the memory's own tools, which are no log. The first goal is quoted where
-    the effort changed since the last pass: later it may have left.
+    The log has neither: they stand in calls of the memory's own tools. The first goal is quoted
+    again after each change of the effort, as the cap may have taken it.
     """
     changed = due.old is None or due.effort.turn > due.old.turn
-    begun = work.view.log_turns(due.effort.id)[:1] if changed else ()
-    aims = [(Kind.GOAL, goals.original, turn) for turn in begun if goals.original != goals.current]
-    aims += [(Kind.DECISION, why, turn) for turn, _, why in goals.changes]
+    first_turn = work.view.log_turns(due.effort.id)[:1] if changed else ()
+    items = [(Kind.GOAL, goals.original, t) for t in first_turn if goals.original != goals.current]
+    items += [(Kind.DECISION, reason, turn) for turn, _, reason in goals.changes]
     return tuple(
-        Item(kind, _cut(work, words), turn, speaker="record") for kind, words, turn in aims if words
+        Item(kind, _cut(work, text), turn, speaker="record") for kind, text, turn in items if text
     )
 
 
-def _background(work: RunningTurn, due: Due, made: Compression, items: Sequence[Item]) -> Asks[str]:
-    """Ask for a background that goes on from the old one and what the cap took of the `items`."""
+def _background(work: RunningTurn, due: Due, new: Compression, items: Sequence[Item]) -> Asks[str]:
+    """Ask for a background that continues the old one and the `items` that the cap dropped."""
     turns: Sequence[Record] = due.leaving
-    before = due.old.items if due.old else ()
-    # It is made anew if a turn that it was made from was erased.
+    old_items = due.old.items if due.old else ()
+    # After a turn was erased, the background is written anew from all turns that are left.
     if due.old is not None and due.old.stale:
-        log, before = work.view.log_turns(due.effort.id), ()
+        log, old_items = work.view.log_turns(due.effort.id), ()
         turns = work.view.turns([turn for turn in log if turn <= due.through])
     dropped = " ".join(
-        one_line(item.quote) for item in items if item not in made.items and not item.superseded_by
+        one_line(item.quote) for item in items if item not in new.items and not item.superseded_by
     )
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     previous = Previous(
-        background=" ".join(filter(None, (made.background, dropped))),
-        quotes=tuple(item.quote for item in made.current),
-        obsolete=obsolete_quotes(before, items),
+        background=" ".join(filter(None, (new.background, dropped))),
+        quotes=tuple(item.quote for item in new.current),
+        obsolete=obsolete_quotes(old_items, items),
     )
     sizes = Sizes(work.settings.context_budget)
     return (yield from background(due.effort, turns, previous, sizes, work.count))
 
 
 def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the log says: the quotes of a model, the items that rules found, the merges."""
+    """Return the entry of the extraction log: a model's quotes, the items by rules, the merges."""
     quotes = []
     for verdict in chosen.verdicts:
         item = verdict.item
         mended = {"words": item.quote} if item and verdict.verdict == "mended" else {}
-        given = {"quote": verdict.quote, "verdict": verdict.verdict}
-        quotes.append({**(_row(item) if item else {}), **given, **mended})
+        quote = {"quote": verdict.quote, "verdict": verdict.verdict}
+        quotes.append({**(_row(item) if item else {}), **quote, **mended})
     verified = {verdict.item for verdict in chosen.verdicts}
     report = {
         "method": chosen.method,

@@ -1,7 +1,7 @@
-"""What is kept word for word: a model's quotes if they are in the log, and what rules find."""
+"""What stays word for word: quotes of a model that are in the log, and what rules find there."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -10,12 +10,13 @@ from typing import Literal, TypeAlias
 from rapidfuzz import fuzz
 
 from ..efforts import one_line
+from ..messages import Message
 from ..messages import text as text_of
 from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
-from .extract import Extracted, legible, quotable, speaker
+from .extract import Extracted, legible, quotable
 
 _END = re.compile(
     r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
@@ -31,29 +32,37 @@ _LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
 """The items of a list, one or more."""
 
 _AROUND = 400
-"""Characters before and after some words that are looked at to see what they say."""
+"""Characters before and after a quote in which its sentence is looked for."""
 
 _NEIGHBOUR = 200
-"""Characters of a sentence before at most, so that a cut leaves the quote itself."""
+"""Characters of the sentence before that a quote may get, so that a cut leaves the quote itself."""
 
 _QUOTES = "\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _TYPED = str.maketrans(f"{_QUOTES}{_DASHES}，：；！？（）", "'" * 5 + '"' * 7 + "-" * 7 + ",:;!?()")
-"""What is typed on a keyboard for what typography has: one character for each."""
+"""Typographic characters, and the one on a keyboard for each; both are one character long."""
 
 _LETTER = re.compile(f"[^\\W{CJK}]")
-"""A letter or digit of a script that parts its words by spaces."""
+"""A letter or digit of a script with spaces between words."""
 
 _NEGATION = re.compile(
     r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
     re.IGNORECASE,
 )
-"""Words that turn a sentence into its opposite where they are cut off."""
+"""Words without which a sentence says the opposite."""
 
-_POINTS = re.compile(
+_PRONOUNS = re.compile(
     r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
 )
-"""Words that point at another sentence."""
+"""Words that refer to another sentence."""
+
+_SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
+"""Whose messages may be quoted; the application's instructions always hold, so never quoted."""
+
+
+def speaker(message: Message) -> Speaker:
+    """Return who said a message, empty for the application's instructions."""
+    return _SPEAKERS.get(message["type"], "")
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -71,7 +80,7 @@ def sentences(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A text that a quote may stand in: words of a turn, and who said them."""
+    """A text that may be quoted: the words of a message or of an older quote."""
 
     turn: int
     words: str
@@ -79,67 +88,63 @@ class Source:
 
     @cached_property
     def folded(self) -> str:
-        """The text with each run of white space as one space."""
+        """The words with each run of white space as one space."""
         return one_line(self.words)
 
     @cached_property
     def plain(self) -> str:
-        """The folded text, character by character in lower case and without typography."""
+        """The folded words, character by character in lower case and without typography."""
         return _plain(self.folded)
 
-    @cached_property
-    def _inked(self) -> list[int]:
-        """Where the characters of the words stand that are no white space."""
-        return [at for at, letter in enumerate(self.words) if not letter.isspace()]
-
-    def found(self, start: int, end: int) -> "_Found":
-        """Return it with what it says between two positions of the folded text."""
-        first = self._inked[start - self.folded.count(" ", 0, start)]
-        last = self._inked[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
+    def excerpt(self, start: int, end: int) -> "_Excerpt":
+        """Return the words between two positions of `folded`, completed where they need it."""
+        visible = [place for place, letter in enumerate(self.words) if not letter.isspace()]
+        first = visible[start - self.folded.count(" ", 0, start)]
+        last = visible[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
         before, after = self.words[:first][-_AROUND:], self.words[last : last + _AROUND]
-        return self, _whole(self.words[first:last], before, after)
+        return self, _completed(self.words[first:last], before, after)
 
 
-_Found: TypeAlias = tuple[Source, str]
-"""A source, and the words of it that a quote is found in."""
+_Excerpt: TypeAlias = tuple[Source, str]
+"""A source, and words of it."""
 
 
-def _whole(said: str, before: str, after: str) -> str:
-    """Return words with what is around them if they say nothing, or the opposite, alone.
+def _completed(quote: str, before: str, after: str) -> str:
+    """Return a quote with some words around it if alone it says nothing, or the opposite.
 
-    If the rest of their sentence may turn them into their opposite it is the sentence, as far as it
-    is known. After a colon it is the sentence or the list that follows; where they point at
-    something and tell little else, the sentence before.
+    If the rest of its sentence has a negation, that is the sentence, as far as it is known; after a
+    colon, the sentence or list that follows; if the quote refers to another sentence and says
+    little else, the sentence before.
 
-    >>> _whole("That is too long.", "It rains. It took a week. ", "")
+    >>> _completed("That is too long.", "It rains. It took a week. ", "")
     'It took a week. That is too long.'
-    >>> _whole("restart it", "It is slow. Do not ", " today. Wait.")
+    >>> _completed("restart it", "It is slow. Do not ", " today. Wait.")
     'Do not restart it today.'
     """
     begin = before[_last_end(before) :]
-    end = _END.search(said + after, len(said))
-    rest = after[: end.end() - len(said) if end else None].rstrip()
-    denied = max(len(begin), len(rest)) < _AROUND and _NEGATION.search(f"{begin} {rest}")
-    words = f"{begin.lstrip()}{said}{rest}" if denied else said
+    end = _END.search(quote + after, len(quote))
+    tail = after[: end.end() - len(quote) if end else None].rstrip()
+    negated = max(len(begin), len(tail)) < _AROUND and _NEGATION.search(f"{begin} {tail}")
+    words = f"{begin.lstrip()}{quote}{tail}" if negated else quote
     if words.endswith((":", "：")):
-        if listed := _LIST.match(after):
-            return words + listed[0].rstrip()
+        if items := _LIST.match(after):
+            return words + items[0].rstrip()
         sentence = _END.search(after, len(after) - len(after.lstrip()))
         return words + after[: sentence.end() if sentence else None].rstrip()
-    telling = len(terms(words))
-    if words == said and (telling == 0 or (telling == 1 and _POINTS.search(words))):
+    telling_words = len(terms(words))
+    if not negated and (telling_words == 0 or (telling_words == 1 and _PRONOUNS.search(words))):
         begin = before[_last_end(before.rstrip()) :]
         return f"{begin}{words}" if len(begin) <= _NEIGHBOUR else words
     return words
 
 
 def _last_end(text: str) -> int:
-    """Return where the last sentence of a text ends that has one behind it, 0 if none does."""
+    """Return where the last sentence ends that has text behind it, 0 if there is none."""
     return max((end.end() for end in _END.finditer(text)), default=0)
 
 
 def _plain(text: str) -> str:
-    """Return a text of the same length in lower case, with typewriter's quotes and dashes.
+    """Return a text of the same length in lower case, with a keyboard's quotes and dashes.
 
     >>> _plain("“Never” – at all")
     '"never" - at all'
@@ -147,13 +152,14 @@ def _plain(text: str) -> str:
     typed = text.translate(_TYPED)
     if len(lowered := typed.lower()) == len(typed):
         return lowered
+    # Some letters have two in lower case, as the Turkish İ.
     return "".join(letter if len(letter.lower()) > 1 else letter.lower() for letter in typed)
 
 
-def _parted(text: str, position: int) -> bool:
+def _is_boundary(text: str, position: int) -> bool:
     """Tell whether a cut at this position divides no word and no number.
 
-    >>> [_parted("v1.5 is out", at) for at in (0, 1, 2, 3, 4)]
+    >>> [_is_boundary("v1.5 is out", at) for at in (0, 1, 2, 3, 4)]
     [True, False, False, False, True]
     """
     if not 0 < position < len(text):
@@ -165,16 +171,16 @@ def _parted(text: str, position: int) -> bool:
 
 
 _LONGEST_QUOTE = 375
-"""Tokens of a quote at most where no other limit is given: a quarter of `MOST_QUOTED`."""
+"""Tokens of a quote at most if no other limit is given: a quarter of `MOST_QUOTED`."""
 
 _LEAST_ALIKE = 90.0
-"""How alike a quote and its source are at least, as rapidfuzz's ratio, 0-100."""
+"""How alike a quote and its source must be, as rapidfuzz's ratio, 0-100."""
 
-_LONGEST_SOUGHT = 800
-"""Characters of a quote that are looked for; of a longer one only its first sentences are."""
+_SEARCH_LENGTH = 800
+"""Characters of a quote that are compared with sources; of a longer one only whole sentences."""
 
-_NAMED = 2.0
-"""What it counts, on the scale of the ratio, that a place is in the turn that a quote names."""
+_TURN_BONUS = 2.0
+"""What it adds to the ratio that a place is in the turn that the quote names."""
 
 _SLACK = 12
 """Characters by which the ends of a near miss may be moved to where words end."""
@@ -185,17 +191,17 @@ _LABEL = re.compile(
 """The speaker before a line of a log, which models quote with it."""
 
 _STATED = frozenset({Kind.GOAL, Kind.CONSTRAINT, Kind.DECISION})
-"""What somebody states; an output of a tool states nothing."""
+"""The kinds that only people and the model can state, and no output of a tool."""
 
-_WRAPPED = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
-"""Quotation marks, which models add around a quote."""
+_QUOTATION_MARKS = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
+"""The marks that models add around a quote."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a model's quote: the item that it is in its source's words, or why none is.
+    """What became of a model's quote: an item in the words of its source, or why there is none.
 
-    A `mended` one had other words, `blank` ones have none.
+    A `mended` quote differed from its source; a `blank` one has no words.
     """
 
     quote: str
@@ -211,13 +217,14 @@ def verify(
     longest: int = _LONGEST_QUOTE,
     count: TokenCounter = count,
 ) -> tuple[Verdict, ...]:
-    """Hold quotes against the turns that they are said to come from, and against those `kept`.
+    """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
 
     An item is a part of one message, unchanged but for white space; a near miss (`_LEAST_ALIKE`)
-    becomes the words of its source, and what alone says little or the opposite has what stands
-    around it (`_whole`). Of several places it is the newest, or the one in the turn that was named.
-    What the user said as well is the user's, whoever repeats it; what only a tool's output says is
-    no goal, constraint or decision. What is longer than `longest` tokens is cut at a sentence end.
+    becomes the words of its source, and a quote that alone says little or the opposite is completed
+    (`_completed`). Of several places it is the one in the turn that the quote names, else the
+    newest. Words that the user said too are the user's, whoever repeats them; words of a tool's
+    output only are no goal, constraint or decision. A quote of more than `longest` tokens is cut at
+    the end of a sentence.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -236,28 +243,27 @@ def verify(
     return tuple(_verdict(quote, sources, cut) for quote in quotes)
 
 
-def _verdict(given: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
-    """Return what becomes of a quote; what people stated is looked for in their words first."""
-    if not any(map(str.isalnum, given.quote)):
-        return Verdict(given.quote, "blank")
-    stated, forms = given.kind in _STATED, [*_forms(given.quote)]
+def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
+    """Return what becomes of a quote; a statement is looked for in what people said first."""
+    if not any(map(str.isalnum, quote.quote)):
+        return Verdict(quote.quote, "blank")
+    stated, forms = quote.kind in _STATED, [*_forms(quote.quote)]
     by_people = [source for source in sources if source.speaker != "tool"] if stated else []
-    near = (
-        _exactly([form], given.turn, sources) or _nearly(form, given.turn, sources)
-        for form in forms
+    in_any_source = (
+        _exact([form], quote.turn, sources) or _near(form, quote.turn, sources) for form in forms
     )
-    found = _exactly(forms, given.turn, by_people) or next(filter(None, near), None)
-    if found is None:
-        return Verdict(given.quote, "fabricated")
-    source, words = found
+    excerpt = _exact(forms, quote.turn, by_people) or next(filter(None, in_any_source), None)
+    if excerpt is None:
+        return Verdict(quote.quote, "fabricated")
+    source, words = excerpt
     line = one_line(words)
     of_user = [source for source in sources if source.speaker == "user"]
-    by_user = _exactly(forms, given.turn, of_user)
-    repeated = by_user is not None and one_line(by_user[1]) == line
-    speaker = "user" if repeated else source.speaker
-    kind = Kind.OUTPUT if speaker == "tool" and stated else given.kind
+    by_user = _exact(forms, quote.turn, of_user)
+    said_by_user = by_user is not None and one_line(by_user[1]) == line
+    speaker = "user" if said_by_user else source.speaker
+    kind = Kind.OUTPUT if speaker == "tool" and stated else quote.kind
     item = Item(kind, cut(words), source.turn, speaker=speaker)
-    return Verdict(given.quote, "verbatim" if line == one_line(given.quote) else "mended", item)
+    return Verdict(quote.quote, "verbatim" if line == one_line(quote.quote) else "mended", item)
 
 
 def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
@@ -272,62 +278,65 @@ def _forms(quote: str) -> Iterator[str]:
     """Yield a quote in one line, then without a speaker's label, then without quotation marks."""
     line = one_line(quote)
     yield line
-    bare = _LABEL.sub("", line, count=1) if _LABEL.match(line) else line
-    for form in (bare, bare.strip(_WRAPPED).strip()):
+    unlabelled = _LABEL.sub("", line, count=1) if _LABEL.match(line) else line
+    for form in (unlabelled, unlabelled.strip(_QUOTATION_MARKS).strip()):
         if form != line and any(map(str.isalnum, form)):
             yield form
 
 
-def _exactly(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> _Found | None:
-    """Return the words that a quote is but for typography, those in `turn` or else the newest."""
+def _exact(forms: Sequence[str], turn: int | None, sources: Sequence[Source]) -> _Excerpt | None:
+    """Return what equals a quote but for typography; of several the one in `turn` or the newest."""
     for quote in forms:
         plain = _plain(quote)
         newest = [source for source in reversed(sources) if plain in source.plain]
         newest.sort(key=lambda source: source.turn != turn)
         as_it_is = [(source, source.folded, quote) for source in newest]
-        for source, text, words in [*as_it_is, *((one, one.plain, plain) for one in newest)]:
+        in_plain = [(source, source.plain, plain) for source in newest]
+        for source, text, words in [*as_it_is, *in_plain]:
             start = text.rfind(words)
             # Words that are cut out of a word or a number are not those of the quote.
-            while start >= 0 and not (_parted(text, start) and _parted(text, start + len(words))):
+            while start >= 0 and not (
+                _is_boundary(text, start) and _is_boundary(text, start + len(words))
+            ):
                 start = text.rfind(words, 0, start + len(words) - 1)
             if start >= 0:
-                return source.found(start, start + len(words))
+                return source.excerpt(start, start + len(words))
     return None
 
 
-def _nearly(quote: str, turn: int | None, sources: Sequence[Source]) -> _Found | None:
-    """Return the words most like a quote, those in `turn` or else the newest if several are."""
-    sought = cut_at_sentence(_plain(quote), _LONGEST_SOUGHT, len)
+def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Excerpt | None:
+    """Return the excerpt most like a quote; of several it is the one in `turn`, else the newest."""
+    query = cut_at_sentence(_plain(quote), _SEARCH_LENGTH, len)
     hits: list[tuple[float, int, int, int]] = []
-    for at, source in enumerate(sources):
-        aligned = fuzz.partial_ratio_alignment(sought, source.plain, score_cutoff=_LEAST_ALIKE)
+    for number, source in enumerate(sources):
+        aligned = fuzz.partial_ratio_alignment(query, source.plain, score_cutoff=_LEAST_ALIKE)
         if aligned is None:
             continue
-        start, end = _to_words(sought, source.plain, aligned.dest_start, aligned.dest_end)
-        score = fuzz.ratio(sought, source.plain[start:end])
+        start, end = _to_words(query, source.plain, aligned.dest_start, aligned.dest_end)
+        score = fuzz.ratio(query, source.plain[start:end])
         if score >= _LEAST_ALIKE:
-            hits.append((score + _NAMED * (source.turn == turn), at, start, end))
+            hits.append((score + _TURN_BONUS * (source.turn == turn), number, start, end))
     if not hits:
         return None
-    _, at, start, end = max(hits)
-    return sources[at].found(start, end)
+    _, number, start, end = max(hits)
+    return sources[number].excerpt(start, end)
 
 
 def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
-    """Move both ends to where words end, so that what is between is most like the quote."""
+    """Move both ends to boundaries of words, so that the text between is most like the quote."""
 
-    def likest(low: int, high: int, piece: Callable[[int], str], default: int) -> int:
-        edges = [at for at in range(low, high + 1) if _parted(text, at)]
-        return max(edges, key=lambda at: fuzz.ratio(quote, piece(at)), default=default)
+    def best(low: int, high: int, piece: Callable[[int], str], default: int) -> int:
+        boundaries = [at for at in range(low, high + 1) if _is_boundary(text, at)]
+        return max(boundaries, key=lambda at: fuzz.ratio(quote, piece(at)), default=default)
 
     high = min(len(text), end + _SLACK)
-    end = likest(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
+    end = best(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
     low = max(0, start - _SLACK)
-    return likest(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
+    return best(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
 
 
 _IDLE = r"(?:worry|know|think|see|mind|understand|remember|believe|hesitate)"
-"""What one says not to do without forbidding it."""
+"""Verbs after "do not" that forbid nothing."""
 
 _RULES = {
     Kind.GOAL: (
@@ -353,7 +362,7 @@ _RULES = {
         "我们将使用|我們將使用|因为|因為|由于|由於|原因是",
     ),
 }
-"""What names a goal, a hard constraint or a decision, in English and Chinese."""
+"""Phrases that mark a goal, a hard constraint or a decision, in English and Chinese."""
 
 _PATTERNS = {kind: re.compile("|".join(rules), re.IGNORECASE) for kind, rules in _RULES.items()}
 
@@ -370,13 +379,13 @@ def kind_of(sentence: str) -> Kind | None:
 
 
 MOST_SENTENCES = 200
-"""Sentences that are kept at most: constraints before others, of each the newest."""
+"""Sentences of a core at most; constraints stay before others, and newer ones before older."""
 
-LONGEST_SENTENCE = 600
-"""Characters of a sentence that is looked at; what is longer is no sentence that somebody said."""
+_LONGEST_SENTENCE = 600
+"""Characters of a sentence at most; a longer one is pasted text."""
 
 _STATING = frozenset({"human", "ai"})
-"""Who states something; an output of a tool states nothing."""
+"""The messages that state something; a tool's output does not."""
 
 _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 """A block of code, whose comments are no sentences that somebody said."""
@@ -384,9 +393,9 @@ _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Goals:
-    """What an effort was opened for, what it is for now, and how that changed.
+    """The goal that an effort was opened for, the one that it has now, and its constraints.
 
-    `changes` are the turn of each change, the goal since then, and why.
+    `changes` are the turn of each change, the new goal, and the reason.
     """
 
     original: str
@@ -398,30 +407,31 @@ class Goals:
 def core(goals: Goals, turns: Sequence[Logged]) -> tuple[Item, ...]:
     """Return the protected core of a log as quotes, in the order of their turns.
 
-    These are what was stated and is in the log, and what rules find in what users and the model
-    said. Of sentences with the same words the newest stays.
+    It has the goals and constraints that are in the log word for word, and the sentences of the
+    user and the model that rules find. Of sentences with the same words the newest stays.
     """
     stated = [
         Extracted(quote=goals.original, kind=Kind.GOAL),
         *(Extracted(quote=goal, kind=Kind.GOAL, turn=turn) for turn, goal, _ in goals.changes),
-        *(Extracted(quote=why, kind=Kind.DECISION, turn=turn) for turn, _, why in goals.changes),
+        *(Extracted(quote=text, kind=Kind.DECISION, turn=turn) for turn, _, text in goals.changes),
         Extracted(quote=goals.current, kind=Kind.GOAL),
-        *(Extracted(quote=words, kind=Kind.CONSTRAINT) for words in goals.constraints),
+        *(Extracted(quote=text, kind=Kind.CONSTRAINT) for text in goals.constraints),
     ]
-    found = [verdict.item for verdict in verify(stated, turns) if verdict.item]
+    in_log = [verdict.item for verdict in verify(stated, turns) if verdict.item]
     newest = {
         " ".join(re.findall(r"\w+", item.quote.casefold())): item
-        for item in (*found, *_by_rules(turns))
+        for item in (*in_log, *_by_rules(turns))
     }
-    lasting = sorted(newest.values(), key=lambda item: (item.kind is Kind.CONSTRAINT, item.turn))
-    return tuple(sorted(lasting[-MOST_SENTENCES:], key=lambda item: item.turn))
+    by_rank = sorted(newest.values(), key=lambda item: (item.kind is Kind.CONSTRAINT, item.turn))
+    return tuple(sorted(by_rank[-MOST_SENTENCES:], key=lambda item: item.turn))
 
 
 def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
+    """Yield the sentences that state a goal, a constraint or a decision, code left out."""
     for turn in legible(turns):
         for message in turn.messages:
             words = _FENCE.sub("\n", text_of(message)) if message["type"] in _STATING else ""
             for sentence in sentences(words):
-                kind = kind_of(sentence) if len(sentence) <= LONGEST_SENTENCE else None
+                kind = kind_of(sentence) if len(sentence) <= _LONGEST_SENTENCE else None
                 if kind:
                     yield Item(kind, sentence, turn.turn, speaker=speaker(message))

@@ -86,8 +86,7 @@ def ladder(limit: int) -> list[int]:
 def instructions(application: str, settings: Settings) -> str:
     """Return the system message: Ebbtide's instructions, then those of the application.
 
-    They tell the model how long its state block may be. The application's part is not counted for
-    that, so that the limit does not change with it.
+    They say how long a state block may be, whatever the length of the application's part.
     """
     share = int(SHARES["anchor"] * room(settings.context_budget, _OWN_FIXED_TOKENS))
     state_block = keeping(settings, share - _ANCHOR_FRAME)

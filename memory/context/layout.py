@@ -72,7 +72,7 @@ def lay_out(work: RunningTurn, line: Timeline) -> Parts:
 
 def fitting_summaries(work: RunningTurn, built: int, concluded: int) -> tuple[str, ...]:
     """Return which of all `concluded` efforts get a line: the ones referenced last that fit."""
-    lines = _summary_lines(work, built, [*work.state.summaries], work.room)
+    lines = _lines(work, built, [*work.state.summaries], work.room)
     newest = sorted(lines, key=lambda name: -work.state.summaries[name])
 
     def first(number: int) -> dict[str, str]:
@@ -115,11 +115,8 @@ def _limit(work: RunningTurn, line: Timeline, share: str) -> int:
 
 
 def _front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
-    """Yield the lines of concluded efforts, then the quotes that stand for compressed turns.
-
-    Quotes of the effort that was active last get their tokens first.
-    """
-    lines = _summary_lines(work, line.built, line.summaries, line.room(work.room))
+    """Yield summary lines, then quotes; the effort that was active last takes its tokens first."""
+    lines = _lines(work, line.built, line.summaries, line.room(work.room))
     if summaries := _summary_notes(lines, line.older):
         yield Part.of("memory", summaries, work.count)
     limit = _limit(work, line, "quotes")
@@ -150,9 +147,7 @@ def _summary_notes(lines: Mapping[str, str], older: int) -> list[Message]:
     return [*map(note, texts)]
 
 
-def _summary_lines(
-    work: RunningTurn, built: int, names: Sequence[str], room: int
-) -> dict[str, str]:
+def _lines(work: RunningTurn, built: int, names: Sequence[str], room: int) -> dict[str, str]:
     """Return the line of each concluded effort as of turn `built`, each cut so that one fits.
 
     Efforts of other sessions stand first, with the day of their end: they are known from the first
@@ -258,10 +253,8 @@ def _state_block(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 
     def quoted(block: Mapping[str, str]) -> Message:
         cut = block != anchor or any(text.endswith("…") for text in block.values())
-        suffix = ", cut to fit" if cut else ""
-        return note(
-            render("anchor_note", how=suffix, quote=fenced("state", rendered_fields(block)))
-        )
+        end = ", cut to fit" if cut else ""
+        return note(render("anchor_note", how=end, quote=fenced("state", rendered_fields(block))))
 
     limit = _limit(work, line, "anchor") - count_message(quoted({}), work.count)
     yield Part.of("anchor", [quoted(limited(anchor, max(1, limit), work.count))], work.count)
@@ -270,10 +263,7 @@ def _state_block(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 def _committed(
     work: RunningTurn, record: Record, line: Timeline, marker: Message | None = None
 ) -> list[Part]:
-    """Return the parts of a committed turn, the marker before them.
-
-    They are laid out once and cached, unless they depend on more than the record and the timeline.
-    """
+    """Return a committed turn in parts; they are cached if they depend on its record alone."""
 
     def make_parts() -> list[Part]:
         return _turn_parts(work, replace(record, messages=work.messages(record)), line)
@@ -402,7 +392,7 @@ def _insertions(work: RunningTurn, turn: Logged, line: Timeline, name: PartName)
     }
     if turn.turn <= line.built:
         shown_logs = {effort for effort, place in line.logs.items() if place == turn.turn}
-        results = {call: results[call] for call in _newest_calls(results, shown_logs)}
+        results = {call: results[call] for call in _newest(results, shown_logs)}
     for call, result in results.items():
         turns = work.view.turns_of(result["effort_id"], _turns_of(result))
         if turns:
@@ -413,9 +403,7 @@ def _insertions(work: RunningTurn, turn: Logged, line: Timeline, name: PartName)
     return insertions
 
 
-def _newest_calls(
-    results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str]
-) -> list[_Call]:
+def _newest(results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str]) -> list[_Call]:
     """Return the calls for these efforts that loaded a turn which no later call loaded."""
     calls: list[_Call] = []
     loaded: set[tuple[str, int]] = set()

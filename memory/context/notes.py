@@ -136,11 +136,7 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
 
 
 def _in_context(work: RunningTurn, target: str | int, line: Timeline) -> bool:
-    """Tell whether the context shows a turn, or says something of an effort.
-
-    An effort is there if it is open, has a summary line, or was concluded or mentioned since the
-    last rebuild.
-    """
+    """Tell whether a turn is shown, or an effort open, summarised, or mentioned since a rebuild."""
     if isinstance(target, int):
         return target > line.built or target in line.turns
     recent = work.state.summaries.get(target, 0) > line.built
@@ -168,7 +164,7 @@ def _line(view: ArchiveView, target: str | int, events: Sequence[Event]) -> str:
 def _nudge(work: RunningTurn) -> str:
     """Return the line that says, once, that the active effort is open but long unmentioned, or "".
 
-    It waits for a message that has a topic, and the topic must not be that effort.
+    It waits for a message with a topic other than that effort.
     """
     active = work.state.active
     if not work.settings.nudges or not active:

@@ -37,7 +37,7 @@ _SHORTEST_USEFUL = 128
 """Tokens of the shortest turn that says more than the note which lists it as out of view."""
 
 _CHUNK = 50
-"""Turns that are read at once: the smaller the room, the fewer of them are used."""
+"""Turns that are read at once; a small room needs no more."""
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:

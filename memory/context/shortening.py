@@ -199,19 +199,18 @@ def _shorten(
 ) -> tuple[Message, ...]:
     """Return the messages within `limit` tokens, shortened no further than needed, in this order.
 
-    Recalled texts become one line each, but for the best; then there are previews of other results,
-    of all results, of texts and images, of arguments; then one note for the oldest rounds of tools;
-    then head and tail of the log as a quote, beside what the user said last.
+    Recalled texts, but for the best, become one line each. Then there are previews of other
+    results, of all results, of texts and images, of arguments; one note for the oldest rounds of
+    tools; and at last head and tail of the log as a quote, beside what the user said last.
     """
     history = valid_history(messages)
     if count_messages(history, count) <= limit:
         return history
     quotes = sum(len(recalled(message)) for message in messages)
-    messages_in_lines = in_lines(messages, max(0, quotes - 1), count)  # the best stays
-    answers = [at for at, message in enumerate(messages_in_lines) if message["type"] == "ai"]
-    rounds = [at for at in answers if calls(messages_in_lines[at])]
-    # Many steps share limits.
-    short = cache(lambda limits: previewed(turn, messages_in_lines, limits, count))
+    brief = in_lines(messages, max(0, quotes - 1), count)  # the best stays
+    answers = [at for at, message in enumerate(brief) if message["type"] == "ai"]
+    rounds = [at for at in answers if calls(brief[at])]
+    short = cache(lambda limits: previewed(turn, brief, limits, count))  # many steps share limits
 
     def with_lines(number: int) -> tuple[Message, ...]:
         return valid_history(in_lines(messages, number, count))
@@ -222,9 +221,8 @@ def _shorten(
         return valid_history((*short(older)[:last], *short(newest)[last:]))
 
     def without_rounds(number: int) -> tuple[Message, ...]:
-        begin = rounds[0]
-        end = next((at for at in answers if at > rounds[number - 1]), len(messages))
-        left_out = _rounds_left_out(turn, begin, messages_in_lines[begin:end])
+        begin, end = rounds[0], next((at for at in answers if at > rounds[number - 1]), len(brief))
+        left_out = _rounds_left_out(turn, begin, brief[begin:end])
         shortest = short(_SHORTEST)
         return (*valid_history(shortest[:begin]), left_out, *valid_history(shortest[end:]))
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.extract import legible, quotable, speaker, split_log
+from ebbtide.memory.compression.extract import legible, quotable, split_log
+from ebbtide.memory.compression.quotes import speaker
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START

@@ -125,6 +125,7 @@ def test_a_quote_in_its_source_is_verbatim(
         ("Ship it by Fridey.", "Ship it by Friday.", 1),
         ("SHIP IT BY FRIDAY.", "Ship it by Friday.", 1),
         ("The limit is 500 reqests", "The limit is 500 requests", 2),
+        ("The limit is 900 requests.", "The limit is 500 requests.", 2),
         ('It\'s "noted" - ok.', "It’s “noted” – ok.", 1),
         ("user: Ship it by Friday.", "Ship it by Friday.", 1),
         ("[turn 1] user: Ship it by Friday.", "Ship it by Friday.", 1),
@@ -140,7 +141,7 @@ def test_a_quote_in_its_source_is_verbatim(
     ],
 )
 def test_a_near_miss_gets_the_words_of_the_source(quote: str, found: str, where: int) -> None:
-    """Typing errors, typography, labels and cut words are mended in the source's words."""
+    """Typing errors, other numbers, typography, labels and cut words get the source's words."""
     verdict = one(quote)
 
     assert verdict == Verdict(quote, "mended", Item(Kind.FACT, found, where))
@@ -172,23 +173,6 @@ def test_other_quotes_are_fabricated(quote: str) -> None:
 def test_a_quote_without_words_is_blank(quote: str) -> None:
     """What has neither letter nor digit is counted apart."""
     assert one(quote) == Verdict(quote, "blank")
-
-
-@pytest.mark.parametrize(
-    ("said", "quote", "found"),
-    [
-        ("Wait. Do not deploy on Fridays. Rest.", "deploy on Fridays", "Do not deploy on Fridays."),
-        ("We will ship, unless it rains.\nNo!", "We will ship", "We will ship, unless it rains."),
-        ("好的。不要重启服务器！谢谢。", "重启服务器", "不要重启服务器！"),
-        ("Do deploy on Fridays. Not now.", "deploy on Fridays", "deploy on Fridays"),
-        ("not " * 200 + "deploy it", "deploy it", "deploy it"),
-    ],
-)
-def test_a_quote_keeps_the_negation_of_its_sentence(said: str, quote: str, found: str) -> None:
-    """A part of a sentence never says the opposite of it; a far negation is not looked for."""
-    (verdict,) = verify([Extracted(quote=quote)], [Group(1, (human(said),), "")])
-
-    assert verdict.item == Item(Kind.FACT, found, 1)
 
 
 ROWS = [
@@ -232,23 +216,18 @@ def test_near_misses_in_repetitive_text(step: int) -> None:
         ("That is too long.", "That is too long.", None),
         ("Bye. Rules:", "Rules:", "Rules:"),
         ("word " * 200 + ". That is too long.", "That is too long.", "That is too long."),
+        ("Wait. Do not deploy on Fridays. Rest.", "deploy on Fridays", "Do not deploy on Fridays."),
+        ("We will ship, unless it rains.\nNo!", "We will ship", "We will ship, unless it rains."),
+        ("好的。不要重启服务器！谢谢。", "重启服务器", "不要重启服务器！"),
+        ("Do deploy on Fridays. Not now.", "deploy on Fridays", "deploy on Fridays"),
+        ("not " * 200 + "deploy it", "deploy it", "deploy it"),
     ],
 )
-def test_what_says_nothing_alone_has_its_neighbour(
-    said: str, quote: str, found: str | None
-) -> None:
-    """The sentence before what points at it, and what follows a colon; nothing where none is."""
+def test_a_quote_that_misleads_alone_is_completed(said: str, quote: str, found: str | None) -> None:
+    """By the sentence before a pronoun, what follows a colon, or the negation of its sentence."""
     (verdict,) = verify([Extracted(quote=quote)], [Group(1, (human(said),), "")])
 
     assert verdict.item == Item(Kind.FACT, found or said, 1)
-
-
-def test_a_changed_number_is_that_of_the_source() -> None:
-    """A quote with another number than the source is mended, and never believed."""
-    verdict = one("The limit is 900 requests.")
-
-    assert verdict.verdict == "mended"
-    assert verdict.item == Item(Kind.FACT, "The limit is 500 requests.", 2)
 
 
 def test_a_near_miss_in_the_named_turn_comes_first() -> None:
@@ -258,24 +237,20 @@ def test_a_near_miss_in_the_named_turn_comes_first() -> None:
     assert named[0].item == Item(Kind.FACT, "The limit is 500 requests.", 1)
 
 
-def test_a_long_quote_is_cut_at_a_sentence_end() -> None:
-    """Of a quote of 2,000 tokens the sentences within the limit stay, verbatim."""
-    said = " ".join(f"Sentence {n} of many." for n in range(500))
+@pytest.mark.parametrize(
+    ("said", "beginning"),
+    [
+        (" ".join(f"Sentence {n} of many." for n in range(500)), "Sentence 0 of many."),
+        ("word " * 50, "word word word word word"),
+    ],
+)
+def test_a_long_quote_is_cut(said: str, beginning: str) -> None:
+    """The sentences within the limit stay, or words of a single one, with nothing added."""
     turns = [Group(1, (human(said),), "")]
 
-    (verdict,) = verify([Extracted(quote=said)], turns, longest=10, count=count_words)
+    (verdict,) = verify([Extracted(quote=said)], turns, longest=5, count=count_words)
 
-    assert verdict.verdict == "verbatim"
-    assert verdict.item == Item(Kind.FACT, "Sentence 0 of many. Sentence 1 of many.", 1)
-
-
-def test_a_long_sentence_is_cut_after_a_word() -> None:
-    """A single sentence that is too long ends after a word, with nothing added to it."""
-    turns = [Group(1, (human("word " * 50),), "")]
-
-    (verdict,) = verify([Extracted(quote="word " * 50)], turns, longest=3, count=count_words)
-
-    assert verdict.item == Item(Kind.FACT, "word word word", 1)
+    assert verdict == Verdict(said, "verbatim", Item(Kind.FACT, beginning, 1))
 
 
 def test_a_long_near_miss_keeps_its_first_sentences() -> None:

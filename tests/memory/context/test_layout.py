@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.anchor import keeping
 from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.context.rebuild import rebuild
-from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.messages import calls, text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import NAMES
@@ -48,11 +48,6 @@ def listed(talk: Conversation) -> list[str]:
 def said(talk: Conversation) -> list[str]:
     """Return what stands behind the instructions, one line for each message."""
     return [" ".join(text(message).split()) or "(calls)" for message in talk.context.messages[1:]]
-
-
-def written(messages: tuple[Message, ...]) -> str:
-    """Return messages as the bytes that are compared."""
-    return json.dumps(messages)
 
 
 @pytest.fixture
@@ -311,11 +306,6 @@ def test_an_empty_part_sends_nothing(talk: Conversation) -> None:
         {"type": "system", "data": {"content": "You remember."}},
         human("hello"),
     )
-
-
-def test_the_same_state_gives_the_same_bytes(full: Conversation) -> None:
-    """Assembled twice from the same inputs, the context is identical."""
-    assert written(full.context.messages) == written(full.context.messages)
 
 
 def test_the_instructions_explain_what_is_sent() -> None:
