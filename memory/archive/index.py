@@ -205,15 +205,11 @@ class AnyOf(FunctionElement[bool]):
 
 
 @compiles(AnyOf)
-def _in_list(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
+def _compiled(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
     column, values = (compiler.process(part, **options) for part in element.clauses)
+    if compiler.dialect.name == "sqlite":
+        return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter)
     return f"{column} = ANY ({values})"
-
-
-@compiles(AnyOf, "sqlite")
-def _in_json(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(part, **options) for part in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter's name)
 
 
 def any_of(column: sa.Column[Any], name: str) -> AnyOf:
