@@ -267,11 +267,6 @@ def first_passage(turn: int) -> int:
     return turn << PASSAGE_BITS
 
 
-def turn_of(passage: int) -> int:
-    """Return the id of the turn of a passage, or of a change."""
-    return passage >> PASSAGE_BITS
-
-
 def passages_of(session: int) -> tuple[int, int]:
     """Return the first and the last id that passages of a session can have."""
     first = first_passage(first_turn(session))
