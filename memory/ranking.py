@@ -5,7 +5,7 @@ and efforts count too was measured on long conversations; benchmarks/recall.py m
 Beside each number stands what others bring there: R@5 / within 1,000 tokens.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import Any, TypeAlias, TypeVar
@@ -67,7 +67,6 @@ same loss: questions of everyday talk share words with any other.
 _HALF_SAID = 0.5
 """So much of the weight in one window or heading is enough: a heading alone scores low."""
 
-Name = TypeVar("Name", bound=Hashable)
 Numbers: TypeAlias = NDArray[np.float64]
 Rows: TypeAlias = NDArray[np.intp]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -225,11 +224,6 @@ def score(passages: Passages, topics: Topics, rare: Numbers, asked: int) -> Scor
     best = whole.copy()
     np.maximum.at(best, passages.topics[of_effort], scores[of_effort])
     return Scores(scores, best + 2 * most * (topics.headings > 0).all(axis=1))
-
-
-def ranked(scores: Mapping[Name, float]) -> list[Name]:
-    """Return what scored above 0, best first, ties in their order."""
-    return sorted((item for item, value in scores.items() if value > 0), key=lambda i: -scores[i])
 
 
 _WEIGHT = 0.5

@@ -201,7 +201,7 @@ class OtherSessions:
 
 
 def _newest(hit: Elsewhere) -> tuple[str, ...]:
-    """Return what results are ordered by: the time; names part equals, in any database alike."""
+    """Return the key that orders results: the time, then names, so that all databases agree."""
     name = hit.effort.id if hit.effort else f"{hit.tip.turn:09}"
     return hit.at, hit.owner.thread, hit.owner.namespace, name
 

@@ -39,7 +39,7 @@ _STATES = "states.jsonl"
 """The turns in the order of their commit, each with the memory's state after it."""
 _ATTENTION = "attention.jsonl"
 _ERASED = "erased.json"
-"""The turns that lost text, so that the digest of their messages is another than theirs."""
+"""The turns that lost text: the digest of their messages is no longer the turn's."""
 
 _EFFORTS, _SUFFIX = "efforts", ".jsonl"
 
@@ -119,7 +119,7 @@ class _MemoryLine(_Line):
 
 
 class _Loss(_OfTurn):
-    """A turn that lost text, with the digest of its remaining messages, "" for a tombstone."""
+    """A turn that lost text; `content` is the digest of what remains, "" for a tombstone."""
 
     digest: str
     content: str
@@ -182,7 +182,7 @@ def import_folder(
 
 
 def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the lines of each file; of several efforts the first has a turn, the others refer."""
+    """Return the lines of each file; a turn is in its first effort's, which the others refer to."""
     files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
     for turn in session.turns:
         efforts = [f"{_EFFORTS}/{safe_name(effort)}{_SUFFIX}" for effort in turn.record.efforts]
@@ -391,7 +391,7 @@ def _owner_and_reseed(path: Path, body: Any) -> tuple[Owner, Tip | None]:
 
 
 def _damaged(source: object, cause: str | Exception) -> ArchiveFormatError:
-    """Return the error for a file or a line of one, of a validation the first finding."""
+    """Return the error for damage in a file or a line; of a failed validation its first finding."""
     if isinstance(cause, ValidationError):
         first = cause.errors()[0]
         cause = f"{first['msg']} (got {first['input']!r:.80})"
@@ -404,7 +404,7 @@ def _damaged(source: object, cause: str | Exception) -> ArchiveFormatError:
 
 
 def _logged_line(body: Any) -> Record | _Reference:
-    """Return the turn of a line, or where another log has it; raises if the line is no such one."""
+    """Return a line as a turn, or as a reference to a turn in another log; raises if it is none."""
     if "ref" in body:
         return _Reference.model_validate(body["ref"])
     record = Record(**dict(_TurnLine.model_validate(body)))

@@ -191,39 +191,35 @@ def rewrite(connection: sa.Connection, *tables: sa.Table) -> None:
             connection.execute(sa.text(sql))
 
 
-class AnyOf(FunctionElement[bool]):
+class _AnyOf(FunctionElement[bool]):
     """The condition that a column is one of the values in one parameter, a list."""
 
     type = sa.Boolean()
     inherit_cache = True
     name = "any_of"
 
-    def self_group(self, against: Any = None) -> "AnyOf":
+    def self_group(self, against: Any = None) -> "_AnyOf":
         """Return the condition itself: SQLAlchemy would write `... = 1`, which uses no index."""
         del against
         return self
 
 
-@compiles(AnyOf)
-def _in_list(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_AnyOf)
+def _compiled(element: _AnyOf, compiler: SQLCompiler, **options: Any) -> str:
     column, values = (compiler.process(part, **options) for part in element.clauses)
+    if compiler.dialect.name == "sqlite":
+        return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter)
     return f"{column} = ANY ({values})"
 
 
-@compiles(AnyOf, "sqlite")
-def _in_json(element: AnyOf, compiler: SQLCompiler, **options: Any) -> str:
-    column, values = (compiler.process(part, **options) for part in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 (a parameter's name)
-
-
-def any_of(column: sa.Column[Any], name: str) -> AnyOf:
+def any_of(column: sa.Column[Any], name: str) -> _AnyOf:
     """Return the condition that a column is one of the values in the parameter of this name."""
-    return AnyOf(column, sa.bindparam(name, type_=Listed(column.type)))
+    return _AnyOf(column, sa.bindparam(name, type_=Listed(column.type)))
 
 
-def among(column: sa.Column[Any], values: Iterable[Any]) -> AnyOf:
+def among(column: sa.Column[Any], values: Iterable[Any]) -> _AnyOf:
     """Return the condition that a column is one of values, any number of them in one parameter."""
-    return AnyOf(column, sa.literal([*values], Listed(column.type)))
+    return _AnyOf(column, sa.literal([*values], Listed(column.type)))
 
 
 def is_sqlite(connection: sa.Connection) -> bool:

@@ -32,7 +32,7 @@ conversations 42.6 % have a right hint; with 500, for which five times as much i
 """
 
 _BEST = 100
-"""Turns, and headings, that are looked at: those that say most."""
+"""Turns, and headings, that are looked at, those that say most: a bound as `TELLING` is."""
 
 # One statement, as it is sent in every turn.
 _TURNS_AND_CHANGES = union_all(
@@ -62,13 +62,13 @@ class Occurrences:
 
     @classmethod
     def of(cls, postings: Mapping[str, Sequence[int]], terms: Iterable[str]) -> Self:
-        """Return the occurrences of terms, given by term the ids, those of a turn together."""
+        """Return the occurrences of terms in postings: by term ids, those of one turn adjacent."""
         by_column = [postings[term] for term in terms]
         columns = np.repeat(np.arange(len(by_column)), [len(ids) for ids in by_column])
         return cls(np.array([number for ids in by_column for number in ids], np.int64), columns)
 
     def matrix(self, ids: Ids, terms: int) -> Says:
-        """Return a row for each id, a column for each of so many terms: 1.0 where it is said."""
+        """Return a row for each id, a column for each of `terms` terms: 1.0 if it is said."""
         distinct, rows = np.unique(ids, return_inverse=True)
         cells = np.zeros((len(distinct), terms))
         if len(distinct):
@@ -78,7 +78,7 @@ class Occurrences:
         return cells[rows]
 
     def by_turn(self) -> "Occurrences":
-        """Return the turns of passages, each pair of a turn and a term once."""
+        """Return the occurrences in the turns of these passages, each once."""
         turn_ids = self.ids >> PASSAGE_BITS
         first = (np.diff(turn_ids, prepend=-1) != 0) | (np.diff(self.columns, prepend=-1) != 0)
         return Occurrences(turn_ids[first], self.columns[first])
@@ -178,7 +178,7 @@ _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
 
 
 def _dates(query: str, years: Iterable[int]) -> list[str]:
-    """Return the beginnings of ISO dates that a query names; without a year, one for each of these.
+    """Return the beginnings of ISO dates that a query names; of a month alone one for each year.
 
     >>> _dates("What did James say in April?", [2025, 2026])
     ['2025-04', '2026-04']
@@ -208,7 +208,7 @@ def undated(query: str) -> str:
 
 
 def dated(lineage: Lineage, total: int, query: str) -> list[tuple[int, int]]:
-    """Return the first turn of each time that a query names, and the turn after it, by their ids.
+    """Return the ids of the first turn of each date that a query names, and of that after its last.
 
     `total` is how many turns the session has.
     """

@@ -44,9 +44,7 @@ class _Name(sa.TypeDecorator[str]):
         return None if value is None else _UNSTORABLE.sub(lambda m: f"%{ord(m[0]):04x}", value)
 
     def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        if value is None or "%" not in value:
-            return value
-        return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), value)
+        return None if value is None else _ESCAPED.sub(lambda m: chr(int(m[1], 16)), value)
 
 
 class Listed(sa.TypeDecorator[Sequence[Any]]):
@@ -77,7 +75,7 @@ class Listed(sa.TypeDecorator[Sequence[Any]]):
 
 
 class _Vector(UserDefinedType[bytes]):
-    """The type of the extension pgvector, of any dimension; in Python bytes of float32."""
+    """The type of the extension pgvector, of any dimension, written from bytes of float32."""
 
     cache_ok = True
 
@@ -86,9 +84,6 @@ class _Vector(UserDefinedType[bytes]):
 
     def bind_processor(self, _dialect: sa.Dialect) -> Any:
         return lambda value: f"[{','.join(map(str, np.frombuffer(value, np.float32).tolist()))}]"
-
-    def result_processor(self, _dialect: sa.Dialect, _kind: object) -> Any:
-        return lambda value: np.array(json.loads(value), np.float32).tobytes()
 
 
 METADATA = sa.MetaData()
@@ -104,48 +99,49 @@ def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
     return sa.Table(f"ebbtide_{name}", METADATA, *parts, **options)
 
 
-def _required(kind: Any, *names: str) -> list[sa.Column[Any]]:
-    return [sa.Column(name, kind, nullable=False) for name in names]
+def _required(**kinds: Any) -> list[sa.Column[Any]]:
+    """Return columns that are never NULL, by name their types."""
+    return [sa.Column(name, kind, nullable=False) for name, kind in kinds.items()]
+
+
+def _key(**kinds: Any) -> list[sa.Column[Any]]:
+    """Return the columns of a primary key that the database does not give out."""
+    return [
+        sa.Column(name, kind, primary_key=True, autoincrement=False) for name, kind in kinds.items()
+    ]
 
 
 # `sweep` counts the erasures since free pages were last reclaimed; `key` is the secret with which
 # the archive seals what the nodes wrote.
-version = _table(
-    "version", *_required(sa.Integer, "version", "sweep"), *_required(sa.String, "key")
-)
+version = _table("version", *_required(version=sa.Integer, sweep=sa.Integer, key=sa.String))
 
 users = _table(
     "users",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("name", _Name, nullable=False, unique=True),
-    sqlite_autoincrement=True,  # as below
+    sqlite_autoincrement=True,  # the id of a deleted user is never used again
 )
 
-# `name` is what other sessions call it by; `turns` counts its records, of all branches; `branch`
-# is the one that was committed to last. `reseed` is set from when an erasure took the checkpoints
-# of the thread until they are written anew. `rewritten` counts how often records lost something,
-# or older ones got vectors: while it stays, what was read of one is as it was.
+# `name` is the session's name in other sessions; `turns` counts the records of all branches;
+# `branch` is the one that was committed to last. `reseed` is the tip that a thread goes on from,
+# from an erasure of its checkpoints until they are written anew. `rewritten` counts how often
+# records lost text or older ones got vectors: until then caches of them are valid.
 sessions = _table(
     "sessions",
     sa.Column("id", _ID, primary_key=True),
-    sa.Column("owner", _ID, nullable=False),
-    *_required(_Name, "name", "thread", "namespace"),
-    sa.Column("turns", sa.Integer, nullable=False),
-    sa.Column("branch", sa.String, nullable=False),
+    *_required(owner=_ID, name=_Name, thread=_Name, namespace=_Name),
+    *_required(turns=sa.Integer, branch=sa.String),
     sa.Column("reseed", sa.Text),
     sa.Column("rewritten", sa.Integer, nullable=False, default=0),
     sa.UniqueConstraint("owner", "name"),
-    sqlite_autoincrement=True,  # the id of a deleted session is never used again
+    sqlite_autoincrement=True,  # as those of users
 )
 
 # `ancestors` is the lineage that a branch begins with, the nearest first: it never changes.
 branches = _table(
     "branches",
-    sa.Column("session", _ID, primary_key=True),
-    sa.Column("branch", sa.String, primary_key=True),
-    sa.Column("ancestors", sa.Text, nullable=False),
-    *_required(sa.Integer, "first", "last"),
-    sa.Column("at", sa.String, nullable=False),
+    *_key(session=_ID, branch=sa.String),
+    *_required(ancestors=sa.Text, first=sa.Integer, last=sa.Integer, at=sa.String),
     sqlite_with_rowid=False,
 )
 
@@ -154,20 +150,16 @@ branches = _table(
 # turn that lost a copy of something erased, `state` the memory's state after it.
 turns = _table(
     "turns",
-    sa.Column("id", _ID, primary_key=True, autoincrement=False),
-    sa.Column("session", _ID, nullable=False),
-    sa.Column("branch", sa.String, nullable=False),
-    sa.Column("turn", sa.Integer, nullable=False),
-    *_required(sa.String, "digest", "parent", "status", "at"),
-    *_required(sa.Integer, "ambient", "efforts_seen"),
-    sa.Column("last", sa.String, nullable=False),
-    sa.Column("size", sa.Integer, nullable=False),
+    *_key(id=_ID),
+    *_required(session=_ID, branch=sa.String, turn=sa.Integer, digest=sa.String, parent=sa.String),
+    *_required(status=sa.String, at=sa.String, ambient=sa.Integer, efforts_seen=sa.Integer),
+    *_required(last=sa.String, size=sa.Integer),
     sa.Column("content", sa.String),
-    sa.Column("efforts", sa.Text, nullable=False),
+    *_required(efforts=sa.Text),
     sa.Column("passages", sa.LargeBinary),
-    sa.Column("events", sa.LargeBinary, nullable=False),
+    *_required(events=sa.LargeBinary),
     sa.Column("state", sa.LargeBinary),
-    sa.Column("messages", sa.LargeBinary, nullable=False),
+    *_required(messages=sa.LargeBinary),
     sa.UniqueConstraint("session", "branch", "turn"),
     sa.Index("ebbtide_turns_last", "session", "last"),
 )
@@ -175,23 +167,16 @@ turns = _table(
 # The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
 members = _table(
     "members",
-    sa.Column("session", _ID, primary_key=True),
-    sa.Column("effort", _Name, primary_key=True),
-    sa.Column("branch", sa.String, primary_key=True),
-    sa.Column("turn", sa.Integer, primary_key=True),
+    *_key(session=_ID, effort=_Name, branch=sa.String, turn=sa.Integer),
     sqlite_with_rowid=False,
 )
 
 # The manifest: an effort after each change of its status. Ids are made like those of passages.
 changes = _table(
     "changes",
-    sa.Column("id", _ID, primary_key=True, autoincrement=False),
-    *_required(_ID, "owner", "session"),
-    sa.Column("effort", _Name, nullable=False),
-    sa.Column("branch", sa.String, nullable=False),
-    sa.Column("turn", sa.Integer, nullable=False),
-    *_required(sa.String, "status", "at"),
-    sa.Column("entry", sa.Text, nullable=False),
+    *_key(id=_ID),
+    *_required(owner=_ID, session=_ID, effort=_Name, branch=sa.String, turn=sa.Integer),
+    *_required(status=sa.String, at=sa.String, entry=sa.Text),
     sa.Index("ebbtide_changes_effort", "session", "effort", "branch", "turn"),
     sa.Index("ebbtide_changes_turn", "session", "branch", "turn"),
     sa.Index("ebbtide_changes_at", "owner", "status", "at"),
@@ -199,28 +184,23 @@ changes = _table(
 
 compressions = _table(
     "compressions",
-    sa.Column("session", _ID, primary_key=True),
-    sa.Column("effort", _Name, primary_key=True),
-    sa.Column("branch", sa.String, primary_key=True),
-    sa.Column("turn", sa.Integer, primary_key=True),
-    sa.Column("made", sa.LargeBinary, nullable=False),
+    *_key(session=_ID, effort=_Name, branch=sa.String, turn=sa.Integer),
+    *_required(made=sa.LargeBinary),
 )
 
 extractions = _table(
     "extractions",
     sa.Column("id", _ID, primary_key=True),
     sa.Column("session", _ID, nullable=False, index=True),
-    sa.Column("entry", sa.LargeBinary, nullable=False),
+    *_required(entry=sa.LargeBinary),
 )
 
 # Vectors of passages, and of the headings of efforts by the ids of their changes.
 vectors, heading_vectors = (
     _table(
         name,
-        sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("session", _ID, nullable=False),
-        sa.Column("model", _Name, nullable=False),
-        sa.Column("vector", _VECTOR, nullable=False),
+        *_key(id=_ID),
+        *_required(session=_ID, model=_Name, vector=_VECTOR),
         sa.Index(f"ebbtide_{name}_session", "session", "model", "id"),
     )
     for name in ("vectors", "heading_vectors")
@@ -228,14 +208,10 @@ vectors, heading_vectors = (
 
 memories = _table(
     "memories",
-    sa.Column("owner", _ID, primary_key=True),
-    sa.Column("memory", _Name, primary_key=True),
+    *_key(owner=_ID, memory=_Name),
     sa.Column("session", _ID, index=True),
-    sa.Column("base", sa.Integer, nullable=False),
-    sa.Column("created", sa.String, nullable=False),
-    sa.Column("keywords", sa.Text, nullable=False),
-    sa.Column("accesses", sa.Integer, nullable=False),
-    *_required(sa.Boolean, "suppressed", "withdrawn", "attended"),
+    *_required(base=sa.Integer, created=sa.String, keywords=sa.Text, accesses=sa.Integer),
+    *_required(suppressed=sa.Boolean, withdrawn=sa.Boolean, attended=sa.Boolean),
 )
 
 # Without the list of pending entries: it takes megabytes, and each search reads all of it.
@@ -247,8 +223,8 @@ _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": F
 said, headed = (
     _table(
         name,
-        sa.Column("id", _ID, primary_key=True, autoincrement=False),
-        sa.Column("terms", ARRAY(sa.BigInteger), nullable=False),
+        *_key(id=_ID),
+        *_required(terms=ARRAY(sa.BigInteger)),
         sa.Index(f"ebbtide_{name}_terms", "terms", **_INVERTED),
     )
     for name in ("said", "headed")
@@ -289,11 +265,6 @@ def nth_change(turn: int, nth: int) -> int:
 def first_passage(turn: int) -> int:
     """Return the id of the first passage of a turn, given the turn's id."""
     return turn << PASSAGE_BITS
-
-
-def turn_of(passage: int) -> int:
-    """Return the id of the turn of a passage, or of a change."""
-    return passage >> PASSAGE_BITS
 
 
 def passages_of(session: int) -> tuple[int, int]:

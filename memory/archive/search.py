@@ -26,7 +26,6 @@ from ..ranking import (
     Says,
     Scores,
     Topics,
-    ranked,
     rarity,
     score,
 )
@@ -35,7 +34,7 @@ from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
 from .lineage import AMBIENT, CHANGES, Lineage, Session
 from .protocol import Found
 from .query import TERMS, Occurrences, dated, rarest, strongest, undated
-from .schema import PASSAGE_BITS, headed, members, passages_of, said, turn_of, turns
+from .schema import PASSAGE_BITS, headed, members, passages_of, said, turns
 from .vectors import MOST, Nearness
 
 _PASSAGES_READ = 30_000
@@ -75,10 +74,7 @@ _CANDIDATE = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).w
     any_of(turns.c.id, "ids")
 )
 _SAME_TURN = [members.c[name] == turns.c[name] for name in ("session", "branch", "turn")]
-_OF_EFFORTS = (
-    members.c.session == bindparam("session"),
-    any_of(members.c.effort, "efforts"),
-)
+_OF_EFFORTS = (members.c.session == bindparam("session"), any_of(members.c.effort, "efforts"))
 _IN_EFFORTS = (
     select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.passages, members.c.effort)
     .join(members, and_(*_SAME_TURN))
@@ -215,9 +211,11 @@ def _rank_by_words(query: _Query) -> _Ranking:
     for term, newest in query.headings.items():
         for name in newest:
             strengths[name] += query.rare[term]
-    strong = ranked(strengths)[:_HEADINGS]
     near = query.near.efforts if query.near else {}
-    efforts = [*strong, *nlargest(_HEADINGS, near, key=near.__getitem__)]
+    efforts = [
+        *nlargest(_HEADINGS, strengths, key=strengths.__getitem__),
+        *nlargest(_HEADINGS, near, key=near.__getitem__),
+    ]
     rows = _turns_to_score(query, efforts)
     in_turns = (row.effort for row in rows if row.effort != AMBIENT)
     names = list(dict.fromkeys([*efforts, *in_turns]))
@@ -269,7 +267,8 @@ def _candidates(query: _Query) -> list[Any]:
     order = strongest(np.concatenate([in_turns.ids, dated_ids]), weights).tolist()
     best = _visible(query.lineage, order, _CANDIDATES)
     if query.near:
-        nearest = dict.fromkeys(map(turn_of, query.near.passages.best(MOST, 0.0)))
+        passages = query.near.passages.best(MOST, 0.0)
+        nearest = dict.fromkeys(passage >> PASSAGE_BITS for passage in passages)
         near = _visible(query.lineage, [*nearest], _NEAR)
         best = [*{row.id: row for row in (*best, *near)}.values()]
     return best

@@ -33,7 +33,7 @@ DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, O
 """The errors that damaged data raise where they are decoded."""
 
 _MEMORY = [column for column in memory_rows.columns if column.name not in {"owner", "session"}]
-"""A memory without the numbers of its user and its session, which another archive has not."""
+"""The columns of a memory but the numbers of user and session, which differ by archive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
 
 
 def _write_turns(connection: Connection, session: Session, data: WholeSession) -> None:
-    """Commit the turns, each as the branch's newest."""
+    """Commit the turns in their order, each on its branch."""
     snapshots: dict[str, Snapshot] = {}
     for turn in data.turns:
         record = turn.record

@@ -88,7 +88,7 @@ class Vectors:
     """The vectors of a database, whose tables are made with the first vector."""
 
     def __init__(self, database: Database) -> None:
-        """Take the database; which sessions lack no vector is found out by `fill`."""
+        """Take the database; `fill` finds out which sessions have all their vectors."""
         self._database = database
         self._complete: set[tuple[Owner, str]] = set()
 

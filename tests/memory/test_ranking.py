@@ -13,7 +13,6 @@ from ebbtide.memory.ranking import (
     Passages,
     Scores,
     Topics,
-    ranked,
     rarity,
     relevance,
     score,
@@ -159,12 +158,3 @@ def test_a_floor(
     scores = score(said, efforts, WEIGHTS, 3)
 
     assert scores.suffice(said, efforts, WEIGHTS, unknown) == enough
-
-
-@pytest.mark.parametrize(
-    ("scores", "order"),
-    [({}, []), ({"a": 0.0}, []), ({"a": 1.0, "b": 3.0, "c": 1.0}, ["b", "a", "c"])],
-)
-def test_ranking_leaves_out_what_does_not_match(scores: dict[str, float], order: list[str]) -> None:
-    """The best comes first, of equals the first, and what scored nothing is left out."""
-    assert ranked(scores) == order

@@ -6,11 +6,11 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy
 
 
-def told(one: Moved) -> None:
-    """Say which session is there, at once."""
-    print(one.owner.thread, one.fresh, flush=True)  # noqa: T201 (it is a program)
+def report(session: Moved) -> None:
+    """Print which session was copied, at once."""
+    print(session.owner.thread, session.fresh, flush=True)  # noqa: T201 (it is a program)
 
 
 if __name__ == "__main__":
     with SqlArchive(sys.argv[1]) as source, SqlArchive(sys.argv[2]) as target:
-        copy(source, target, told)
+        copy(source, target, report)

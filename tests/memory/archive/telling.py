@@ -1,4 +1,4 @@
-"""Sessions to move: everything that an archive keeps of them, under any names."""
+"""Sessions to move that have everything an archive can hold, under any names."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -34,8 +34,8 @@ def tell(archive: SqlArchive, owner: Owner) -> Tip:
     archive.erase(owner, tip, 4)
     archive.reseed(owner, tip)
     if not owner.anonymous:
-        for kept in attention(archive, owner)[:1]:
-            archive.attention().suppress(owner.user, kept["memory"], now=datetime.now(UTC))
+        for memory in attention(archive, owner)[:1]:
+            archive.attention().suppress(owner.user, memory["memory"], now=datetime.now(UTC))
     return tip
 
 
@@ -47,9 +47,9 @@ def tell_all(archive: SqlArchive) -> None:
 
 def attention(archive: SqlArchive, owner: Owner) -> list[Any]:
     """Return what attention has of a user, by name."""
-    wholes = [read(archive, one) for one in archive.sessions(owner.user)]
-    kept = [one for whole in wholes for one in whole.attention or ()]
-    return sorted(kept, key=lambda one: one["memory"])
+    sessions = [read(archive, session) for session in archive.sessions(owner.user)]
+    memories = [memory for session in sessions for memory in session.attention or ()]
+    return sorted(memories, key=lambda memory: memory["memory"])
 
 
 def all_of(archive: SqlArchive) -> dict[Owner, WholeSession]:
@@ -69,7 +69,7 @@ def seen(archive: SqlArchive, owner: Owner) -> list[object]:
             archive.ambient_count(owner, tip),
             archive.efforts(owner, tip, 100),
             [archive.compression(owner, tip, name) for name in ("a", "b", "🌊")],
-            [(one.effort, one.turn) for one in archive.search(owner, tip, "login question", 9)],
+            [(hit.effort, hit.turn) for hit in archive.search(owner, tip, "login question", 9)],
             archive.saved(owner, tip),
         )
         for tip in archive.tips(owner)
@@ -89,9 +89,9 @@ def _begun(number: int) -> Group:
 
 
 def _worked(number: int) -> Group:
-    asked = {"name": "look", "args": {"at": "port"}, "id": "c1", "type": "tool_call"}
-    found = {"type": "tool", "data": {"content": "8443", "name": "look", "tool_call_id": "c1"}}
-    messages = (human("which port?"), answer("", tool_calls=[asked]), found, answer("Port 8443."))
+    call = {"name": "look", "args": {"at": "port"}, "id": "c1", "type": "tool_call"}
+    result = {"type": "tool", "data": {"content": "8443", "name": "look", "tool_call_id": "c1"}}
+    messages = (human("which port?"), answer("", tool_calls=[call]), result, answer("Port 8443."))
     state = {"turn": number, "anchor": {"goal": "mend the login"}, "open": ["a"]}
     at = f"2026-01-01T00:00:0{number}.000000Z"
     return Group(number, messages, at, ("a", "🌊"), state=state, status="aborted")
@@ -103,11 +103,11 @@ def _done(number: int) -> Group:
 
 
 def _status(number: int) -> Group:
-    asked = {"name": "effort_status", "args": {}, "id": "c2", "type": "tool_call"}
+    call = {"name": "effort_status", "args": {}, "id": "c2", "type": "tool_call"}
     said = '{"efforts":[{"id":"a","summary":"The login is mended."}]}'
     data = {"content": said, "name": "effort_status", "tool_call_id": "c2"}
-    found = {"type": "tool", "data": data}
-    messages = (human("how is it?"), answer("", tool_calls=[asked]), found, answer("Well."))
+    result = {"type": "tool", "data": data}
+    messages = (human("how is it?"), answer("", tool_calls=[call]), result, answer("Well."))
     return Group(number, messages, f"2026-01-01T00:00:0{number}.000000Z", ("b",))
 
 

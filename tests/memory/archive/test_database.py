@@ -16,13 +16,11 @@ from typing import Any
 import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from sqlalchemy import Connection, event, inspect, update
+from sqlalchemy import event
 
 from ebbtide import DiskArchive, SqlArchive
-from ebbtide.memory.archive import migrations, schema
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.archive.folder import export
-from ebbtide.memory.archive.index import Postings
 from ebbtide.memory.errors import (
     ArchiveError,
     ArchiveFormatError,
@@ -33,7 +31,7 @@ from ebbtide.memory.errors import (
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.databases import Database, Server, serving
-from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, turn, visible
 
 NOBODY = 65_534
 
@@ -328,146 +326,6 @@ def test_server_that_is_gone(own: Server) -> None:
             own.running.ensure_postgres_running()
 
         assert len(visible(archive, commit_all(archive, [turn(2)], tip))) == 2
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_newer_tables(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
-    """Tables that a newer program has made are not touched."""
-    address = tmp_path if kind == "sqlite" else request.getfixturevalue("database").url
-    with SqlArchive(address) as archive:
-        tip = commit_all(archive, [turn(1)])
-        with archive.database.writing() as connection:
-            connection.exec_driver_sql("UPDATE ebbtide_version SET version = 99")
-        later = SqlArchive(address)
-        with pytest.raises(ArchiveFormatError, match=r"tables of version 99.*install a newer"):
-            later.commit(OWNER, tip, turn(2))
-        later.close()
-
-        assert len(visible(archive, tip)) == 1
-
-
-@pytest.mark.parametrize("number", [0, -1])
-def test_tables_of_no_version(tmp_path: Path, number: int) -> None:
-    """Tables of a version that never was are not touched either."""
-    with SqlArchive(tmp_path) as archive:
-        commit_all(archive, [turn(1)])
-        with archive.database.writing() as connection:
-            connection.exec_driver_sql(f"UPDATE ebbtide_version SET version = {number}")  # noqa: S608
-
-    with (
-        SqlArchive(tmp_path) as later,
-        pytest.raises(ArchiveFormatError, match=f"of version {number}, .* from a backup"),
-    ):
-        later.users()
-
-
-def test_a_migration_leads_from_every_version() -> None:
-    """What older tables need is known for each version but the first."""
-    assert [*migrations.MIGRATIONS] == [*range(2, schema.VERSION + 1)]
-
-
-def _widen(connection: Connection) -> None:
-    connection.exec_driver_sql("ALTER TABLE ebbtide_sessions ADD COLUMN second TEXT")
-
-
-def _fill(connection: Connection) -> None:
-    connection.exec_driver_sql("UPDATE ebbtide_sessions SET second = 'filled'")
-    connection.exec_driver_sql("CREATE TABLE ebbtide_third (id INTEGER)")
-
-
-def _fail(connection: Connection) -> None:
-    _fill(connection)
-    connection.exec_driver_sql("SELECT * FROM nowhere")
-
-
-def _noted(archive: SqlArchive) -> tuple[Any, list[str]]:
-    """Return the version and the columns as they stand in the database."""
-    with archive.database._engine.connect() as connection:
-        number = connection.exec_driver_sql("SELECT version FROM ebbtide_version").scalar()
-        return number, [one["name"] for one in inspect(connection).get_columns("ebbtide_sessions")]
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_older_tables(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    """Older tables are changed in one transaction: if it is cut off in the middle, not at all."""
-    address = tmp_path if kind == "sqlite" else request.getfixturevalue("database").url
-    with SqlArchive(address) as archive:
-        tip = commit_all(archive, [turn(1)])
-        before = _noted(archive)
-    monkeypatch.setattr(schema, "VERSION", 4)
-
-    monkeypatch.setattr(migrations, "MIGRATIONS", {3: _widen, 4: _fail})
-    with SqlArchive(address) as failed:
-        with pytest.raises(ArchiveFormatError, match="nowhere"):
-            failed.users()
-        assert _noted(failed) == before
-    monkeypatch.setattr(migrations, "MIGRATIONS", {3: _widen, 4: _fill})
-    with SqlArchive(address) as later:
-        assert later.users() == (OWNER.user,)
-        assert _noted(later) == (4, [*before[1], "second"])
-        assert len(visible(later, commit_all(later, [turn(2)], tip))) == 2
-
-
-def _first_version(archive: SqlArchive) -> None:
-    """Change the tables back into those of version 1, which knew nothing of passages."""
-    with archive.database.writing() as connection:
-        connection.exec_driver_sql("ALTER TABLE ebbtide_turns DROP COLUMN passages")
-        connection.exec_driver_sql("UPDATE ebbtide_version SET version = 1")
-        for table in (schema.said, schema.headed):
-            postings = Postings(connection, table, 1)
-            number = schema.first_passage(schema.first_turn(1) + 1)
-            for place in range(4):
-                rows = [(number + place, ["stale"])]
-                if not archive.database.sqlite:
-                    postings.remove(rows)
-                postings.add(rows)
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_what_the_first_version_wrote(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
-) -> None:
-    """It is searched by passages like what is written now, and in no other way."""
-    address = tmp_path if kind == "sqlite" else request.getfixturevalue("database").url
-    said = f"The certificate expires in May. {'Nothing else is said here. ' * 60} Renew it then."
-    events = [concluded("tls", "Renewed the certificate.")]
-    groups = [turn(1, said, ["tls"], [opened("tls")]), turn(2, "Done.", ["tls"], events)]
-    with SqlArchive(address, durable=False) as archive:
-        tip = commit_all(archive, groups)
-        before = [archive.search_passages(OWNER, tip, one, 9) for one in ("renew", "certificate")]
-        _first_version(archive)
-
-    with SqlArchive(address, durable=False) as later:
-        after = [later.search_passages(OWNER, tip, one, 9) for one in ("renew", "certificate")]
-        assert after == before
-        assert {one.passage for one in after[0]} > {2}
-        assert later.search(OWNER, tip, "stale", 9) == ()
-
-
-def test_more_than_a_session_holds(archive: SqlArchive) -> None:
-    """The turn after the last that there are numbers for is an error that says so."""
-    tip = commit_all(archive, [turn(1)])
-    with archive.database.writing() as connection:
-        full = update(schema.sessions).values(turns=(1 << schema.TURN_BITS) - 1)
-        connection.execute(full)
-
-    with pytest.raises(ArchiveError, match="has 4,194,303 turns at most: go on in a new thread"):
-        archive.commit(OWNER, tip, turn(2))
-
-    assert len(visible(archive, tip)) == 1
-
-
-def test_more_than_a_turn_holds(archive: SqlArchive) -> None:
-    """A turn with more changes of efforts than there are numbers for is an error that says so."""
-    most = [opened(f"e{number}") for number in range(1 << schema.PASSAGE_BITS)]
-    tip = commit_all(archive, [turn(1, "", (), most)])
-
-    with pytest.raises(ArchiveError, match="changes efforts 1,024 times at most"):
-        archive.commit(OWNER, tip, turn(2, "", (), [*most, opened("more")]))
-
-    assert len(visible(archive, tip)) == 1
 
 
 def _begun(url: str) -> int:

@@ -28,7 +28,7 @@ def test_what_is_written_is_read_back(drawn: list[tuple[str, str, list[str]]]) -
 
     entries = yaml.safe_load(written(*events))
 
-    assert [(one["id"], one["summary"], one["keywords"]) for one in entries] == drawn
+    assert [(entry["id"], entry["summary"], entry["keywords"]) for entry in entries] == drawn
 
 
 def test_nasty_text_is_kept() -> None:

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
 from tests.databases import Database
 from tests.doubles import Concepts
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
+from tests.memory.turns import concluded, opened, turn
 
 OWNERS = (Owner("ann", "one"), Owner("ann", "two"), Owner("bob", "one"))
 SYNONYMS = ("zebra stripes", "harbour port", "lantern lamp", "gravel pebbles")
@@ -53,13 +52,13 @@ def both(tmp_path: Path, database: Database) -> Iterator[tuple[SqlArchive, SqlAr
 def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> list[object]:
     """Return what each query finds in a session, in order, with scores to so many digits."""
     tip = archive.newest(OWNERS[0]) or Tip()
-    asked = [(one, embedder.meaning(one, 0.2) if embedder else None) for one in QUERIES]
+    meanings = [embedder.meaning(query, 0.2) if embedder else None for query in QUERIES]
     return [
         [
-            (one.effort, one.turn, round(one.score, digits), sorted(one.said))
-            for one in archive.search(OWNERS[0], tip, query, 20, meaning)
+            (hit.effort, hit.turn, round(hit.score, digits), sorted(hit.said))
+            for hit in archive.search(OWNERS[0], tip, query, 20, meaning)
         ]
-        for query, meaning in asked
+        for query, meaning in zip(QUERIES, meanings, strict=True)
     ]
 
 
@@ -70,9 +69,9 @@ def test_by_words(both: tuple[SqlArchive, SqlArchive]) -> None:
     assert ranked(disk, None) == ranked(served, None)
     assert sum(map(bool, ranked(disk, None))) > len(QUERIES) // 2
     for query in QUERIES:
-        found, there = (one.search_sessions(OWNERS[0], query, 20) for one in both)
-        assert found == there
-        assert {one.owner for one in found} <= {OWNERS[1]}
+        hits, served_hits = (archive.search_sessions(OWNERS[0], query, 20) for archive in both)
+        assert hits == served_hits
+        assert {hit.owner for hit in hits} <= {OWNERS[1]}
 
 
 def test_by_meaning(both: tuple[SqlArchive, SqlArchive]) -> None:
@@ -98,16 +97,3 @@ def test_by_meaning_where_the_model_has_no_answer(both: tuple[SqlArchive, SqlArc
     found, there = (ranked(one, Embedder(Concepts(*SYNONYMS, seed=1)), 4) for one in both)
 
     assert found == there
-
-
-def test_tables_of_vectors_are_made_once(database: Database) -> None:
-    """Who embeds first at the same time as others finds the tables, made by one of them."""
-    with SqlArchive(database.url) as first:
-        commit_all(first, [turn(1), turn(2)])
-
-    def embedded(_: int) -> int:
-        with SqlArchive(database.url) as archive:
-            return archive.embed(OWNER, Embedder(Concepts()), 1)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert {*pool.map(embedded, range(8))} <= {0, 1}

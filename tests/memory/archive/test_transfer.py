@@ -54,12 +54,12 @@ def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) 
     tell_all(archive)
     copy(archive, another)
     archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
-    told: list[Moved] = []
+    reports: list[Moved] = []
 
-    moved = copy(archive, another, told.append)
+    moved = copy(archive, another, reports.append)
 
     assert [one.owner.thread for one in moved if one.fresh] == ["t9"]
-    assert (tuple(told), len(told)) == (moved, len(OWNERS) + 1)
+    assert (tuple(reports), len(reports)) == (moved, len(OWNERS) + 1)
     assert all_of(another) == all_of(archive)
 
 
