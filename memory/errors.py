@@ -63,8 +63,8 @@ class StateError(EbbtideError, ValueError):
     def __init__(self, key: str, value: object, problem: str) -> None:
         """Name the key, its value and the problem, and say how the thread goes on."""
         super().__init__(
-            f"{key}: {problem} (got {value!r}): `memory` is for the nodes to write; give it back as "
-            "it was, go on from an older checkpoint, or rebuild the thread with `restore`"
+            f"{key}: {problem} (got {value!r}): `memory` is for the nodes to write; give it back "
+            "as it was, go on from an older checkpoint, or rebuild the thread with `restore`"
         )
 
 
