@@ -15,7 +15,7 @@ from typing import Any
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.memory.terms import asked, words
+from ebbtide.memory.terms import query_terms, words
 
 _ROLES = {"user": "human", "assistant": "ai"}
 
@@ -67,8 +67,8 @@ def by_full_text(lines: Sequence[Any], who: Sequence[str], query: str) -> Iterat
         found.execute("CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)")
         rows = [(one[name], one["turn"]) for one in lines if "turn" in one for name in who]
         found.executemany("INSERT INTO said VALUES (?, ?)", rows)
-        known = set(asked(query))
-        kept = [word for word in words(query) if set(asked(word)) & known]
+        known = set(query_terms(query))
+        kept = [word for word in words(query) if set(query_terms(word)) & known]
         match = " OR ".join(f'"{word}"' for word in kept)
         sql = "SELECT turn, text FROM said WHERE said MATCH ? ORDER BY rank"
         yield from found.execute(sql, [match]) if match else ()

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from tiktoken import Encoding
 
-from .lately import Lately
+from .lru_cache import LruCache
 from .messages import Message, arguments, calls, compact, is_call
 
 _FUNCTION = 7
@@ -170,11 +170,11 @@ _loading = Lock()  # so that threads which count at once read the vocabulary onc
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
     """Return a counter that caches its last `size` results, by digest since texts may be long."""
-    results: Lately[int] = Lately(size)
+    results: LruCache[int] = LruCache(size)
 
     def counter(text: str) -> int:
         key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        return results.once(key, partial(count, text))
+        return results.get_or_make(key, partial(count, text))
 
     return counter
 

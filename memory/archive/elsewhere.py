@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from ..names import session_name
 from ..ranking import Passages, Rare, Topics, ranked, rarity, score
 from ..record import Owner, Tip
-from ..terms import asked
+from ..terms import query_terms
 from .index import Wanted, among, having, heading, spread
 from .lineage import Lineage, beginning, effort_of, lineage
 from .protocol import Elsewhere
@@ -88,7 +88,7 @@ class OtherSessions:
         A turn of an effort that matches at least as well, or that says all of the query, is left
         out.
         """
-        wanted = asked(query)[:TERMS]
+        wanted = query_terms(query)[:TERMS]
         everywhere = Wanted(headed, wanted, _ROWS), Wanted(said, wanted, _ROWS)
         first, last = passages_of(self.own)
         headings, spoken = (

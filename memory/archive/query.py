@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import bindparam, literal, select, union_all
 
 from ..ranking import Name, Numbers, Rare, Says, rarity
-from ..terms import asked
+from ..terms import query_terms
 from .index import Ids, Wanted, any_of, having
 from .lineage import Lineage, Session
 from .protocol import Pointing
@@ -120,7 +120,7 @@ def strengths(saying: Mapping[str, Iterable[Name]], rare: Rare) -> dict[Name, fl
 
 def pointing(seen: Lineage, of: Session, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
-    wanted = asked(message)[:TERMS]
+    wanted = query_terms(message)[:TERMS]
     most, within = TELLING + 1, passages_of(seen.session)
     everywhere = Wanted(said, wanted, most), Wanted(headed, wanted, most)
     spoken, headings = having(seen.connection, of.owner, within, *everywhere)

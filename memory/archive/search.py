@@ -29,7 +29,7 @@ from ..ranking import (
     rarity,
     score,
 )
-from ..terms import asked
+from ..terms import query_terms
 from .index import SPEAKER, Ids, Wanted, any_of, having, spread
 from .lineage import AMBIENT, CHANGES, Lineage, Session
 from .protocol import Found
@@ -163,7 +163,7 @@ def search(
     seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None = None
 ) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone."""
-    if not asked(query):
+    if not query_terms(query):
         return ()
     asking = _looked_up(seen, of, query, meaning)
     ranking = _ranking(asking)
@@ -173,7 +173,7 @@ def search(
 
 
 def _looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding | None) -> _Query:
-    wanted = asked(query)[:TERMS]
+    wanted = query_terms(query)[:TERMS]
     speakers = [SPEAKER + term for term in wanted]
     everywhere = (
         Wanted(said, [*wanted, *speakers], _ROWS),
@@ -182,7 +182,7 @@ def _looked_up(seen: Lineage, of: Session, query: str, meaning: QueryEmbedding |
     within = passages_of(seen.session)
     passages, headings = having(seen.connection, of.owner, within, *everywhere)
     rare = rarest(of.turns, wanted, passages, headings)
-    needed = {*asked(undated(query))}.intersection(wanted)
+    needed = {*query_terms(undated(query))}.intersection(wanted)
     unknown = sum(not passages[term] and not headings[term] for term in needed)
     # Of a few words one is enough: "authentication problem" is to find `auth-bug`.
     few = len(needed) in SHORT and rare

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from ..embeddings import Matrix
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
-from ..lately import Lately
+from ..lru_cache import LruCache
 from ..messages import text
 from ..record import Group, Owner, Record, Tip
 from .commit import commit, session_of
@@ -70,10 +70,10 @@ class Sessions:
         self._database = database
         self._here = _Here()
         self._rewritten = 0.0  # when anything was, or was deleted: what was read before is older
-        self._read: Lately[tuple[float, Session]] = Lately(_LINEAGES)
-        self._known: Lately[Known] = Lately(_LINEAGES)
-        self._records: Lately[Record] = Lately(RECORDS)
-        self._vectors: Lately[Matrix] = Lately(_VECTORS, attrgetter("size"))
+        self._read: LruCache[tuple[float, Session]] = LruCache(_LINEAGES)
+        self._known: LruCache[Known] = LruCache(_LINEAGES)
+        self._records: LruCache[Record] = LruCache(RECORDS)
+        self._vectors: LruCache[Matrix] = LruCache(_VECTORS, attrgetter("size"))
 
     @contextmanager
     def together(self, since: float = 0.0) -> Iterator[None]:

@@ -13,7 +13,7 @@ from rapidfuzz import fuzz, process
 
 from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
-from ..lately import Lately
+from ..lru_cache import LruCache
 from ..salience import DONE, STRENGTH, Item, Kind
 from ..terms import CJK, folded, stem, words
 
@@ -285,7 +285,7 @@ def likeness(embedder: Embedder | None, most: int = _VECTORS) -> Likeness:
     The vectors of up to `most` texts are kept. Where there is no model, or it fails, letters serve,
     which is logged once. What is opposite is as little alike as what is foreign.
     """
-    cached: Lately[Vector] = Lately(most)
+    cached: LruCache[Vector] = LruCache(most)
     logged = False
 
     def by_letters(texts: Sequence[str], others: Sequence[str], why: object) -> Matrix:

@@ -14,7 +14,7 @@ from ..passages import best_piece, word_begin
 from ..record import Event
 from ..references import mentions, own_words, speaks_of
 from ..running_turn import RunningTurn
-from ..terms import asked, long_enough, telling
+from ..terms import long_enough, query_terms, telling
 from ..view import ArchiveView
 from .timeline import Timeline
 
@@ -117,14 +117,14 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     Efforts named by their id come first, then the effort or turn that it clearly is about.
     """
     words, limit = _question(work)[:_READ], work.settings.recall_hints
-    if not limit or not asked(words):
+    if not limit or not query_terms(words):
         return []
     ids, elsewhere, _ = mentions(work, [words])
     absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
     stored = work.view.efforts_named(absent, work.state.events)
-    names: list[str | int] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
+    names: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     all_in_view = len(line.turns) == line.built and not line.older
-    if len(names) < limit and not all_in_view and len(long_enough(asked(words))) >= _OVERLAP:
+    if len(names) < limit and not all_in_view and len(long_enough(query_terms(words))) >= _OVERLAP:
         best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, words))
         if isinstance(best, int):
             absent_turn = best <= line.built and best not in line.turns
@@ -145,7 +145,7 @@ def _hint(work: RunningTurn, name: str | int, words: str) -> Hint:
     line = _line(work.view, name, work.state.events)
     last, begin = len(line) - _SHOWN, 0
     if last > 0:
-        begin, _ = best_piece(line, frozenset(asked(words)))
+        begin, _ = best_piece(line, frozenset(query_terms(words)))
         begin = begin if begin <= last else word_begin(line, last)
     return {"turn" if isinstance(name, int) else "effort": name, "offset": begin}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.terms import asked, content, terms, words
+from ebbtide.memory.terms import content, query_terms, terms, words
 from tests.memory.conversations import Conversation
 
 
@@ -70,7 +70,7 @@ def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
 )
 def test_how_a_query_asks_says_nothing(query: str, expected: list[str]) -> None:
     """What it begins with is no content, unless it is the topic."""
-    assert asked(query) == expected
+    assert query_terms(query) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Lately(Generic[T]):
+class LruCache(Generic[T]):
     """A cache that drops the least recently used values."""
 
     def __init__(self, limit: int, size: Callable[[T], int] = lambda _: 1) -> None:
@@ -37,7 +37,7 @@ class Lately(Generic[T]):
                 self._sum -= self._size(self._values.popitem(last=False)[1])
         return value
 
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+    def get_or_make(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value of a key, made and stored if there is none."""
         value = self.get(key)
         return self.put(key, make()) if value is None else value
