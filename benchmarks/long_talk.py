@@ -15,7 +15,7 @@ from typing import Any
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.memory.terms import asked, words
+from ebbtide.memory.terms import query_terms, words
 
 _ROLES = {"user": "human", "assistant": "ai"}
 
@@ -74,8 +74,8 @@ def by_full_text(
         )
         rows = [(line[name], line["turn"]) for line in lines if "turn" in line for name in roles]
         database.executemany("INSERT INTO said VALUES (?, ?)", rows)
-        terms = set(asked(query))
-        matching = [word for word in words(query) if set(asked(word)) & terms]
+        terms = set(query_terms(query))
+        matching = [word for word in words(query) if set(query_terms(word)) & terms]
         match = " OR ".join(f'"{word}"' for word in matching)
         sql = "SELECT turn, text FROM said WHERE said MATCH ? ORDER BY rank"
         yield from database.execute(sql, [match]) if match else ()

@@ -1,16 +1,16 @@
-"""The lines that tell the user what happened to the context; no model reads them."""
+"""Banners: lines that tell the user, never a model, what happened to the context."""
 
 import re
 from typing import Any
 
 BANNER = re.compile(r"^--- (?:[A-Z][a-z -]* effort|From earlier sessions): .* ---$", re.MULTILINE)
-"""The line that every banner of an effort begins with."""
+"""The first line of every banner about efforts."""
 
 _LISTED = 10
-"""Efforts that a banner names: as many as `attention_limit` surfaces by default."""
+"""Efforts named in one banner: as many as `attention_limit` surfaces by default."""
 
 _NAMED = 60
-"""Characters of a name in a banner, which is one line."""
+"""Characters of a name in a banner, so that it stays one line."""
 
 _LINES = {
     "opened": "--- Started effort: {effort} ---",
@@ -26,7 +26,7 @@ _LINES = {
     "returned": "--- Returned effort: {effort} ---",
     "surfaced": "--- From earlier sessions: {listed} ---",
     "adopted": "--- Adopted {turns} earlier turn{s} ---",
-    # No event says all that these do.
+    # These belong to no single event.
     "faded": "--- Auto-collapsed effort: {effort} (inactive for {turns} turns) ---",
     "shortened": "--- Compressed effort: {effort} (turns {turns}) ---",
     "anchor_cut": "--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---",
@@ -37,7 +37,7 @@ _LINES = {
 
 
 def banner_of(kind: str, /, **fields: Any) -> str:
-    """Return the banner of an event or of something else that happened; empty if it has none.
+    """Return the banner of an event or another occasion, empty if it has none.
 
     >>> banner_of("expanded", effort="auth-bug", tokens=812)
     '--- Expanded effort: auth-bug (812 tokens) ---'

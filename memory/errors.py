@@ -5,8 +5,8 @@ EbbtideError
 ├── InputError              the input of a run holds nothing to answer
 ├── StateError              the memory in a state is not what the nodes wrote
 ├── ToolError               a memory tool was called wrongly; the model reads the message
-├── AnswerError             a model did not answer a rule's question, or not to the purpose
-├── EmbeddingError          the embedding model failed, or what it returned are no vectors
+├── AnswerError             a model gave no usable answer to a question of the memory
+├── EmbeddingError          the embedding model failed, or returned no vectors
 ├── AttentionError          the store of attention failed
 ├── CommandError            a command cannot be done; nothing was changed
 └── ArchiveError            the archive cannot do what was asked
@@ -26,17 +26,17 @@ from typing import Any
 class EbbtideError(RuntimeError):
     """The root of all errors that Ebbtide raises.
 
-    A `RuntimeError`, since of errors it does not know a LangGraph server tells its clients nothing.
+    A `RuntimeError`, since a LangGraph server hides the messages of error classes it does not know.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let a pool of processes hand over the message, whatever it was made of."""
-        return _remade, (type(self), str(self))
+        """Pickle the message, not the arguments that it was built from."""
+        return _unpickled, (type(self), str(self))
 
 
-def _remade(kind: type[EbbtideError], message: str) -> EbbtideError:
+def _unpickled(kind: type[EbbtideError], message: str) -> EbbtideError:
     """Return an error with its message."""
-    layout: Any = kind.__base__  # of two bases the one that allocates: an OSError is larger
+    layout: Any = kind.__base__  # the base whose memory layout an instance has, such as OSError
     error: EbbtideError = layout.__new__(kind)
     Exception.__init__(error, message)
     return error
@@ -47,7 +47,7 @@ class SettingsError(EbbtideError, ValueError):
 
 
 class InputError(EbbtideError, ValueError):
-    """The input of a run holds no message that has not been answered already."""
+    """The input of a run has no new message."""
 
     def __init__(self, count: int) -> None:
         """Say how many messages came in and what to pass instead."""
@@ -60,11 +60,11 @@ class InputError(EbbtideError, ValueError):
 class StateError(EbbtideError, ValueError):
     """The memory in a state is not what the nodes wrote."""
 
-    def __init__(self, key: str, value: object, why: str) -> None:
-        """Name what is wrong with which value, and say how the thread goes on."""
+    def __init__(self, key: str, value: object, problem: str) -> None:
+        """Name the key, its value and the problem, and say how the thread goes on."""
         super().__init__(
-            f"{key}: {why} (got {value!r}): `memory` is for the nodes to write; give it back as it "
-            "was, go on from an older checkpoint, or rebuild the thread with `restore`"
+            f"{key}: {problem} (got {value!r}): `memory` is for the nodes to write; give it back "
+            "as it was, go on from an older checkpoint, or rebuild the thread with `restore`"
         )
 
 
@@ -73,15 +73,15 @@ class ToolError(EbbtideError):
 
 
 class AnswerError(EbbtideError):
-    """A model did not answer a rule's question, or not to the purpose."""
+    """A model gave no usable answer to a question of the memory."""
 
 
 class EmbeddingError(EbbtideError):
-    """The embedding model failed, or what it returned are no vectors."""
+    """The embedding model failed, or returned no vectors."""
 
 
 class AttentionError(EbbtideError):
-    """What keeps attention failed; what was asked was not done."""
+    """The store of attention failed; the operation was not done."""
 
 
 class CommandError(EbbtideError):
@@ -104,7 +104,7 @@ class TurnNotFoundError(ArchiveError, LookupError):
     """A state does not see a turn of this number."""
 
     def __init__(self, turn: int, newest: int) -> None:
-        """Name the turns that there are."""
+        """Name the turns that exist."""
         turns = f"the turns are 1-{newest}" if newest else "there is none"
         super().__init__(f"turn {turn} not found on this branch: {turns}")
 
@@ -113,7 +113,7 @@ class TipNotFoundError(ArchiveError, LookupError):
     """A state names a turn that the archive does not hold, or was not written with it."""
 
     def __init__(self, branch: str, turn: int) -> None:
-        """Name the turn and say what may be the cause."""
+        """Name the turn and the likely causes."""
         super().__init__(
             f"the thread's state has turn {turn} of branch {branch!r}, which the archive does not "
             "hold or has not sealed: use the archive that the thread was begun with (machines that "
@@ -127,7 +127,7 @@ class TurnRunningError(ArchiveError):
     """A turn of the thread is not finished."""
 
     def __init__(self, thread: str, turn: int) -> None:
-        """Name the turn and say how it is finished."""
+        """Name the turn and say how to finish it."""
         super().__init__(
             f"turn {turn} of thread {thread!r} is not finished: finish it by invoking with None, "
             "or send a new message, then try again; nothing was changed"
@@ -138,7 +138,7 @@ class TurnArrivedError(TurnRunningError):
     """A turn of the thread ran while another was erased."""
 
     def __init__(self, thread: str, turn: int) -> None:
-        """Name the turn that was to be erased, and say how far that came."""
+        """Name the turn to erase, and say what was erased of it."""
         ArchiveError.__init__(
             self,
             f"thread {thread!r} went on while turn {turn} was erased: the archive has lost it, the "
@@ -150,7 +150,7 @@ class ArchiveLockedError(ArchiveError, TimeoutError):
     """Somebody else holds the archive's database for longer than the timeout."""
 
     def __init__(self, database: str, seconds: float) -> None:
-        """Name the database and how long was waited."""
+        """Name the database and the seconds waited."""
         super().__init__(
             f"archive locked: {database!r} was held by another process for {seconds} s; "
             "try again, or raise lock_timeout"
@@ -161,16 +161,16 @@ class ArchiveUnavailableError(ArchiveError, OSError):
     """The archive's database cannot be reached, read or written."""
 
     lost = False
-    """Whether a connection died while something was done over it."""
+    """Whether the connection broke, so that a commit may have been done."""
 
-    def __init__(self, database: str, why: str, *, lost: bool = False) -> None:
-        """Name the database and what it said; `lost`: nobody heard whether a commit was done."""
+    def __init__(self, database: str, problem: str, *, lost: bool = False) -> None:
+        """Name the database and the problem, and say what may have been written."""
         self.lost = lost
         outcome = "nothing was changed"
         if lost:
             outcome = "what was being written may be there: do it again, a turn is stored once"
         super().__init__(
-            f"the archive {database!r} cannot be used ({why}): check that it is there, may be "
+            f"the archive {database!r} cannot be used ({problem}): check that it is there, may be "
             f"written and has room, then go on; {outcome}"
         )
 

@@ -1,4 +1,4 @@
-"""What a rule asks of a model: the rule yields questions and is sent the answers."""
+"""Questions of the memory to a model: a generator yields them and is sent the answers."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -12,25 +12,24 @@ from .tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 Result = TypeVar("Result")
 
 What: TypeAlias = Literal["summary", "extraction", "background", "anchor"]
-"""What is asked for; it chooses the model, and logs and traces call the question by it."""
-
+"""The purpose of a question, which chooses the model and names it in logs and traces."""
 
 LOG_TOKENS = 12_000
-"""Tokens of a log that one question reads at most; less if the context budget is less."""
+"""Tokens of a log in one question at most; fewer if the context budget is smaller."""
 
 _LEAST = 200
-"""Tokens of a log that one question reads at least."""
+"""Tokens of a log in one question at least, so that any budget makes progress."""
 
 _SEAMS = 16
-"""Spare tokens for joining a log and its fences: a text may have more than its parts."""
+"""Spare tokens, since a log joined with its fences may have more tokens than its parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One call to a model: its instructions, always the same, and the log that it reads.
+    """One call to a model: constant instructions and the log to read.
 
-    `answer` is plain text or a schema; a model without structured output is told the form by the
-    prompt `as_text`. `limit` is the most tokens of the answer, where a model can be told.
+    `answer` is plain text or a schema; `as_text` is the prompt that describes the schema to a model
+    without structured output. `limit` is the most tokens of the answer, if the model takes one.
     """
 
     what: What
@@ -41,7 +40,7 @@ class Question:
     limit: int | None = None
 
     def log_room(self, budget: int, count: TokenCounter) -> int:
-        """Return how many tokens of a log, of which it has none yet, a budget leaves it.
+        """Return the tokens that a budget leaves for the log of a question without one.
 
         >>> question = Question("summary", "Summarise.", "The log:")
         >>> [question.log_room(budget, len) for budget in (4_000, 16_000)]
@@ -56,4 +55,4 @@ class Question:
 
 
 Asks: TypeAlias = Generator[Question, Any, Result]
-"""Yields questions, is sent the answers or thrown an `AnswerError`, returns its result."""
+"""A generator that yields questions, is sent answers or thrown an `AnswerError`, and returns."""

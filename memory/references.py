@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from .banners import BANNER
 from .efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
-from .lately import Lately
+from .lru_cache import LruCache
 from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .running_turn import RunningTurn
@@ -220,7 +220,7 @@ _HELD = 4_000
 """Efforts, and turns, whose keywords are held: those of 20 sessions with 200 that are weighed."""
 
 
-class KeywordCache(Lately[Keywords]):
+class KeywordCache(LruCache[Keywords]):
     """Keywords of efforts with a given log, and of turns, which never change; those used last.
 
     `turns` are the terms of turns: an open effort has another log after each.
@@ -229,7 +229,7 @@ class KeywordCache(Lately[Keywords]):
     def __init__(self, limit: int = _HELD) -> None:
         """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
         super().__init__(limit)
-        self.turns: Lately[_Terms] = Lately(limit)
+        self.turns: LruCache[_Terms] = LruCache(limit)
 
     def clear(self) -> None:
         """Hold nothing any more."""
@@ -244,7 +244,7 @@ def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywo
     if effort.status == "open" or effort.turn > view.tip.turn:
         last = next(reversed(view.log_turns(effort.id)), 0)
     key = (view.owner, view.tip.branch, effort, last)
-    return cache.once(key, partial(_keywords_of, work, effort, cache))
+    return cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
 
 
 def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -253,7 +253,7 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     for record in work.view.turns_of(effort.id, turns):
         texts = (part[:_READ] for message in record.messages for part in countable(message))
         key = (work.view.owner, session, record.branch, record.turn)
-        counts.append(cache.turns.once(key, partial(counted, texts)))
+        counts.append(cache.turns.get_or_make(key, partial(counted, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary: its log is what it is about.
     full = MOST_KEYWORDS if effort.status == "open" else _FULL
@@ -357,7 +357,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
     turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.state.open))
     keys = {turn: (view.owner, view.tip.branch, None, turn) for turn in sorted(turns)}
-    return [cache.once(key, partial(_terms_of, work, turn)) for turn, key in keys.items()]
+    return [cache.get_or_make(key, partial(_terms_of, work, turn)) for turn, key in keys.items()]
 
 
 def _terms_of(work: RunningTurn, turn: int) -> Keywords:

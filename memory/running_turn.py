@@ -9,7 +9,7 @@ from .context.timeline import Timeline
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
-from .lately import Lately
+from .lru_cache import LruCache
 from .messages import Message
 from .names import is_qualified, parted, session_called, slug
 from .record import Record
@@ -30,7 +30,7 @@ _LARGE = 20_000
 The archive holds no records of 50,000: each reading gives another one, which no key would match.
 """
 
-LaidOut: TypeAlias = Lately[tuple[Sequence[Record], Any]]
+LaidOut: TypeAlias = LruCache[tuple[Sequence[Record], Any]]
 T = TypeVar("T")
 
 
@@ -57,7 +57,7 @@ class RunningTurn:
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
     results: tuple[Message, ...] = ()
-    laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""

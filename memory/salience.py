@@ -1,25 +1,27 @@
-"""Salient items: sentences quoted word for word because the goal of an effort depends on them."""
+"""Salient items: verbatim quotes on which the goal of an effort depends."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
 
 DONE = re.compile(r"done (\d+)-(\d+)")
-"""What `done_in` returns."""
+"""The form of `done_in`."""
 
 Method: TypeAlias = Literal["salience", "protected-core"]
-"""How a log was compressed: with items that a model chose, or with those that rules find."""
+"""How the items of a compression were chosen: by a model, or by rules."""
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "record", ""]
-"""Who said something; "record" is what the model wrote down when it opened or changed an effort."""
+"""The source of a quote; "record" is the goal or constraints that the model gave an effort."""
 
 
 class Kind(StrEnum):
-    """What a salient item is, in the order in which the context shows them."""
+    """The kind of a salient item, in the order in which the context shows them."""
 
     GOAL = "goal"
     CONSTRAINT = "constraint"
@@ -29,16 +31,15 @@ class Kind(StrEnum):
 
 
 STRENGTH = (Kind.OUTPUT, Kind.FACT, Kind.GOAL, Kind.DECISION, Kind.CONSTRAINT)
-"""The kinds from what leaves first to what stays longest."""
+"""The kinds from the first to leave to the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A quote in the words of the turn that it stands in.
+    """A verbatim quote from a turn.
 
-    `superseded_by` is the key of a newer item that revises it, or of one that says the same, or
-    what `done_in` returns; it has then left the context. `speaker` is who said it, "" if that is
-    not known; two items are compared without it.
+    `superseded_by` is the key of the item that revises or repeats it, or the turns of `done_in`;
+    such an item is no longer in the context. `speaker` is "" if unknown, and not compared.
     """
 
     kind: Kind
@@ -49,7 +50,7 @@ class Item:
 
     @property
     def key(self) -> str:
-        """Name the item by its turn and its words, 12 characters.
+        """The id of the item: 12 hex digits made of its turn and quote.
 
         >>> Item(Kind.FACT, "It listens on port 8443.", 3).key
         '9619a27bb740'
@@ -59,10 +60,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """What stands for the older turns of an open effort: items and background.
+    """The items and background that replace the older turns of an open effort in the context.
 
-    `turn` is the turn after which it was made, `through` the newest turn that it stands for. It is
-    `stale` if a turn that it was made from was erased: then its background is missing.
+    `turn` is the turn after which it was made, `through` the newest turn that it replaces. It is
+    `stale`, and without background, if one of its turns was erased.
     """
 
     effort: str
@@ -75,19 +76,19 @@ class Compression:
 
     @property
     def current(self) -> tuple[Item, ...]:
-        """The items that nothing superseded, in the order of their turns."""
+        """The items that are not superseded, in the order of their turns."""
         return tuple(item for item in self.items if not item.superseded_by)
 
     def without_turn(self, turn: int) -> "Compression":
-        """Return what says nothing of a turn that was erased, to be made again.
+        """Return a stale compression without the items of an erased turn and the background.
 
-        What the turn had superseded, or may have shown to be done, holds again, unless something
-        newer superseded that in turn; the background may tell of it, so it goes.
+        Items that the turn superseded, or may have shown to be done, are current again, unless an
+        item of another turn superseded the erased one.
 
-        >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by=Item(Kind.FACT, "Port 81.", 2).key)
-        >>> made = Compression("a", 9, 6, (old, Item(Kind.FACT, "Port 81.", 2)), "A port.")
-        >>> [item.quote for item in made.current], made.without_turn(2).items[0].superseded_by
-        (['Port 81.'], '')
+        >>> new = Item(Kind.FACT, "Port 81.", 2)
+        >>> both = Item(Kind.FACT, "Port 80.", 1, superseded_by=new.key), new
+        >>> Compression("a", 9, 6, both).without_turn(2).current[0].quote
+        'Port 80.'
         """
         heirs = {item.key: item.superseded_by for item in self.items if item.turn == turn}
         for item in self.items:
@@ -97,7 +98,7 @@ class Compression:
         items = []
         for item in self.items:
             heir = item.superseded_by
-            for _ in heirs:  # along the chain of those that were erased, which may be a ring
+            for _ in heirs:  # follow the chain of erased items; damaged data may have a ring
                 heir = heirs.get(heir, heir)
             if item.turn != turn:
                 items.append(replace(item, superseded_by=heir))
@@ -106,7 +107,7 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionEntry:
-    """What one pass after `turn` found and did, from the `turns` of an effort that were new.
+    """The log of one extraction pass, run after `turn` over the new `turns` of an effort.
 
     `told` is plain data: quotes with their verdicts, merges, tokens, seconds, models.
     """
@@ -120,7 +121,7 @@ class ExtractionEntry:
 
 
 def done_in(first: int, last: int) -> str:
-    """Return the `superseded_by` of an item that turns `first` to `last` showed to be done.
+    """Return the `superseded_by` of an item that was done in turns `first` to `last`.
 
     >>> done_in(12, 18)
     'done 12-18'
@@ -128,19 +129,17 @@ def done_in(first: int, last: int) -> str:
     return f"done {first}-{last}"
 
 
-def as_data(made: Compression) -> dict[str, Any]:
-    """Return a compression as plain data; the inverse of `from_data`."""
-    items = [
-        {name: value for name, value in asdict(item).items() if value != ""} for item in made.items
-    ]
-    fields = {**asdict(made), "items": items}
-    return fields if made.stale else {name: fields[name] for name in fields if name != "stale"}
+def as_data(compression: Compression) -> dict[str, Any]:
+    """Return a compression as plain data without empty values; the inverse of `from_data`."""
+    fields = asdict(compression)
+    if not compression.stale:
+        del fields["stale"]
+    items = [{name: item[name] for name in item if item[name] != ""} for item in fields["items"]]
+    return {**fields, "items": items}
 
 
 def from_data(data: Mapping[str, Any]) -> Compression:
-    """Return the compression that `as_data` described.
-
-    Raises `LookupError`, `TypeError` or `ValueError` if it is none.
+    """Return the compression of such data; raise `LookupError`, `TypeError` or `ValueError`.
 
     >>> made = Compression("a", 9, 6, (Item(Kind.FACT, "Port 8443.", 3),), "All is well.")
     >>> from_data(as_data(made)) == made
@@ -151,36 +150,29 @@ def from_data(data: Mapping[str, Any]) -> Compression:
 
 
 SUPERSEDED = 100
-"""The newest superseded items that are kept at most."""
+"""Superseded items that are kept at most, the newest."""
 
 
 def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tuple[Item, ...]:
-    """Return items whose quotes have `limit` tokens at most, in the order that they have.
+    """Return the items whose quotes fit into `limit` tokens, in their order.
 
-    Superseded ones, of which `SUPERSEDED` are kept at most, leave first; then what the assistant
-    or a tool said, then what is no constraint, then the oldest constraints of the user. Of each the
-    oldest leave first, and of one turn outputs, facts, goals, decisions, constraints.
+    Superseded items, `SUPERSEDED` at most, leave first; then those of the assistant and of tools,
+    then those that are no constraint, then the user's constraints. Of each the oldest leave first,
+    within a turn in the order of `STRENGTH`.
 
     >>> rule, fact = Item(Kind.CONSTRAINT, "Never delete.", 1), Item(Kind.FACT, "It rains.", 2)
     >>> capped([rule, fact], 3, lambda text: len(text.split())) == (rule,)
     True
     """
 
-    def lasting(at: int) -> tuple[bool, bool, bool, int, int, int]:
-        item, current = items[at], not items[at].superseded_by
-        demanded = current and item.speaker not in {"assistant", "tool"}
-        rule = demanded and item.kind is Kind.CONSTRAINT
-        return current, demanded, rule, item.turn, STRENGTH.index(item.kind), at
+    def rank(index: int) -> tuple[bool, bool, bool, int, int, int]:
+        item, current = items[index], not items[index].superseded_by
+        from_user = current and item.speaker not in {"assistant", "tool"}
+        constraint = from_user and item.kind is Kind.CONSTRAINT
+        return current, from_user, constraint, item.turn, STRENGTH.index(item.kind), index
 
-    order = sorted(range(len(items)), key=lasting)
-    old = [at for at in order if items[at].superseded_by]
-    gone = set(old[: max(0, len(old) - SUPERSEDED)])
-    sizes = [count(item.quote) for item in items]
-    total = sum(size for at, size in enumerate(sizes) if at not in gone)
-    for at in order:
-        if total <= limit:
-            break
-        if at not in gone:
-            gone.add(at)
-            total -= sizes[at]
-    return tuple(item for at, item in enumerate(items) if at not in gone)
+    superseded = sum(bool(item.superseded_by) for item in items)
+    staying = sorted(range(len(items)), key=rank)[max(0, superseded - SUPERSEDED) :]
+    totals = [*accumulate(count(items[index].quote) for index in reversed(staying))]
+    fitting = {*staying[len(staying) - bisect_right(totals, limit) :]}
+    return tuple(item for index, item in enumerate(items) if index in fitting)

@@ -1,4 +1,4 @@
-"""What a user can choose, as one frozen model: the graph's context schema."""
+"""The settings of an agent, which are also the context schema of its graph."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -9,7 +9,7 @@ from .errors import SettingsError
 from .messages import clean
 
 ATTENTION_THRESHOLD = 40.0
-"""What a memory holds at least to be in attention: one of 50 that nobody uses does for 20 days."""
+"""Strength from which a memory is in attention: an unused one of 50 stays above it for 20 days."""
 
 
 class Settings(BaseModel):
@@ -79,25 +79,25 @@ class Settings(BaseModel):
     )
 
 
-def user_named(given: object) -> str:
-    """Return a user's id; raises `SettingsError` for what is none.
+def user_named(user: object) -> str:
+    """Return a user id as text; raise `SettingsError` if it is not a valid one.
 
     >>> user_named("ann"), user_named(42)
     ('ann', '42')
     """
-    name = str(given) if isinstance(given, str | int) and not isinstance(given, bool) else ""
+    name = str(user) if isinstance(user, str | int) and not isinstance(user, bool) else ""
     if not name or clean(name) != name:
         raise SettingsError(
-            f"user_id: pass a string that is not empty, without lone surrogates (got {given!r})"
+            f"user_id: pass a string that is not empty, without lone surrogates (got {user!r})"
         )
     return name
 
 
 def resolve(context: object, defaults: Settings) -> Settings:
-    """Return the settings of one run: what `context` sets, else what the agent was given.
+    """Return the settings of one run: those of `context`, and `defaults` for the others.
 
-    `context` is a `Settings`, a mapping, or any object of the application. The names in it that are
-    settings count, `user_id` above all; the others are the application's. Raises `SettingsError`.
+    `context` is a `Settings`, a mapping, or any object of the application, whose other names are
+    ignored. Raises `SettingsError` for a bad value.
 
     >>> resolve({"ambient_window": 3, "tenant": "x"}, Settings(max_tool_rounds=2)).max_tool_rounds
     2
@@ -105,16 +105,16 @@ def resolve(context: object, defaults: Settings) -> Settings:
     if context is None:
         return defaults
     names = list(Settings.model_fields)
-    if isinstance(context, Settings):  # a class made of it may have fields of its own
+    if isinstance(context, Settings):  # an application may add fields in a subclass
         names = [name for name in names if name in context.model_fields_set]
     if isinstance(context, Mapping):
         chosen = {name: context[name] for name in names if name in context}
     else:
-        found = {name: getattr(context, name, None) for name in names}
+        values = {name: getattr(context, name, None) for name in names}
         chosen = {
             name: value
-            for name, value in found.items()
-            # A method cannot say whose memory it is, so that one is an error below.
+            for name, value in values.items()
+            # Methods are no settings; but a method `user_id` must not fall back to another user.
             if value is not None and (name == "user_id" or not callable(value))
         }
     if chosen.get("user_id") not in (None, ""):
@@ -126,7 +126,7 @@ def resolve(context: object, defaults: Settings) -> Settings:
 
 
 def describe(error: ValidationError) -> str:
-    """Say in one line per field what is wrong with it, quoting the value."""
+    """Return what is wrong with each field in one line, quoting the values."""
     return "; ".join(
         f"{'.'.join(str(part) for part in item['loc'])}: {item['msg']} (got {item['input']!r})"
         for item in error.errors()

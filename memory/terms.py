@@ -136,14 +136,14 @@ def long_enough(terms: Iterable[str]) -> list[str]:
     return [term for term in terms if len(term) >= _SHORTEST or is_pair(term)]
 
 
-def asked(query: str) -> list[str]:
+def query_terms(query: str) -> list[str]:
     """Return the distinct terms of a query without its request phrases; none if it has no topic.
 
-    >>> asked("What was the fix for the auth thing?"), asked("ok, carry on")
+    >>> query_terms("What was the fix for the auth thing?"), query_terms("ok, carry on")
     (['fix', 'auth'], [])
     """
-    query = _STOP_PHRASES.sub(" ", _LEAD.sub("", folded(query)))
-    return list(dict.fromkeys(terms(query)))
+    topic = _STOP_PHRASES.sub(" ", _LEAD.sub("", folded(query)))
+    return list(dict.fromkeys(terms(topic)))
 
 
 def indexed(text: str) -> list[str]:
@@ -152,8 +152,8 @@ def indexed(text: str) -> list[str]:
     >>> indexed("修复 axios")
     ['修复', 'axio', '修', '复']
     """
-    found = terms(text)
-    return list(dict.fromkeys([*found, *"".join(filter(is_pair, found))]))
+    whole_terms = terms(text)
+    return list(dict.fromkeys([*whole_terms, *"".join(filter(is_pair, whole_terms))]))
 
 
 @lru_cache(maxsize=_CACHED)
@@ -219,7 +219,7 @@ def telling(text: str) -> frozenset[str]:
     >>> sorted(telling("Good idea, thanks! What about the login tokens?"))
     ['login', 'token']
     """
-    return frozenset(long_enough(asked(text))) - _CHATTER
+    return frozenset(long_enough(query_terms(text))) - _CHATTER
 
 
 # English requests with and without introductions; other languages are known by the mark only.

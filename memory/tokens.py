@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 from tiktoken import Encoding
 
-from .lately import Lately
+from .lru_cache import LruCache
 from .messages import Message, arguments, calls, compact, is_call
 
 _FUNCTION = 7
@@ -43,9 +43,7 @@ _RENDERED = frozenset({"type", "description", "enum", "properties", "required", 
 
 
 def pieces(schema: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yield the tokens around each text of a tool, and the text.
-
-    The schema is a bare function or one in OpenAI's envelope.
+    """Yield each text of a tool, a bare function or OpenAI's envelope, after the tokens around it.
 
     >>> size = {"type": "string", "description": "One of two.", "enum": ["S", "XL"]}
     >>> parameters = {"type": "object", "properties": {"size": size}}
@@ -162,10 +160,7 @@ _SENTENCE = re.compile(
     r"(?m:^[ \t]*\d+\.(?=\s))|"
     r"(?P<end>(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s|$)|[。！？｡]+[”’」』）】]*|\n)"
 )
-"""The end of a sentence, or the number of a list item, which ends none.
-
-Possessive quantifiers: a long run of marks before a letter is tried once, not from each mark.
-"""
+"""A sentence's end, or a list number, which is none; possessive, so a run of marks is read once."""
 
 _WORD = re.compile(r"(?<=\S)(?=\s)")
 """The end of a word, where a text is cut if no sentence fits."""
@@ -175,11 +170,11 @@ _loading = Lock()  # so that threads which count at once read the vocabulary onc
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
     """Return a counter that caches its last `size` results, by digest since texts may be long."""
-    results: Lately[int] = Lately(size)
+    results: LruCache[int] = LruCache(size)
 
     def counter(text: str) -> int:
         key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        return results.once(key, partial(count, text))
+        return results.get_or_make(key, partial(count, text))
 
     return counter
 
@@ -200,10 +195,8 @@ def exact(text: str) -> int:
         end = start + _SLICE
         if end < len(text):
             seams = [match.start() for match in _SEAM.finditer(text, end - _SLICE // 10, end)]
-            if seams:
-                end = seams[-1]
-            else:
-                tokens += _HARD_CUT
+            end, extra = (seams[-1], 0) if seams else (end, _HARD_CUT)
+            tokens += extra
         tokens += len(encoding.encode(text[start:end], disallowed_special=()))
         start = end
     return tokens
@@ -286,11 +279,8 @@ def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
 
 
 def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> int:
-    """Return the last of `ends` whose prefix fits, 0 if none.
-
-    The number of ends is doubled before it is bisected, so that no prefix counted is much too long.
-    """
-    number = 1
+    """Return the last of `ends` whose prefix fits, 0 if none."""
+    number = 1  # doubled before it is bisected, so that no prefix counted is much too long
     while number <= len(ends) and fits(text[: ends[number - 1]]):
         number *= 2
     low, high = number // 2, min(number - 1, len(ends))

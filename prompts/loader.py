@@ -15,31 +15,31 @@ _SUFFIX = ".md"
 _NOTICES = "notices"
 
 _HEADING = re.compile(r"^## (\w+)\n", re.MULTILINE)
-"""What begins a section: no notice has a line like it."""
+"""The heading of a section; no notice contains such a line."""
 
 
 class TemplateError(ValueError):
-    """A template is unknown or malformed, or was given other variables than it names."""
+    """A template is unknown, malformed, or rendered with the wrong variables."""
 
     def __init__(self, name: str, problem: str, remedy: str) -> None:
-        """Quote the template, say what is wrong with it and what to do."""
+        """Name the template, its problem and the remedy."""
         super().__init__(f"template {name!r}: {problem}; {remedy}")
 
 
 def render(name: str, /, **values: object) -> str:
-    """Return the text of the template `name` with `values` in the place of its variables.
+    """Return the text of a template with its variables replaced by `values`.
 
-    Newlines at its ends are stripped. Raises `TemplateError` if there is no such template, or if a
+    Newlines at both ends are stripped. Raises `TemplateError` if there is no such template, or if a
     variable is missing or unused.
     """
     template = _template(name)
-    wanted = set(template.get_identifiers())
-    if missing := sorted(wanted - values.keys()):
+    variables = set(template.get_identifiers())
+    if missing := sorted(variables - values.keys()):
         problem = f"no value for {_quoted(missing)}"
         raise TemplateError(name, problem, "pass one for each variable of the template")
-    if unused := sorted(values.keys() - wanted):
+    if unused := sorted(values.keys() - variables):
         problem = f"no variable {_quoted(unused)}"
-        raise TemplateError(name, problem, f"it has {_quoted(sorted(wanted)) or 'none'}")
+        raise TemplateError(name, problem, f"it has {_quoted(sorted(variables)) or 'none'}")
     return template.substitute(values)
 
 

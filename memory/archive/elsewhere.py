@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from ..names import session_name
 from ..ranking import Passages, Rare, Topics, rarity, score
 from ..record import Owner, Tip
-from ..terms import asked
+from ..terms import query_terms
 from .index import Lookup, among, heading, look_up, unpack_layouts
 from .lineage import Branch, Lineage, effort_of
 from .protocol import Elsewhere
@@ -92,7 +92,7 @@ class OtherSessions:
 
         A turn is left out if an effort of it matches at least as well, or says all of the query.
         """
-        terms = asked(query)[:TERMS]
+        terms = query_terms(query)[:TERMS]
         lookups = Lookup(headed, terms, _ROWS), Lookup(said, terms, _ROWS)
         first, last = passages_of(self.asking)
         headings, passages = (

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 from ..efforts import Effort, changed
 from ..embeddings import Matrix
 from ..errors import SessionNotFoundError
-from ..lately import Lately
+from ..lru_cache import LruCache
 from ..names import session_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, from_data
@@ -264,8 +264,8 @@ class Lineage:
     connect: Callable[[], Connection]
     session: int
     snapshot: Snapshot
-    records: Lately[Record] = field(default_factory=lambda: Lately(RECORDS))
-    vectors: Lately[Matrix] = field(default_factory=lambda: Lately(0, attrgetter("size")))
+    records: LruCache[Record] = field(default_factory=lambda: LruCache(RECORDS))
+    vectors: LruCache[Matrix] = field(default_factory=lambda: LruCache(0, attrgetter("size")))
     edition: tuple[int, ...] = ()
 
     @classmethod

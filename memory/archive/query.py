@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import bindparam, literal, select, union_all
 
 from ..ranking import Numbers, Rare, Says, rarity
-from ..terms import asked
+from ..terms import query_terms
 from .index import Ids, Lookup, any_of, look_up
 from .lineage import Lineage, Session
 from .protocol import Pointing
@@ -131,7 +131,7 @@ def strongest(ids: Ids, weights: Numbers) -> Ids:
 
 def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
-    terms = asked(message)[:TERMS]
+    terms = query_terms(message)[:TERMS]
     limit = TELLING + 1  # one more tells that there are too many
     passages, headings = look_up(
         lineage.connection,

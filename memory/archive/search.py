@@ -29,7 +29,7 @@ from ..ranking import (
     rarity,
     score,
 )
-from ..terms import asked
+from ..terms import query_terms
 from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
 from .lineage import AMBIENT, CHANGES, Lineage, Session
 from .protocol import Found
@@ -150,7 +150,7 @@ def search(
     lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None = None
 ) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone."""
-    if not asked(query):
+    if not query_terms(query):
         return ()
     looked_up = _look_up(lineage, session, query, meaning)
     ranking = _rank_by_words(looked_up)
@@ -163,7 +163,7 @@ def _look_up(
     lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None
 ) -> _Query:
     """Ask the index which passages and headings have the terms of a query."""
-    terms = asked(query)[:TERMS]
+    terms = query_terms(query)[:TERMS]
     speakers = [SPEAKER + term for term in terms]
     passages, headings = look_up(
         lineage.connection,
@@ -173,7 +173,7 @@ def _look_up(
         Lookup(headed, terms, _HEADINGS_READ),
     )
     rare = rarest(session.turns, terms, passages, headings)
-    required = {*asked(undated(query))}.intersection(terms)
+    required = {*query_terms(undated(query))}.intersection(terms)
     unknown = sum(not passages[term] and not headings[term] for term in required)
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
     short = len(required) in SHORT and rare

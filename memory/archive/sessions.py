@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from ..embeddings import Matrix
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
-from ..lately import Lately
+from ..lru_cache import LruCache
 from ..messages import text
 from ..record import Group, Owner, Record, Tip
 from .commit import commit, session_of
@@ -69,10 +69,10 @@ class Sessions:
         self._database = database
         self._thread = _ThreadState()
         self._rewritten = 0.0  # when something was erased or rewritten: older reads do not count
-        self._read: Lately[tuple[float, Session]] = Lately(_SNAPSHOTS)
-        self._snapshots: Lately[Snapshot] = Lately(_SNAPSHOTS)
-        self._records: Lately[Record] = Lately(RECORDS)
-        self._vectors: Lately[Matrix] = Lately(_VECTORS, attrgetter("size"))
+        self._read: LruCache[tuple[float, Session]] = LruCache(_SNAPSHOTS)
+        self._snapshots: LruCache[Snapshot] = LruCache(_SNAPSHOTS)
+        self._records: LruCache[Record] = LruCache(RECORDS)
+        self._vectors: LruCache[Matrix] = LruCache(_VECTORS, attrgetter("size"))
 
     @contextmanager
     def together(self, since: float = 0.0) -> Iterator[None]:

@@ -13,7 +13,7 @@ from rapidfuzz import fuzz, process
 
 from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
-from ..lately import Lately
+from ..lru_cache import LruCache
 from ..salience import DONE, STRENGTH, Item, Kind
 from ..terms import CJK, folded, stem, words
 
@@ -295,7 +295,7 @@ def likeness(embedder: Embedder | None, capacity: int = _VECTORS) -> Likeness:
     It caches the vectors of `capacity` texts. Without a model, or if it fails, letters are
     compared, which is logged once. Opposite vectors count as no more alike than unrelated ones.
     """
-    cache: Lately[Vector] = Lately(capacity)
+    cache: LruCache[Vector] = LruCache(capacity)
     logged = False
 
     def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Matrix:

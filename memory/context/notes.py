@@ -14,7 +14,7 @@ from ..passages import best_piece, word_begin
 from ..record import Event
 from ..references import mentions, own_words, speaks_of
 from ..running_turn import RunningTurn
-from ..terms import asked, long_enough, telling
+from ..terms import long_enough, query_terms, telling
 from ..view import ArchiveView
 from .timeline import Timeline
 
@@ -121,14 +121,18 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     Efforts named by their id come first, then the effort or turn that the message clearly is about.
     """
     question, limit = _question(work)[:_HINT_QUERY], work.settings.recall_hints
-    if not limit or not asked(question):
+    if not limit or not query_terms(question):
         return []
     ids, elsewhere, _ = mentions(work, [question])
     absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
     stored = work.view.efforts_named(absent, work.state.events)
-    targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or asked(e.id)]
+    targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     all_in_view = len(line.turns) == line.built and not line.older
-    if len(targets) < limit and not all_in_view and len(long_enough(asked(question))) >= _OVERLAP:
+    if (
+        len(targets) < limit
+        and not all_in_view
+        and len(long_enough(query_terms(question))) >= _OVERLAP
+    ):
         best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, question))
         if best is not None and best not in targets and not _in_context(work, best, line):
             targets.append(best)
@@ -148,7 +152,7 @@ def _hint(work: RunningTurn, target: str | int, question: str) -> Hint:
     line = _line(work.view, target, work.state.events)
     last, begin = len(line) - _HINT_LENGTH, 0
     if last > 0:
-        begin, _ = best_piece(line, frozenset(asked(question)))
+        begin, _ = best_piece(line, frozenset(query_terms(question)))
         begin = begin if begin <= last else word_begin(line, last)
     return {"turn" if isinstance(target, int) else "effort": target, "offset": begin}
 

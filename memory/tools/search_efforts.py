@@ -18,7 +18,7 @@ from ..names import qualified, session_name
 from ..passages import Excerpt, best_piece, excerpt
 from ..record import Record
 from ..running_turn import RunningTurn
-from ..terms import asked
+from ..terms import query_terms
 from ..tokens import fit
 from ..transcript import Recalled, quotations, rendered
 from ..view import past
@@ -58,7 +58,7 @@ def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[A
 
     The running turn is not searched: it is in the context. An event tells which efforts were found.
     """
-    wanted = asked(query)
+    wanted = query_terms(query)
     if not wanted:
         why = render("nothing_to_search")
         return work, {"query": query[:_ECHOED], "results": [], "why": why}

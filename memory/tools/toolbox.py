@@ -21,7 +21,7 @@ from ..questions import Asks
 from ..record import memberships
 from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
-from ..terms import asked, indexed
+from ..terms import indexed, query_terms
 from ..transcript import Logged, transcript
 from .arguments import Text, Texts, Turns
 from .read_log import read_log
@@ -218,7 +218,7 @@ def _to_show(
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
     chosen = [turn for turn in log if turn.turn in wanted]
-    if not chosen and (terms := frozenset(asked(query))):
+    if not chosen and (terms := frozenset(query_terms(query))):
         hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
         hit = (turn for turn in log if hits[turn.turn])
         chosen = sorted(hit, key=lambda turn: -hits[turn.turn])

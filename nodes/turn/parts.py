@@ -19,7 +19,7 @@ from ...memory.context.timeline import Part
 from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError
-from ...memory.lately import Lately
+from ...memory.lru_cache import LruCache
 from ...memory.record import Owner
 from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
@@ -64,7 +64,7 @@ class AgentParts:
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
-    laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
 
     @property
     def models(self) -> Models:

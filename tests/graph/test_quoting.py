@@ -23,7 +23,7 @@ def again(root: Path, here: Talk) -> list[str]:
 def held(here: Talk) -> list[Any]:
     """Return what is held of turns as they were sent."""
     graph: Any = here.agent.builder
-    kept = graph.parts.laid_out._held.items()
+    kept = graph.parts.laid_out._values.items()
     return [messages for key, (_, messages) in kept if key[0] == "sent"]
 
 

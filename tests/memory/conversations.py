@@ -18,7 +18,7 @@ from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.lately import Lately
+from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
@@ -101,7 +101,7 @@ class Conversation:
     owner: Owner = OWNER
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
-    laid_out: LaidOut = field(default_factory=lambda: Lately(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
 
     @property
     def work(self) -> RunningTurn:

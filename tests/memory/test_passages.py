@@ -1,4 +1,4 @@
-"""Passages of what was said."""
+"""Passages of a turn, and the excerpts that show them."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ PARAGRAPH = SENTENCE * 9
 
 
 def test_short_messages_are_passages() -> None:
-    """Each message is apart, as the user's or somebody else's."""
+    """Each short message is one passage, marked as the user's or not."""
     found = passages([human("Which port?"), ai("8080."), tool("1", "Listening.")])
 
     assert [one.text for one in found] == ["Which port?", "8080.", "Listening."]
@@ -37,13 +37,13 @@ def test_short_messages_are_passages() -> None:
         ({"type": "tool", "data": {}}, []),
     ],
 )
-def test_what_a_message_says(message: Message, said: list[str]) -> None:
-    """Texts, tools of the application and what they found count; quotes and encoded data do not."""
+def test_a_message_is_searched_by_its_texts_and_calls(message: Message, said: list[str]) -> None:
+    """Texts, calls and results of the application count; own tools and encoded data do not."""
     assert [one.text for one in passages([message])] == said
 
 
-def test_a_long_message_has_several_of_whole_sentences() -> None:
-    """They are as long as they may be, end with a sentence, and with a paragraph if half full."""
+def test_a_long_message_has_several_passages_of_whole_sentences() -> None:
+    """A passage ends at the last sentence that fits, or with a paragraph once it is half full."""
     found = passages([ai(f"{PARAGRAPH.strip()}\n\n{SENTENCE * 30}")])
 
     assert found[0].text == f"{PARAGRAPH.strip()}\n\n"
@@ -71,7 +71,7 @@ def test_nothing_is_lost(said: str) -> None:
         (tool("1", "8080", "look_up"), ""),
     ],
 )
-def test_who_speaks(message: Message, speaker: str) -> None:
+def test_a_speaker_is_named_by_text_or_message(message: Message, speaker: str) -> None:
     """A name before the text, or of the message, is the speaker's."""
     (found,) = passages([message])
 
@@ -80,7 +80,7 @@ def test_who_speaks(message: Message, speaker: str) -> None:
 
 
 def test_every_passage_of_a_speaker_names_him() -> None:
-    """What follows in the same message is found by the name too."""
+    """The later passages of a message are found by the speaker's name too."""
     found = passages([human(f"Ann: {SENTENCE * 30}")])
 
     assert {one.speaker for one in found} == {"Ann"}
@@ -105,8 +105,8 @@ def test_every_passage_of_a_speaker_names_him() -> None:
         (ai("Which port?"), False),
     ],
 )
-def test_what_only_asks(message: Message, *, asks: bool) -> None:
-    """Only the user asks in vain, with a mark or in plain words, where he says nothing else."""
+def test_a_passage_of_only_questions_asks(message: Message, *, asks: bool) -> None:
+    """A passage of the user asks if all its sentences do, with a question mark or without."""
     (found,) = passages([message])
 
     assert found.asks == asks
@@ -120,8 +120,8 @@ def test_what_only_asks(message: Message, *, asks: bool) -> None:
         ("The authentication problem is a clock.", False),
     ],
 )
-def test_what_was_only_searched_for(said: str, *, asks: bool) -> None:
-    """The user says nothing if it is no more than what the turn searched for."""
+def test_a_passage_of_only_query_terms_asks(said: str, *, asks: bool) -> None:
+    """A passage of the user with no terms but those of the turn's search asks."""
     searched = ai("", call("search_efforts", query="authentication problem"))
     found, *_ = passages([human(said), searched, ai("I do not find it.")])
 
@@ -130,14 +130,14 @@ def test_what_was_only_searched_for(said: str, *, asks: bool) -> None:
 
 @pytest.mark.parametrize("odd", [5, ["x"], [{"name": "search_efforts", "args": "auth"}]])
 def test_odd_calls_search_for_nothing(odd: Any) -> None:
-    """A message of any form has its passages."""
+    """Malformed calls are no searches and raise nothing."""
     (found,) = passages([human("auth", tool_calls=odd)])[:1]
 
     assert not found.asks
 
 
-def test_the_last_has_all_the_rest() -> None:
-    """There are no more than there are numbers for."""
+def test_the_last_passage_has_the_remaining_text() -> None:
+    """A turn has at most as many passages as the limit says."""
     found = passages([human(str(number)) for number in range(5)], 3)
 
     assert [one.text for one in found] == ["0", "1", "2\n3\n4"]
@@ -151,7 +151,7 @@ def test_the_last_has_all_the_rest() -> None:
         [human("a"), ai("", call("look_up", key="port")), tool("1", '{"port": 8080}')],
     ],
 )
-def test_where_it_stands(messages: list[Any]) -> None:
+def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
     """The excerpt for a passage has its text as the rendered turn has it."""
     for place, one in enumerate(passages(messages)):
         part = excerpt(messages, place)
@@ -159,6 +159,6 @@ def test_where_it_stands(messages: list[Any]) -> None:
         assert one.text.strip() in rendered(messages)[part.begin : part.end]
 
 
-def test_what_was_left_out_is_nowhere() -> None:
+def test_a_passage_that_is_not_in_the_log_has_no_excerpt() -> None:
     """A passage without its encoded data stands in no rendered turn."""
     assert excerpt([human(f"see {'QUJD' * 200} here")], 0) is None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.passages import best_piece
-from ebbtide.memory.terms import asked
+from ebbtide.memory.terms import query_terms
 
 FILLER = "Nothing of it is said in this sentence, which is as long as it has to be here. " * 9
 
@@ -24,7 +24,7 @@ FILLER = "Nothing of it is said in this sentence, which is as long as it has to 
 )
 def test_the_piece_that_says_most_is_chosen(text: str, query: str, piece: str) -> None:
     """It begins where the terms are, with what follows, and with the beginning if none is said."""
-    begin, end = best_piece(text, asked(query))
+    begin, end = best_piece(text, query_terms(query))
 
     assert text[begin:end].startswith(piece)
 
@@ -33,7 +33,7 @@ def test_the_piece_that_says_most_is_chosen(text: str, query: str, piece: str) -
 def test_a_point_within_a_word_ends_no_sentence(said: str) -> None:
     """What matches is quoted from its first word on, numbers, versions and file names whole."""
     text = f"{FILLER}\n{said} {FILLER}"
-    begin, end = best_piece(text, asked("8.1 % v1.2 line 3 1.2.3"))
+    begin, end = best_piece(text, query_terms("8.1 % v1.2 line 3 1.2.3"))
 
     assert text[begin:end].startswith(said)
 

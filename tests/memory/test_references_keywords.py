@@ -79,7 +79,7 @@ def test_the_cache_holds_those_used_last(talk: Conversation) -> None:
             made.append(name)
             return {name: 1.0}
 
-        cache.once(keys[name], make)
+        cache.get_or_make(keys[name], make)
 
     for name in "abaca" + "b":
         get(name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.terms import asked, content, terms, words
+from ebbtide.memory.terms import content, query_terms, terms, words
 from tests.memory.conversations import Conversation
 
 
@@ -27,9 +27,9 @@ from tests.memory.conversations import Conversation
     ],
 )
 def test_terms_are_normalised(text: str, expected: list[str]) -> None:
-    """Case, width, punctuation, endings, stop words and what is not seen do not count.
+    """Case, width, punctuation, endings, stop words and invisible characters do not count.
 
-    Text whose words are not parted comes in pairs.
+    Text without spaces between words becomes pairs of characters.
     """
     assert terms(text) == expected
 
@@ -68,9 +68,9 @@ def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
         ("recall benchmark", ["recal", "benchmark"]),
     ],
 )
-def test_how_a_query_asks_says_nothing(query: str, expected: list[str]) -> None:
-    """What it begins with is no content, unless it is the topic."""
-    assert asked(query) == expected
+def test_the_request_in_a_query_gives_no_terms(query: str, expected: list[str]) -> None:
+    """The words that introduce a request are no terms, unless they are the topic."""
+    assert query_terms(query) == expected
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_families_meet(family: str) -> None:
     ],
 )
 def test_look_alikes_stay_apart(different: str) -> None:
-    """What only looks like a spelling or a short form of a word is another term."""
+    """Words that only look like a spelling or a short form of another are different terms."""
     found = terms(different)
 
     assert len({*found}) == len(found)

@@ -12,7 +12,7 @@ from ebbtide.memory.context.budget import high_water, low_water
 from ebbtide.memory.context.layout import lay_out
 from ebbtide.memory.context.rebuild import CACHED, after_turn, before_turn, rebuild, size
 from ebbtide.memory.context.timeline import Timeline
-from ebbtide.memory.lately import Lately
+from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience import Compression
 from ebbtide.memory.tools.summary import EffortSummary
@@ -526,7 +526,7 @@ def test_a_large_turn_is_held_once(talk: Conversation) -> None:
     held = []
     for _ in range(4):
         assert talk.context.report["total"] > 0
-        held.append(len(talk.laid_out._held))
+        held.append(len(talk.laid_out._values))
 
     assert held[0] == held[-1]
 
@@ -575,7 +575,7 @@ def test_what_is_held_of_turns_is_what_would_be_laid_out_anew(talk: Conversation
     for calls in script:
         talk.ask("word " * 30)
         talk.run(*calls)
-        fresh = replace(talk.work, laid_out=Lately(0))
+        fresh = replace(talk.work, laid_out=LruCache(0))
         for line in (line_of(talk), rebuild(talk.work, "new", None)):
             assert lay_out(talk.work, line) == lay_out(fresh, line)
         talk.answer()
