@@ -150,7 +150,7 @@ def cost(
 
 
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
-    """Yield messages without calls of these tools and their results, dropping what is then empty."""
+    """Yield messages without calls of these tools and their results, skipping empty ones."""
     removed_ids: set[Any] = set()
     for message in messages:
         removed = [call for call in calls(message) if call.get("name") in names]

@@ -26,7 +26,7 @@ _REACH = 2
 """Passages before and after one that make its window: 91.2 / 87.5, with 1 90.9 / 85.2."""
 
 _USER = 1.5
-"""Weight of a user's passage that has a term: of a long talk 80 % within 1,000 tokens; 1: 67, 2: 72."""
+"""Weight of a user's passage that has a term: of a long talk 80 %, with 1 67, with 2 72."""
 
 _BESIDE = 1.3
 """Weight of a user's passage near one that has a term: 77 %, with 1 74; more hides the latter."""
@@ -101,7 +101,7 @@ class Passages:
     dated: Flags
 
     def windows(self, rows: NDArray[_Float]) -> NDArray[_Float]:
-        """Return for each passage the sum of `rows` over its window: up to two turns away, same effort."""
+        """Return for each passage the sum of `rows` over its window, within its effort."""
         sums = rows.copy()
         for step in range(1, _REACH + 1):
             same_effort = self.topics[step:] == self.topics[:-step]
@@ -165,7 +165,7 @@ class Scores:
     topics: Numbers
 
     def suffice(self, passages: Passages, topics: Topics, rare: Numbers, unknown: float) -> bool:
-        """Tell whether a text matches a query enough; `unknown` is the weight of terms in no text."""
+        """Tell whether a text matches a query enough; `unknown` weighs the terms in no text."""
         weight = rare.sum() + unknown
         best = max(values.max(initial=0.0) for values in (self.passages, self.topics))
         windows = passages.windows(passages.says)
