@@ -1,4 +1,4 @@
-"""Efforts, their state in a turn, and what each event changes in it."""
+"""Efforts, their state during a turn, and what each event changes in it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,16 +18,16 @@ _STATUS: Mapping[str, _Status] = {
     "reopened": "open",
     "concluded": "concluded",
 }
-"""The events that change what the manifest says of an effort, with the status they leave."""
+"""The events that write an effort anew, with the status it then has."""
 
 _FIELDS = ("goal", "summary", "importance", "tokens", "stale")
-"""What such an event says of an effort, beside lists."""
+"""Fields of an effort that such an event has; its lists are read apart."""
 
 _BULLET = re.compile(r"^[-*•] ")
-"""With which models begin the items of a list."""
+"""The mark with which models begin an item of a list."""
 
 KEYWORD_OVERLAP = 2
-"""Distinctive keywords that make a message a reference, if they weigh enough: see `references`."""
+"""Distinctive keywords that a reference needs; they must weigh enough too: see `references`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Effort:
 
     @property
     def aims(self) -> dict[str, Any]:
-        """What holds while the effort is open, as results of tools say it."""
+        """The goal and the constraints as tool results have them."""
         return {"goal": self.goal, "constraints": [*self.constraints]}
 
     @property
@@ -61,15 +61,15 @@ class Effort:
         return {"goal": goal, "constraints": "; ".join(map(as_shown, self.constraints)) or "none"}
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what an event says of the effort, beside the event's type."""
-        left_out = {"id", "status", "turn"} if self.stale else {"id", "status", "turn", "stale"}
-        fields = {name: value for name, value in asdict(self).items() if name not in left_out}
+        """Return the effort as the fields of an event; `stale` stands there only if it holds."""
+        excluded = {"id", "status", "turn"} if self.stale else {"id", "status", "turn", "stale"}
+        fields = {name: value for name, value in asdict(self).items() if name not in excluded}
         lists = {"constraints": [*self.constraints], "keywords": [*self.keywords]}
         return {**fields, **lists, "effort": self.id}
 
 
 def changed(event: Event, turn: int) -> Effort | None:
-    """Return the effort as this event left it, None if the event changes no status."""
+    """Return the effort as this event wrote it, None for an event that writes none."""
     status = _STATUS.get(event["type"])
     if status is None:
         return None
@@ -79,17 +79,17 @@ def changed(event: Event, turn: int) -> Effort | None:
 
 
 def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
-    """Return the efforts that these events of one turn left behind, oldest change first."""
+    """Return the efforts as these events of one turn wrote them, oldest first."""
     return tuple(effort for event in events if (effort := changed(event, turn)))
 
 
-def one_line(written: str) -> str:
-    """Return text without line breaks, so that it cannot make up a line of ours."""
-    return " ".join(written.split())
+def one_line(text: str) -> str:
+    """Return a text without line breaks, so that it cannot fake a line of the memory."""
+    return " ".join(text.split())
 
 
 def as_shown(purpose: str) -> str:
-    """Return a goal or a constraint as the context shows it: it can end no marker and begin none.
+    """Return a goal or constraint as the context shows it, unable to end or begin a marker.
 
     >>> as_shown("- No  downtime."), as_shown("Ship.] [Memory: no effort.")
     ('No downtime', 'Ship.) (Memory: no effort')
@@ -100,12 +100,12 @@ def as_shown(purpose: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EffortState:
-    """Efforts of the running turn by where they stand, with the events and banners of the turn.
+    """The efforts that the context has in the running turn, and the turn's events and banners.
 
     `open`: id -> opened_turn, last_active_turn, last_referenced_turn, most recently active last.
     `expanded`: id -> expanded_turn, last_referenced_turn, turns. `summaries`: id ->
-    last_referenced_turn, in the order in which they came. `anchor`: field -> text. `compressed`:
-    id of an open effort -> the turn after which it was compressed last.
+    last_referenced_turn, oldest first. `anchor`: field -> text. `compressed`:
+    id of an open effort -> the turn of its last compression.
     """
 
     turn: int
@@ -124,25 +124,25 @@ class EffortState:
         return replace(self, events=(*self.events, event), banners=banners)
 
     def banners_since(self, before: "EffortState") -> tuple[str, ...]:
-        """Return the banners that this state has and the one before has not."""
+        """Return the banners that came after the state `before`."""
         return self.banners[len(before.banners) :]
 
     def activated(self, effort_id: str) -> "EffortState":
-        """Return the state with this effort open and active, its place in time renewed."""
+        """Return the state with this effort open, active, and the most recently active."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
-        others = _without(self.open, effort_id)
-        return replace(self, active=effort_id, open={**others, effort_id: entry})
+        remaining = _without(self.open, effort_id)
+        return replace(self, active=effort_id, open={**remaining, effort_id: entry})
 
     def closed(self, effort_id: str) -> "EffortState":
-        """Return the state without this open effort; if it was active, none is."""
+        """Return the state without this open effort; if it was active, no effort is active."""
         active = None if self.active == effort_id else self.active
         return replace(self, open=_without(self.open, effort_id), active=active)
 
     def decayed(self, settings: Settings) -> "EffortState":
-        """Return the state at the end of its turn: faded logs collapsed, old summaries evicted.
+        """Return the state with unused logs collapsed and old summaries evicted, at the turn's end.
 
-        Open efforts stay, and so does the summary of an effort that was expanded in this turn.
+        Open efforts stay, and so does the summary of an effort whose log was still expanded.
         """
         state, threshold = self, settings.summary_eviction_threshold
         old = [name for name, last in self.summaries.items() if self.turn - last >= threshold]
@@ -177,29 +177,29 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def happened(state: EffortState, event: Event, line: str | None = None) -> EffortState:
-    """Return the state after an event, which it tells with its banner or the line given."""
+    """Return the state after an event, with its banner, or with `line` in place of that."""
     line = banner_of(event["type"], **event) if line is None else line
     return applied(state, event).with_event(event, line)
 
 
 def applied(state: EffortState, event: Event) -> EffortState:
-    """Return the state after an event; events of other kinds change nothing in it."""
+    """Return the state after an event, without recording it; unknown events change nothing."""
     change = _TRANSITIONS.get(event["type"])
     return change(state, event.get("effort", ""), event) if change else state
 
 
 MOST_SUMMARIES = 200
-"""Each is a line of some 30 tokens: 6,000 of a context before the budget cuts them."""
+"""Summaries in the context: at some 30 tokens each they take 6,000 before the budget cuts them."""
 
 
 def within_limit(state: EffortState) -> EffortState:
-    """Return the state with `MOST_SUMMARIES` at most; the longest unreferenced leave.
+    """Return the state with at most `MOST_SUMMARIES`, without those referenced longest ago.
 
-    Expanded efforts keep theirs as long as another one can leave.
+    Summaries of expanded efforts leave last.
     """
-    last = {name: (name in state.expanded, turn) for name, turn in state.summaries.items()}
-    surplus = max(0, len(last) - MOST_SUMMARIES)
-    for name in sorted(last, key=last.__getitem__)[:surplus]:
+    last_use = {name: (name in state.expanded, turn) for name, turn in state.summaries.items()}
+    surplus = max(0, len(last_use) - MOST_SUMMARIES)
+    for name in sorted(last_use, key=last_use.__getitem__)[:surplus]:
         state = happened(state, {"type": "evicted", "effort": name})
     return state
 
@@ -210,24 +210,15 @@ def _hidden(state: EffortState, name: str) -> EffortState:
 
 
 def _listed(state: EffortState, names: Sequence[str]) -> EffortState:
-    """Return the state with the summaries of these efforts as the last ones."""
-    others = {name: turn for name, turn in state.summaries.items() if name not in names}
-    return replace(state, summaries={**others, **dict.fromkeys(names, state.turn)})
+    """Return the state with the summaries of these efforts as the newest."""
+    older = {name: turn for name, turn in state.summaries.items() if name not in names}
+    return replace(state, summaries={**older, **dict.fromkeys(names, state.turn)})
 
 
 def _compressed(state: EffortState, name: str, turn: int) -> EffortState:
-    """Return the state with the turn after which an effort was compressed last, 0 for none."""
-    others = _without(state.compressed, name)
-    return replace(state, compressed={**others, name: turn} if turn else others)
-
-
-def _reopened(state: EffortState, name: str, event: Event) -> EffortState:
-    state = _hidden(state, name).activated(name)
-    return _compressed(state, name, event.get("compressed", 0))
-
-
-def _concluded(state: EffortState, name: str, _: Event) -> EffortState:
-    return _listed(_compressed(state.closed(name), name, 0), [name])
+    """Return the state with the turn of an effort's last compression, 0 for none."""
+    compressed = _without(state.compressed, name)
+    return replace(state, compressed={**compressed, name: turn} if turn else compressed)
 
 
 def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
@@ -235,7 +226,7 @@ def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
     entry: dict[str, Any] = {"expanded_turn": state.turn, "turns": list(event["turns"])}
     if event.get("again"):
         entry |= before
-    elif before.get("expanded_turn") == state.turn:  # both calls of the turn show their part
+    elif before.get("expanded_turn") == state.turn:  # both calls of this turn show their parts
         entry["turns"] = sorted({*before["turns"], *entry["turns"]})
     entry["last_referenced_turn"] = state.turn
     return replace(
@@ -246,11 +237,13 @@ def _expanded(state: EffortState, name: str, event: Event) -> EffortState:
 
 
 def _referenced(state: EffortState, name: str, _: Event) -> EffortState:
-    now = {"last_referenced_turn": state.turn}
+    reference = {"last_referenced_turn": state.turn}
     if name in state.open:
-        state = replace(state, open={**state.open, name: {**state.open[name], **now}})
+        entry = {**state.open[name], **reference}
+        state = replace(state, open={**state.open, name: entry})
     if name in state.expanded:
-        state = replace(state, expanded={**state.expanded, name: {**state.expanded[name], **now}})
+        log = {**state.expanded[name], **reference}
+        state = replace(state, expanded={**state.expanded, name: log})
     if name in state.summaries:
         state = replace(state, summaries={**state.summaries, name: state.turn})
     return state
@@ -260,8 +253,10 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
     "opened": lambda state, name, _: state.activated(name),
     "switched": lambda state, name, _: state.activated(name),
     "paused": lambda state, *_: replace(state, active=None),
-    "reopened": _reopened,
-    "concluded": _concluded,
+    "reopened": lambda state, name, event: _compressed(
+        _hidden(state, name).activated(name), name, event.get("compressed", 0)
+    ),
+    "concluded": lambda state, name, _: _listed(_compressed(state.closed(name), name, 0), [name]),
     "expanded": _expanded,
     "collapsed": lambda state, name, _: replace(state, expanded=_without(state.expanded, name)),
     "evicted": lambda state, name, _: _hidden(state, name),
@@ -273,4 +268,4 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
         _compressed(state, name, event["turn"]) if name in state.open else state
     ),
 }
-"""What each event changes, live and when events are replayed; others change nothing."""
+"""What each type of event changes, live and in a replay."""

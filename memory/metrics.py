@@ -1,4 +1,4 @@
-"""What the events of a session say of its memory, as figures."""
+"""Compute the metrics of a session from its events."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from .record import Event, Record
 from .tokens import TokenCounter, count_messages
 
 _SOON = 2
-"""Turns after an automatic collapse in which an expansion says that it was wrong."""
+"""Turns after an automatic collapse in which a new expansion shows that it came too early."""
 
 _ENDING = frozenset({"collapsed", "reopened", "evicted"})
 """The events after which a log is no longer in the context."""
@@ -19,9 +19,9 @@ _ENDING = frozenset({"collapsed", "reopened", "evicted"})
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """A log in the context: from which turn to which, the newest if it still is; its tokens.
+    """The turns during which a log was in the context, up to the newest if it still is.
 
-    `auto` tells who ended it: the decay or a tool; None if it was reopened or evicted, or still is.
+    `auto` is True if the decay collapsed it, False if a tool did, else None.
     """
 
     effort: str
@@ -33,11 +33,11 @@ class _Expansion:
 
 @dataclass(frozen=True, slots=True)
 class TurnTokens:
-    """What a turn's last call sent in tokens, by tier, beside the two baselines.
+    """The tokens that a turn's last call sent, by tier, beside two baselines.
 
     `always_expanded` is the same context with the whole log of every concluded effort in it.
-    `full_history` is what the application would send at this point without a memory: its own
-    instructions and tool schemas, and every message so far but the memory's calls and results.
+    `full_history` is what the application would have sent without a memory: its instructions and
+    tool schemas, and every message so far except calls and results of the memory's tools.
     """
 
     turn: int
@@ -52,16 +52,16 @@ class TurnTokens:
 
     @property
     def savings(self) -> float | None:
-        """The share of the full history that was not sent; below 0 where more was sent."""
+        """The share of the full history that was saved; below 0 if more than it was sent."""
         return _ratio(self.full_history - self.total, self.full_history)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The metrics of a session; a ratio with nothing below the line is None.
+    """The metrics of a session; a ratio to nothing is None.
 
-    `sent` and `full_history` are the tokens of the last calls of all turns, ours and those of an
-    agent that sends everything; `savings_vs_full_history` is about the last turn.
+    `sent` and `full_history` sum the tokens of the last calls of all turns, of this agent and of
+    one that sends everything; `savings_vs_full_history` is about the last turn.
     """
 
     auto_collapses: int
@@ -88,24 +88,24 @@ class Report:
 
     @property
     def savings(self) -> float | None:
-        """The share of the full history that was not sent, over all turns."""
+        """The share of the full history that was saved, over all turns."""
         return _ratio(self.full_history - self.sent, self.full_history)
 
 
 def report(records: Sequence[Record]) -> Report:
-    """Fold the events of consecutive turns, oldest first."""
+    """Return the metrics of consecutive turns, oldest first."""
     events = [(record.turn, event) for record in records for event in record.events]
     kinds = Counter(event["type"] for _, event in events)
     last = records[-1].turn if records else 0
     expansions = [*_expansions(events, last)]
     auto = [log for log in expansions if log.auto]
     manual = sum(log.auto is False for log in expansions)
-    wrong = saved = 0
+    premature = saved = 0
     for log in auto:
-        later = (other.start for other in expansions if other.effort == log.effort)
-        again = next((start for start in later if start > log.end), None)
-        wrong += again is not None and again - log.end <= _SOON
-        saved += log.tokens * ((again or last + 1) - log.end - 1)
+        starts = (later.start for later in expansions if later.effort == log.effort)
+        restart = next((start for start in starts if start > log.end), None)
+        premature += restart is not None and restart - log.end <= _SOON
+        saved += log.tokens * ((restart or last + 1) - log.end - 1)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
     turns = tuple(_turns(events))
     searches = [*_searches(events)]
@@ -114,7 +114,7 @@ def report(records: Sequence[Record]) -> Report:
         manual_collapses=manual,
         manual_vs_auto=_ratio(manual, len(auto)),
         avg_expansion_duration=_mean(log.end - log.start for log in expansions),
-        false_decay_rate=_ratio(wrong, len(auto)),
+        false_decay_rate=_ratio(premature, len(auto)),
         tokens_saved_by_decay=saved,
         expansion_overhead=_mean(turn.tiers.get("expanded", 0) / turn.total for turn in turns),
         savings_vs_full_history=turns[-1].savings if turns else None,
@@ -137,34 +137,37 @@ def report(records: Sequence[Record]) -> Report:
 def cost(
     tiers: Mapping[str, int], messages: Sequence[Message], alone: int, count: TokenCounter
 ) -> Event:
-    """Return the event that says what a turn cost: its context by tier, and what was said in it.
+    """Return the event with the tokens of a turn: of its context, by tier, and of its messages.
 
-    `messages` are those of the turn, the memory's calls left out; the last of them, the `answer`,
-    was sent to no call of it. `alone` are the tokens of the application's own instructions and
-    tool schemas.
+    `messages` are those of the turn without the memory's calls. The tokens of a final `answer` are
+    stored apart: no call of this turn sent it. `alone` are the tokens of the application's own
+    instructions and tool schemas.
     """
     tokens = {tier: size for tier, size in tiers.items() if size}
     answer = [message for message in messages[-1:] if message["type"] == "ai"]
-    said, last = (count_messages(part, count) for part in (messages, answer))
-    return {"type": "context", "tokens": tokens, "said": said, "answer": last, "alone": alone}
+    sizes = {"said": count_messages(messages, count), "answer": count_messages(answer, count)}
+    return {"type": "context", "tokens": tokens, **sizes, "alone": alone}
 
 
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
-    """Yield messages without calls of some tools and their results; silent ones are left out."""
-    gone: set[Any] = set()
+    """Yield messages without calls of these tools and their results, skipping empty ones."""
+    removed_ids: set[Any] = set()
     for message in messages:
-        left_out = [call for call in calls(message) if call.get("name") in names]
+        removed = [call for call in calls(message) if call.get("name") in names]
         if message["type"] == "ai":  # ids may repeat between rounds
-            gone = {call.get("id") for call in left_out}
-        if gone and message["data"].get("tool_call_id") in gone:
+            removed_ids = {call.get("id") for call in removed}
+        if removed_ids and message["data"].get("tool_call_id") in removed_ids:
             continue
-        rest = _without(message, names) if left_out else message
-        if not left_out or calls(rest) or speaks(rest["data"].get("content")):
-            yield rest
+        remainder = _without(message, names) if removed else message
+        if not removed or calls(remainder) or speaks(remainder["data"].get("content")):
+            yield remainder
 
 
 def _without(message: Message, names: Collection[str]) -> Message:
-    """Return a message without calls; LangChain takes them from the blocks and extras as well."""
+    """Return a message without calls of these tools.
+
+    They go from content blocks and extras too, from which LangChain would read them again.
+    """
     data = dict(message["data"])
     for key in ("tool_calls", "invalid_tool_calls"):
         data[key] = [call for call in data.get(key) or () if call.get("name") not in names]
@@ -177,12 +180,12 @@ def _without(message: Message, names: Collection[str]) -> Message:
     return {**message, "data": data}
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _ratio(part: float, total: float) -> float | None:
+    return part / total if total else None
 
 
 def _expansions(events: Iterable[tuple[int, Event]], last: int) -> Iterator[_Expansion]:
-    """Yield every expansion: those that ended in the order of their ends, then the others."""
+    """Yield the expansions that ended, in the order of their ends, then those that still last."""
     running: dict[str, _Expansion] = {}
     for turn, event in events:
         name = event.get("effort", "")
@@ -195,42 +198,46 @@ def _expansions(events: Iterable[tuple[int, Event]], last: int) -> Iterator[_Exp
 
 
 def _turns(events: Iterable[tuple[int, Event]]) -> Iterator[TurnTokens]:
-    """Yield the turns that have a context; what faded in a turn was still in that context."""
+    """Yield the tokens of each turn that has a context event.
+
+    A log that decayed in a turn was still in the context of its last call.
+    """
     logs: dict[str, int] = {}
-    shown: dict[str, int] = {}
+    in_context: dict[str, int] = {}
     faded: list[str] = []
-    said = before = 0
+    message_tokens = previous = 0
     for turn, event in events:
         name = event.get("effort", "")
-        if turn != before:
-            shown = {effort: size for effort, size in shown.items() if effort not in faded}
-            before, faded = turn, []
+        if turn != previous:
+            in_context = {log: size for log, size in in_context.items() if log not in faded}
+            previous, faded = turn, []
         if event["type"] == "concluded":
             logs[name] = event["tokens"]
         elif event["type"] == "expanded":
-            shown[name] = event["tokens"]
+            in_context[name] = event["tokens"]
         elif event["type"] == "evicted" or event.get("auto"):
             faded.append(name)
         elif event["type"] in {"collapsed", "reopened"}:
-            shown.pop(name, None)
+            in_context.pop(name, None)
         if event["type"] == "reopened":
             logs.pop(name, None)
         if event["type"] == "context":
-            tiers, said = event["tokens"], said + event["said"]
-            more = sum(max(0, size - shown.get(effort, 0)) for effort, size in logs.items())
-            full = event.get("alone", 0) + said - event.get("answer", 0)
-            yield TurnTokens(turn, tiers, sum(tiers.values()) + more, full)
+            tiers = event["tokens"]
+            message_tokens += event["said"]
+            missing = sum(max(0, size - in_context.get(log, 0)) for log, size in logs.items())
+            full = event.get("alone", 0) + message_tokens - event.get("answer", 0)
+            yield TurnTokens(turn, tiers, sum(tiers.values()) + missing, full)
 
 
 def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
-    """Yield for each search whether an effort it found was expanded in that turn or the next."""
+    """Yield for each search whether an effort that it found was expanded by the next turn."""
     for at, (turn, event) in enumerate(events):
         if event["type"] == "searched":
-            listed = event.get("efforts", ())
-            soon = (later for when, later in events[at:] if when <= turn + 1)
-            yield any(later["type"] == "expanded" and later["effort"] in listed for later in soon)
+            results = event.get("efforts", ())
+            soon = (later for later_turn, later in events[at:] if later_turn <= turn + 1)
+            yield any(later["type"] == "expanded" and later["effort"] in results for later in soon)
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    listed = [*values]
-    return mean(listed) if listed else None
+    numbers = [*values]
+    return mean(numbers) if numbers else None

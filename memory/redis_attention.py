@@ -1,14 +1,14 @@
-"""Attention in Redis: a cache of scores in front of the archive's table, for many readers.
+"""Cache the attention of users in Redis, in front of the archive's table.
 
-Users stand in keys, and memories in members and fields, as URLs quote them:
+Keys per user; names of users and memories are quoted as in URLs:
 
-- `ebbtide:<user>:attention`, a sorted set: what is in attention, by what it held when it was read;
-- `ebbtide:<user>:memories`, a hash: what the law asks of these, and of what a message could lift;
-  its field `*` says with which numbers and when both were written;
-- `ebbtide:<user>:changes`, a number that each change of the table raises.
+- `ebbtide:<user>:attention`, a sorted set: the memories in attention, by their score when cached;
+- `ebbtide:<user>:memories`, a hash: what scores are computed from, of these and of memories that a
+  message could lift; its field `*` has the threshold, the capacity, the size and the time;
+- `ebbtide:<user>:changes`, a counter of changes of the table.
 
-All expire after a day. Writers change the table, then delete; a reader that finds nothing reads the
-table, and keeps that only if the number of changes is still the same. So nothing is ever lost here.
+All expire after a day. A writer changes the table, then deletes the cache. A reader that finds no
+cache reads the table, and caches that only if the counter is unchanged. So no change is lost.
 """
 
 import json
@@ -31,71 +31,71 @@ from .attention.law import Kept, Memory
 T = TypeVar("T")
 
 _DAY_SECONDS = 24 * 60 * 60
-"""After a day without use a user's attention is read from the table again."""
+"""Seconds after which a user's attention is read from the table again."""
 
 _TIMEOUT = 1.0
-"""Seconds that `from_url` waits for an answer, twice: turns must not wait for one that hangs."""
+"""Seconds that `from_url` waits for an answer, twice: a turn must not wait for a hanging server."""
 
 _REST = 10.0
-"""Seconds in which a server that failed is not asked again: a turn asks several times."""
+"""Seconds for which a failed server is left alone: a turn would wait for it several times."""
 
 _BUILT = "*"
-"""The field that no memory has, since `quote` writes it in another way."""
+"""A field that no memory can have, since `quote` escapes it."""
 
 _log = logging.getLogger("ebbtide.attention")
 
 
 class RedisAttention(SqlAttention):
-    """Attention whose readings are cached in Redis; what writes is that of the table.
+    """Attention that is read through a cache in Redis, and written to the table.
 
-    Threads, processes and machines may share a server (no cluster), of which any key may be evicted
-    or flushed; each archive needs a database of its own there. If it cannot be reached the table
-    answers. What changed meanwhile it is told by the next call of the process that changed it;
-    until then, a day at most, others may read what was.
+    Threads, processes and machines may share a server (no cluster), and keys may be evicted or
+    flushed; each archive needs a database of its own there. While Redis cannot be reached the table
+    answers. The cache of what a process changed meanwhile is deleted by its next call; until then,
+    a day at most, others may read old values.
     """
 
     def __init__(self, client: Redis, table: SqlAttention) -> None:
-        """Cache what `archive.attention(...)` reads by a client, which may decode or not."""
+        """Cache reads of `archive.attention(...)` with a client, decoding responses or not."""
         super().__init__(table.database, threshold=table.threshold, capacity=table.capacity)
         self._client = client
         self._late: dict[str, object] = {}
-        # Without it a change would never be told that comes while those that were told are dropped.
+        # Without the lock a change would be lost that comes while earlier ones are dropped.
         self._lock, self._away, self._rested = Lock(), False, 0.0
 
     @classmethod
     def from_url(cls, url: str, table: SqlAttention) -> Self:
         """Return attention cached on the server of a URL such as redis://localhost:6379/0.
 
-        Raises `ValueError` if the URL is none.
+        Raises `ValueError` for anything else.
         """
-        once = Retry(NoBackoff(), 1)
-        patience = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
-        return cls(Redis.from_url(url, retry=once, **patience), table)
+        retry = Retry(NoBackoff(), 1)
+        timeouts = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
+        return cls(Redis.from_url(url, retry=retry, **timeouts), table)
 
     def changed(self, user_id: str) -> bool:
-        """Delete what was read of a user: the table has changed; False if Redis is not reached."""
+        """Delete the cache of a user, whose table has changed; False if Redis cannot be reached."""
         with self._lock:
             self._late[user_id] = object()
         return bool(self._ask(lambda: True))
 
     def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
-        """Return what has entered, and did not leave at a reading."""
-        return tuple(kept for kept in self.within_reach(user_id, now=now) if kept.attended)
+        """Return the memories in attention as of the last read."""
+        return tuple(m for m in self.within_reach(user_id, now=now) if m.attended)
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
-        """Return what is attended, and what a message could lift to the threshold."""
-        kept = self._ask(lambda: self._cached(user_id, now))
-        if kept is None:
-            kept = self._ask(lambda: self._built(user_id, now))
-        return super().within_reach(user_id, now=now) if kept is None else kept
+        """Return the memories in attention, and those that a message could lift into it."""
+        memories = self._ask(lambda: self._cached(user_id, now))
+        if memories is None:
+            memories = self._ask(lambda: self._built(user_id, now))
+        return super().within_reach(user_id, now=now) if memories is None else memories
 
     def _cached(self, user_id: str, now: datetime) -> tuple[Kept, ...] | None:
-        """Return what the cache has; None if it has not all, or was written for other numbers."""
+        """Return what is cached; None if it is incomplete, or for another threshold or capacity."""
         attention, memories, _ = _keys(user_id)
         pipeline = self._client.pipeline()
         pipeline.zrange(attention, 0, -1)
         pipeline.hgetall(memories)
-        found = []
+        cached = []
         try:
             members, fields = pipeline.execute()
             inside = {*map(_plain, members)}
@@ -106,23 +106,23 @@ class RedisAttention(SqlAttention):
             for name, (memory_id, base, created, keywords, accesses) in packed.items():
                 moment = datetime.fromisoformat(created)
                 memory = Memory(memory_id, base, moment, tuple(keywords))
-                found.append(Kept(memory, accesses, attended=name in inside))
-        except (TypeError, ValueError):  # nobody of us wrote that
+                cached.append(Kept(memory, accesses, attended=name in inside))
+        except (TypeError, ValueError):  # another program wrote it
             return None
-        return tuple(found)
+        return tuple(cached)
 
     def _built(self, user_id: str, now: datetime) -> tuple[Kept, ...]:
-        """Read the table, and cache what it says unless that changes meanwhile."""
+        """Read the table, and cache that unless the table changes meanwhile."""
         attention, memories, changes = _keys(user_id)
         with self._client.pipeline() as pipeline:
             pipeline.watch(changes)  # type: ignore[no-untyped-call]
-            kept = super().within_reach(user_id, now=now)
+            stored = super().within_reach(user_id, now=now)
             fields: dict[Any, Any] = {}
-            for one in kept:
-                memory, created = one.memory, one.memory.created.isoformat()
-                packed = [memory.id, memory.base, created, memory.keywords, one.accesses]
+            for item in stored:
+                memory, created = item.memory, item.memory.created.isoformat()
+                packed = [memory.id, memory.base, created, memory.keywords, item.accesses]
                 fields[_quoted(memory.id)] = json.dumps(packed)
-            scores = {_quoted(one.memory.id): one.holds(now) for one in kept if one.attended}
+            scores = {_quoted(item.memory.id): item.holds(now) for item in stored if item.attended}
             numbers = [self.threshold, self.capacity, len(scores), now.timestamp()]
             pipeline.multi()
             pipeline.delete(attention, memories)
@@ -133,15 +133,15 @@ class RedisAttention(SqlAttention):
                 pipeline.expire(attention, _DAY_SECONDS)
             with suppress(WatchError):
                 pipeline.execute()
-        return kept
+        return stored
 
-    def _ask(self, ask: Callable[[], T]) -> T | None:
-        """Ask Redis, after telling it of earlier changes; None if it cannot be reached."""
+    def _ask(self, command: Callable[[], T]) -> T | None:
+        """Run a command after the deletions still due; None if Redis cannot be reached."""
         if monotonic() < self._rested:
             return None
         try:
             self._delete_late()
-            answer = ask()
+            answer = command()
         except RedisError as error:
             with self._lock:
                 away, self._away, self._rested = self._away, True, monotonic() + _REST
@@ -153,7 +153,7 @@ class RedisAttention(SqlAttention):
         return answer
 
     def _delete_late(self) -> None:
-        """Delete what was read of all users whose table changed, and raise their number."""
+        """Delete the caches of all users whose table changed, and count the changes."""
         late = dict(self._late)
         if not late:
             return

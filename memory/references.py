@@ -1,6 +1,7 @@
-"""Which efforts the running turn mentions: by id, by their keywords, by a tool that names them.
+"""Find the efforts that the running turn mentions: by id, by keywords, or by a tool call.
 
-The keywords of an effort are those of its name, goal and summary, and what its log repeats.
+The keywords of an effort are the terms of its name, goal and summary, and the most frequent terms
+of its log.
 """
 
 import re
@@ -22,79 +23,78 @@ from .terms import CJK, content
 from .transcript import countable, spoken
 
 Keywords: TypeAlias = Mapping[str, float]
-"""Keywords, and how much each of them counts: 1 or less."""
+"""Keywords with their weights, each at most 1."""
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
-"""A word of a name: of a script that does not part words, each character."""
+"""A word of a name; in scripts without spaces each character is one."""
 
 _WORD = f"[^\\W{CJK}]"
-"""A letter or digit that words are made of; of a script that does not part words each is one."""
+"""A letter or digit inside a word; in scripts without spaces every character is a word itself."""
 
-# A session's name and an effort's, and no path, file or address.
+# `session/effort`, but no longer path, file name or web address.
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 
-_LONGEST = 16
-"""Tokens of a name that is looked for in a text."""
+_NAME_WORDS = 16
+"""Words of the longest name that is looked for in a text."""
 
-_SOUGHT = 8
-"""Qualified ids of one text that are looked up."""
+_QUALIFIED_IDS = 8
+"""Qualified ids of one text that are looked up: each may cost a query."""
 
-_READ = 4_000
-"""Characters at both ends of a text that are read: the middle of a longer one is pasted."""
+_END = 4_000
+"""Characters read at each end of a text: the middle of a longer one is pasted material."""
 
 
-@lru_cache(maxsize=4)  # a message is asked for hints, and then for references
+@lru_cache(maxsize=4)  # the hints and the references of a turn read the same texts
 def mentionable(text: str) -> frozenset[str]:
-    """Return the ids that a text would mention: its runs of 1-16 words, joined by hyphens.
+    """Return all effort ids that a text could mention: 1-16 successive words, joined by hyphens.
 
     >>> sorted(mentionable("the auth bug"))
     ['auth', 'auth-bug', 'bug', 'the', 'the-auth', 'the-auth-bug']
     """
     line = hyphenated(text)
-    places = [match.span() for match in _TOKEN.finditer(line)]
+    spans = [match.span() for match in _TOKEN.finditer(line)]
     return frozenset(
         line[start:end]
-        for at, (start, _) in enumerate(places)
-        for _, end in places[at : at + _LONGEST]
+        for first, (start, _) in enumerate(spans)
+        for _, end in spans[first : first + _NAME_WORDS]
         if end - start <= SLUG_LENGTH
     )
 
 
 def qualified_words(text: str) -> tuple[str, ...]:
-    """Return the first eight words that look like qualified ids; names of folders do too.
+    """Return the first eight words that look like `session/effort`; some are folder names.
 
     >>> qualified_words("as in t1/Auth-Bug, see src/auth/api.ts")
     ('t1/Auth-Bug',)
     """
-    return tuple(dict.fromkeys(_QUALIFIED.findall(text)))[:_SOUGHT]
+    return tuple(dict.fromkeys(_QUALIFIED.findall(text)))[:_QUALIFIED_IDS]
 
 
 def own_words(text: str) -> str:
-    r"""Return what a text says itself: no banners and quotes of the memory.
+    r"""Return a text without the banners and quotes of the memory.
 
-    Of a text of more than 8,000 characters that is its beginning and its end.
+    Of a text of more than 8,000 characters only the first and last 4,000 are returned.
 
     >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
     'Look:\n\nWhat now?'
     """
     words = BANNER.sub("", unquoted(text))
-    return words if len(words) <= 2 * _READ else f"{words[:_READ]}\n{words[-_READ:]}"
+    return words if len(words) <= 2 * _END else f"{words[:_END]}\n{words[-_END:]}"
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
-    """Return what the user said in a turn, as one text, and the final answer as users see it."""
-    asked = "\n".join(text(message) for message in messages if message["type"] == "human")
-    return [asked, *([spoken(messages[-1])] if answered(messages) else [])]
+    """Return the user's messages of a turn as one text, then the final answer as users see it."""
+    question = "\n".join(text(message) for message in messages if message["type"] == "human")
+    return [question, *([spoken(messages[-1])] if answered(messages) else [])]
 
 
 def mentions(
     work: RunningTurn, texts: Sequence[str]
 ) -> tuple[frozenset[str], frozenset[str], list[str]]:
-    """Return ids that texts would mention, efforts of other sessions that they name, and the rest.
+    """Return ids that texts could mention, efforts of other sessions in them, and their remainders.
 
-    The rest are the texts without qualified ids, each of which mentions no effort of this session
-    that has the same name. Besides efforts in the context a bounded number is looked up, which may
-    have left it.
+    A remainder is a text without the qualified ids: `t1/auth-bug` must not count as a mention of
+    this session's `auth-bug`. Efforts outside the context are looked up too, a few per text.
     """
     names = dict[str, str]()
     for word in chain.from_iterable(map(qualified_words, texts)):
@@ -102,34 +102,36 @@ def mentions(
         names[word] = f"{session}/{hyphenated(name)}"
     stored = {effort.id for effort in work.view.efforts_named([*{*names.values()}], ())}
     words = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
-    words |= {name: name for name in _known_elsewhere(work)}
-    elsewhere, others = set[str](), [*texts]
+    words |= {name: name for name in _foreign_efforts(work)}
+    mentioned, remainders = set[str](), [*texts]
+    # The longest first: a shorter id may be the end of a longer one.
     for word in sorted(words, key=len, reverse=True):
-        whole = rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})"
-        pattern = re.compile(whole, re.IGNORECASE)
+        whole_word = rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})"
+        pattern = re.compile(whole_word, re.IGNORECASE)
         if any(map(pattern.search, texts)):
-            elsewhere.add(words[word])
-        others = [pattern.sub(" ", other) for other in others]
-    return frozenset[str]().union(*map(mentionable, others)), frozenset(elsewhere), others
+            mentioned.add(words[word])
+        remainders = [pattern.sub(" ", remainder) for remainder in remainders]
+    ids = frozenset[str]().union(*map(mentionable, remainders))
+    return ids, frozenset(mentioned), remainders
 
 
-def _known_elsewhere(work: RunningTurn) -> tuple[str, ...]:
-    """Return the efforts of other sessions in the context, and those found in this turn."""
+def _foreign_efforts(work: RunningTurn) -> tuple[str, ...]:
+    """Return the efforts of other sessions that the context or a search of this turn showed."""
     searches = (event["efforts"] for event in work.state.events if event["type"] == "searched")
-    names = [*work.state.summaries, *(name for listed in searches for name in listed)]
+    names = [*work.state.summaries, *(name for results in searches for name in results)]
     return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
 _REFERENCE_SHARE = 0.2
-"""Weight in a message, a fraction of its terms, that `KEYWORD_OVERLAP` keywords or more must have.
+"""Share of a text that the keywords of an effort must weigh to be a reference.
 
-Both and the bounds below are one operating point, measured together."""
+It, `KEYWORD_OVERLAP` and the bounds below are one operating point, measured together."""
 
-_FEW = 0.5
-"""The share of the efforts that may have a distinctive keyword; one effort always may."""
+_DISTINCTIVE = 0.5
+"""Share of the efforts that may have a keyword for it to be distinctive; one always may."""
 
 _ROUNDING = 1e-9
-"""Lest a sum in another order falls below a bound."""
+"""Tolerance at a bound: the same terms summed in another order give a slightly other sum."""
 
 
 def about(
@@ -138,18 +140,18 @@ def about(
     efforts: Iterable[str],
     recent: Sequence[Collection[str]] = (),
 ) -> frozenset[str]:
-    """Return which of these efforts a text with these terms is about; see `evidence`.
+    """Return which of these efforts a text with these terms is about.
 
-    Its keywords have the share `_REFERENCE_SHARE` at least, and `KEYWORD_OVERLAP` are distinctive.
+    Those have the share `_REFERENCE_SHARE` and `KEYWORD_OVERLAP` distinctive keywords or more, both
+    as `evidence` counts them.
 
-    >>> known = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
-    >>> sorted(about(["grid", "colour", "login"], known, ["css", "auth"]))
+    >>> vocabulary = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
+    >>> sorted(about(["grid", "colour", "login"], vocabulary, ["css", "auth"]))
     ['css']
     """
-    found = evidence(terms, vocabulary, efforts, recent)
     return frozenset(
         name
-        for name, (share, distinctive) in found.items()
+        for name, (share, distinctive) in evidence(terms, vocabulary, efforts, recent).items()
         if share >= _REFERENCE_SHARE - _ROUNDING and distinctive >= KEYWORD_OVERLAP
     )
 
@@ -160,85 +162,87 @@ def evidence(
     efforts: Iterable[str],
     recent: Sequence[Collection[str]] = (),
 ) -> dict[str, tuple[float, int]]:
-    """Return what share of a text each effort's keywords weigh, and how many are distinctive.
+    """Return for each effort the share of a text its keywords weigh, and its distinctive keywords.
 
-    The fewer efforts of the `vocabulary` and recent turns have a keyword, the more it weighs. One
-    that a better matching effort has too weighs less by how much worse this one matches, squared:
-    on LoCoMo that is better than the plain ratio (AUC 0.913 and 0.910).
+    The fewer efforts of the `vocabulary` and recent turns have a keyword, the more it weighs. A
+    keyword that a better matching effort has too counts by the ratio of both matches, squared: on
+    LoCoMo that is better than the plain ratio (AUC 0.913 and 0.910).
 
-    >>> known = {"x": {"a": 1.0, "b": 1.0}, "y": {"b": 1.0}}
-    >>> {name: round(share, 2) for name, (share, _) in evidence("abc", known, known).items()}
+    >>> words = {"x": {"a": 1.0, "b": 1.0}, "y": {"b": 1.0}}
+    >>> {name: round(share, 2) for name, (share, _) in evidence("abc", words, words).items()}
     {'x': 0.34, 'y': 0.01}
     """
-    spoken = frozenset(terms)
-    among = Counter(term for known in vocabulary.values() for term in spoken if term in known)
-    heard = Counter(term for turn in recent for term in among if term in turn)
-    most = log(len(vocabulary) + len(recent) + 1)
-    # 1 for what one of them has, towards 0 for what all have.
-    weights = {term: 1 - log(count + heard[term]) / most for term, count in among.items()}
-    shared = {
-        name: {term: weights[term] * known[term] for term in sorted(weights.keys() & known.keys())}
-        for name, known in ((name, vocabulary[name]) for name in efforts)
+    text_terms = frozenset(terms)
+    counts = Counter(term for words in vocabulary.values() for term in text_terms if term in words)
+    recent_counts = Counter(term for turn in recent for term in counts if term in turn)
+    documents = log(len(vocabulary) + len(recent) + 1)
+    # 1 for a term that one of them has, towards 0 for one that all have. Sorted, so that sums of
+    # floats are the same each time.
+    rarity = {t: 1 - log(counts[t] + recent_counts[t]) / documents for t in sorted(counts)}
+    weights = {
+        name: {t: rarity[t] * vocabulary[name][t] for t in rarity if t in vocabulary[name]}
+        for name in efforts
     }
-    plain = {name: sum(both.values()) for name, both in shared.items()}
+    totals = {name: sum(matches.values()) for name, matches in weights.items()}
     best: dict[str, float] = {}
-    for name, both in shared.items():
-        best |= {term: max(best.get(term, 0.0), plain[name]) for term in both}
-    rare = {term for term, count in among.items() if count <= max(1, _FEW * len(vocabulary))}
-    found = {}
-    for name, both in shared.items():
-        shares = {term: plain[name] / (best[term] or 1.0) for term in both}
-        weight = sum(both[term] * shares[term] ** 2 for term in both)
+    for name, matches in weights.items():
+        best |= {term: max(best.get(term, 0.0), totals[name]) for term in matches}
+    limit = max(1, _DISTINCTIVE * len(vocabulary))
+    distinctive = {term for term, count in counts.items() if count <= limit}
+    scores = {}
+    for name, matches in weights.items():
+        ratios = {term: totals[name] / (best[term] or 1.0) for term in matches}
+        weight = sum(matches[term] * ratios[term] ** 2 for term in matches)
         # One term more: the fewer a text has, the more of them are keywords by chance.
-        found[name] = weight / (len(spoken) + 1), len(rare & both.keys())
-    return found
+        scores[name] = weight / (len(text_terms) + 1), len(distinctive & matches.keys())
+    return scores
 
 
 MOST_KEYWORDS = 200
-"""Keywords of one effort."""
+"""Keywords of one effort at most."""
 
 KEYWORD_TURNS = 50
-"""Newest turns of an effort that keywords are taken from, so that none costs more than that."""
+"""Newest turns of an effort that give keywords: it bounds what a long effort costs."""
 
 _Terms: TypeAlias = Counter[str]
-"""Terms, and in how many texts each of them stands."""
+"""Terms, and the number of texts that each stands in."""
 
-_LOGGED = 0.4
-"""What a keyword counts that only the log has.
+_LOG_WEIGHT = 0.4
+"""Weight of a keyword that only the log has.
 
 On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
 mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
 """
 
-_FULL = 25
-"""Keywords that count fully wherever they are from, should the summary say little.
+_FULL_WEIGHT = 25
+"""Keywords that have the weight 1 even if from the log, for efforts with a short summary.
 
 Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
 """
 
-_HELD = 4_000
-"""Efforts, and turns, whose keywords are held: those of 20 sessions with 200 that are weighed."""
+_CACHED = 4_000
+"""Efforts, and turns, whose keywords are cached: the 200 that are weighed, of 20 sessions."""
 
 
 class KeywordCache(LruCache[Keywords]):
-    """Keywords of efforts with a given log, and of turns, which never change; those used last.
+    """The keywords of efforts, and the terms of their turns, that were used last.
 
-    `turns` are the terms of turns: an open effort has another log after each.
+    `turns` has the terms of single turns: the log of an open effort grows by one each time.
     """
 
-    def __init__(self, limit: int = _HELD) -> None:
-        """Hold the keywords of up to `limit` efforts and turns, of any session, in any thread."""
+    def __init__(self, limit: int = _CACHED) -> None:
+        """Cache up to `limit` efforts and as many turns, of any session, for any thread."""
         super().__init__(limit)
         self.turns: LruCache[_Terms] = LruCache(limit)
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Empty both caches."""
         super().clear()
         self.turns.clear()
 
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
-    """Return the keywords of an effort without the running turn, at a bounded cost."""
+    """Return the keywords of an effort, from its committed turns."""
     view, last = work.view, effort.turn
     # Until its last turn is committed, and while it is open, the log still grows.
     if effort.status == "open" or effort.turn > view.tip.turn:
@@ -251,107 +255,108 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     session, name = parted(effort.id)
     turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[_Terms]()
     for record in work.view.turns_of(effort.id, turns):
-        texts = (part[:_READ] for message in record.messages for part in countable(message))
+        texts = (part[:_END] for message in record.messages for part in countable(message))
         key = (work.view.owner, session, record.branch, record.turn)
-        counts.append(cache.turns.get_or_make(key, partial(counted, texts)))
+        counts.append(cache.turns.get_or_make(key, partial(count_terms, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)
-    # An open effort has no summary: its log is what it is about.
-    full = MOST_KEYWORDS if effort.status == "open" else _FULL
-    return keywords(heading, counts, MOST_KEYWORDS, full)
+    # An open effort has no summary yet, so its log counts fully.
+    full_weight = MOST_KEYWORDS if effort.status == "open" else _FULL_WEIGHT
+    return keywords(heading, counts, MOST_KEYWORDS, full_weight)
 
 
 def keywords(
-    heading: Iterable[str], turns: Iterable[_Terms], limit: int, full: int = _FULL
+    heading: Iterable[str], turns: Iterable[_Terms], limit: int, full_weight: int = _FULL_WEIGHT
 ) -> dict[str, float]:
-    """Return up to `limit` keywords: those of the heading, then of the log the most repeated.
+    """Return up to `limit` keywords: the terms of the heading, then the most frequent of the turns.
 
-    Those of the log, given turn by turn, count less than 1 if there are `full` others.
+    After `full_weight` keywords those of the turns weigh less than 1.
 
-    >>> keywords(["auth-bug", "401"], [counted(["axios fails", "the axios code"])], 4)
+    >>> keywords(["auth-bug", "401"], [count_terms(["axios fails", "the axios code"])], 4)
     {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
     """
-    logged = Counter[str]()
+    log_terms = Counter[str]()
     for turn in turns:
-        logged.update(turn)
+        log_terms.update(turn)
     weights = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
-    for term, _ in logged.most_common():
-        weights.setdefault(term, 1.0 if len(weights) < full else _LOGGED)
+    for term, _ in log_terms.most_common():
+        weights.setdefault(term, 1.0 if len(weights) < full_weight else _LOG_WEIGHT)
     return dict(islice(weights.items(), limit))
 
 
-def counted(texts: Iterable[str]) -> _Terms:
-    """Count in how many of these texts each term stands."""
+def count_terms(texts: Iterable[str]) -> _Terms:
+    """Count the texts that each term stands in."""
     return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 
 def speaks_of(work: RunningTurn, words: str, effort: Effort) -> bool:
-    """Tell whether words mention an effort, by its id or by its keywords alone."""
+    """Tell whether a text mentions an effort, by its id or by its keywords."""
     keywords = {effort.id: keywords_of(work, effort, KeywordCache())}
     return effort.id in mentionable(words) or bool(about(content(words), keywords, [effort.id]))
 
 
-_WEIGHED = 200
-"""Newest efforts among which a keyword's rarity is counted: those whose summaries may stand."""
+_COMPARED = 200
+"""Newest efforts that a keyword's rarity is counted over: as many as may have summaries."""
 
-_USING = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
+_EFFORT_EVENTS = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
 """The events of tool calls that name an effort."""
 
 _RECENT = 20
-"""Turns that tell which words the talk uses all the time.
+"""Recent turns whose words weigh less, because the conversation uses them all the time.
 
 On the work dialogues 10 let through three times as many false references, 40 lose a few true ones.
 """
 
 
 def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
-    """Return the state after the references of the running turn, which is at its end.
+    """Return the state with the references of the running turn, which has just ended.
 
-    A mentioned effort whose summary was evicted returns. What is only listed is no reference.
+    The summary of a mentioned effort returns if it was evicted. An effort that a tool result only
+    lists is not referenced.
     """
     words = map(own_words, statements(work.view.running.messages))
     ids, elsewhere, texts = mentions(work, [*words])
-    named, state = ids | elsewhere | _named_elsewhere(work, ids), work.state
-    away = named.difference(state.open, state.summaries)
-    for effort in sorted(work.view.efforts_named([*away], state.events), key=attrgetter("id")):
+    mentioned, state = ids | elsewhere | _foreign_by_name(work, ids), work.state
+    evicted = mentioned.difference(state.open, state.summaries)
+    for effort in sorted(work.view.efforts_named([*evicted], state.events), key=attrgetter("id")):
         if effort.status == "concluded":
             state = happened(state, {"type": "returned", "effort": effort.id})
-    using = {event["effort"] for event in state.events if event["type"] in _USING}
-    mentioned = named | using | _by_keywords(work, texts, cache)
+    used = {event["effort"] for event in state.events if event["type"] in _EFFORT_EVENTS}
+    mentioned |= used | _by_keywords(work, texts, cache)
     for name in (*state.open, *state.summaries):
         if name in mentioned and not _is_noted(state, name):
             state = happened(state, {"type": "referenced", "effort": name})
     return within_limit(state)
 
 
-def _named_elsewhere(work: RunningTurn, named: Collection[str]) -> frozenset[str]:
-    """Return the efforts of other sessions in the context, or found in this turn, by their names.
+def _foreign_by_name(work: RunningTurn, mentioned: Collection[str]) -> frozenset[str]:
+    """Return the efforts of other sessions that are mentioned by their unqualified names.
 
-    If an effort of this session has one of the mentioned names, it is meant.
+    A name that an effort of this session has too refers to that one.
     """
-    ids = {name: parted(name)[1] for name in _known_elsewhere(work)}
-    ids = {name: bare for name, bare in ids.items() if bare in named}
-    efforts = work.view.efforts_named(sorted({*ids.values()}), work.state.events)
+    names = {qualified: parted(qualified)[1] for qualified in _foreign_efforts(work)}
+    names = {qualified: name for qualified, name in names.items() if name in mentioned}
+    efforts = work.view.efforts_named(sorted({*names.values()}), work.state.events)
     own = {effort.id for effort in efforts}
-    return frozenset(name for name, bare in ids.items() if bare not in own)
+    return frozenset(qualified for qualified, name in names.items() if name not in own)
 
 
 def _by_keywords(work: RunningTurn, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
-    """Weigh keywords by the newest efforts, those in the context, and the recent turns."""
-    near = work.known(list(dict.fromkeys([*work.state.open, *work.state.summaries])))
-    if not near:
+    """Return the efforts in the context whose keywords mark one of these texts as about them."""
+    in_context = work.known(list(dict.fromkeys([*work.state.open, *work.state.summaries])))
+    if not in_context:
         return frozenset()
-    efforts = {effort.id: effort for effort in (*work.view.efforts(_WEIGHED).efforts, *near)}
+    efforts = {e.id: e for e in (*work.view.efforts(_COMPARED).efforts, *in_context)}
     vocabulary = {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
-    ids, turns = [effort.id for effort in near], recent(work, cache)
-    meant = (about(content(words), vocabulary, ids, turns) for words in texts)
-    return frozenset[str]().union(*meant)
+    ids, turns = [effort.id for effort in in_context], recent(work, cache)
+    matches = (about(content(words), vocabulary, ids, turns) for words in texts)
+    return frozenset[str]().union(*matches)
 
 
 def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
-    """Return the terms of the recent turns, each read once, without those of open efforts.
+    """Return the terms of the recent turns that belong to no open effort.
 
-    Turns that mention another effort are empty: else one that is talked of for long would be
-    mentioned by ever fewer of its words.
+    A turn that mentions an effort it does not belong to has none: otherwise the keywords of an
+    effort that is discussed for long would weigh ever less.
     """
     view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
@@ -361,16 +366,16 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
 
 
 def _terms_of(work: RunningTurn, turn: int) -> Keywords:
-    mentioning, texts = _USING | {"referenced"}, list[str]()
+    event_types, texts = _EFFORT_EVENTS | {"referenced"}, list[str]()
     for record in work.view.turns([turn]):
-        named = {event["effort"] for event in record.events if event["type"] in mentioning}
-        if named <= {*record.efforts}:
+        mentioned = {event["effort"] for event in record.events if event["type"] in event_types}
+        if mentioned <= {*record.efforts}:
             texts += map(own_words, statements(record.messages))
     return keywords(texts, (), MOST_KEYWORDS)
 
 
 def _is_noted(state: EffortState, name: str) -> bool:
-    """Tell whether every counter of an effort stands at this turn already."""
+    """Tell whether this turn already counts as a reference of an effort."""
     entries = (state.open.get(name), state.expanded.get(name))
-    turns = [entry["last_referenced_turn"] for entry in entries if entry is not None]
-    return {*turns, state.summaries.get(name, state.turn)} == {state.turn}
+    turns = {entry["last_referenced_turn"] for entry in entries if entry is not None}
+    return turns | {state.summaries.get(name, state.turn)} == {state.turn}

@@ -1,4 +1,4 @@
-"""What a memory tool works on: the state of the efforts, the archive's view, the settings."""
+"""The running turn that a memory tool works on: efforts, archive, settings, budget."""
 
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -22,12 +22,12 @@ _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
 
 LAID_OUT = 1_000
-"""Turns that are held as they were sent and as the context has them: the archive holds 500."""
+"""Cached forms of turns, two for each: as sent, and as laid out; the archive caches 500 turns."""
 
 _LARGE = 20_000
-"""Characters of a turn that is laid out anew each time, lest a few of them fill the memory.
+"""Characters above which a turn is not cached, lest a few of them fill the process's memory.
 
-The archive holds no records of 50,000: each reading gives another one, which no key would match.
+From 50,000 on it would be useless too: the archive reads such a record anew, under another key.
 """
 
 LaidOut: TypeAlias = LruCache[tuple[Sequence[Record], Any]]
@@ -36,14 +36,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RunningTurn:
-    """The state of the efforts as the tool before left it, and what is around it.
+    """The state of the efforts after the last tool call, and what tools need beside it.
 
-    `room` is what the budget leaves beside instructions and tool schemas, `free` what it leaves for
-    recalled text, `used` what the last call had of it, all in tokens; `line` is what the context
-    shows, None before it was first built. With an `embedder` searches go by meaning too. `related`
-    returns the qualified ids of what the user's other sessions have on a subject, best first.
-    `results` are those of the calls before it in the same message. `laid_out` are committed turns
-    as they were sent, and as the context has them, with their records.
+    In tokens: `room` is what the budget leaves beside instructions and tool schemas, `free` what it
+    leaves for recalled text, `used` what the last call took of `room`. `line` is what the context
+    shows, None before it is first built. With an `embedder` searches go by meaning too. `related`
+    returns qualified ids of efforts of the user's other sessions on a subject, best first.
+    `results` are those of earlier calls in the same message. `laid_out` caches committed turns as
+    sent, and as laid out in the context, each with its record.
     """
 
     state: EffortState
@@ -66,31 +66,32 @@ class RunningTurn:
     def once(
         self, form: tuple[Hashable, ...], records: Sequence[Record], make: Callable[[], T]
     ) -> T:
-        """Return what is made of records, once for each form, or each time if one may not be held.
+        """Return what `make` makes of records, cached by form if each record may be.
 
-        The records stand beside it, so that no others have their ids as long as they do.
+        The key has the `id`s of the records; they are cached too, so that no other objects get
+        these ids meanwhile.
         """
         key = (*form, *map(id, records))
         entry = self.laid_out.get(key)
         if entry is None:
             entry = records, make()
-            if all(map(_may_be_held, records)):
+            if all(map(_may_be_cached, records)):
                 self.laid_out.put(key, entry)
-        made: T = entry[1]
-        return made
+        value: T = entry[1]
+        return value
 
     def put(self, state: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""
         return replace(self, state=state)
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
-        """Return efforts that the state names; of those the archive has lost, what state knows."""
+        """Return efforts that the state names; of those the archive lacks, what the state has."""
         stored = {e.id: e for e in self.view.efforts_named(ids, self.state.events)}
         efforts = (stored.get(name) or self._lost(name) for name in ids)
         return tuple(effort for effort in efforts if effort is not None)
 
     def find(self, effort_id: str) -> Effort:
-        """Return the effort that the model named; unknown ones raise a `ToolError`.
+        """Return the effort that the model named, or raise a `ToolError`.
 
         A qualified id names a concluded effort of another session of the user.
         """
@@ -106,14 +107,15 @@ class RunningTurn:
         return effort
 
     def _unknown(self, name: str) -> str:
-        known = [*self.state.open, *self.state.summaries]
-        close = difflib.get_close_matches(name, known, n=1)
+        """Return the error for an unknown name, with the most similar and the newest ones."""
+        names = [*self.state.open, *self.state.summaries]
+        close = difflib.get_close_matches(name, names, n=1)
         hint = f"Did you mean {close[0]!r}? " if close else ""
-        listed = ", ".join(known[-10:]) or "none"
-        return f"no effort {name!r}. {hint}In the context: {listed}. effort_status lists them"
+        newest = ", ".join(names[-10:]) or "none"
+        return f"no effort {name!r}. {hint}In the context: {newest}. effort_status lists them"
 
     def find_own(self, effort_id: str) -> Effort:
-        """Return an effort of this session; those of others raise a `ToolError`."""
+        """Return an effort of this session; one of another session raises a `ToolError`."""
         effort = self.find(effort_id)
         if is_qualified(effort.id):
             raise ToolError(
@@ -124,7 +126,7 @@ class RunningTurn:
         return effort
 
     def find_open(self, effort_id: str) -> Effort:
-        """Return an open effort; concluded ones raise a `ToolError` that names reopen_effort."""
+        """Return an open effort; a concluded one raises a `ToolError` that names reopen_effort."""
         effort = self.find_own(effort_id)
         if effort.status != "open":
             raise ToolError(
@@ -133,7 +135,7 @@ class RunningTurn:
         return effort
 
     def find_concluded(self, effort_id: str) -> Effort:
-        """Return a concluded effort; open ones raise a `ToolError`: they are in the context."""
+        """Return a concluded effort; an open one, whose log is in view, raises a `ToolError`."""
         effort = self.find(effort_id)
         if effort.status != "concluded":
             raise ToolError(
@@ -143,9 +145,9 @@ class RunningTurn:
         return effort
 
     def _lost(self, name: str) -> Effort | None:
-        """Return what state knows of an effort that an older backup of the archive does not.
+        """Return an effort from the state alone: an older backup of the archive may lack it.
 
-        What another session has lost is gone: it may have been erased there.
+        None for one of another session, which may have been erased there.
         """
         if is_qualified(name):
             return None
@@ -155,13 +157,13 @@ class RunningTurn:
 
 
 Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]
-"""What a tool leaves: the changed turn, and its result for the model."""
+"""What a tool returns: the turn after it, and its result for the model."""
 
 
-def _may_be_held(record: Record) -> bool:
-    """Tell whether a turn is small, and what it quotes cannot become another.
+def _may_be_cached(record: Record) -> bool:
+    """Tell whether a turn is small, and the texts it quotes can no longer change.
 
-    That of another session can, and of a turn that was yet to come.
+    Those of another session can change, and those of a turn that was still to come.
     """
     quotes = [quote for message in record.messages for quote in recalled(message)]
     size = sum(len(str(message["data"])) for message in record.messages)

@@ -1,10 +1,10 @@
-"""A turn as text: its log, and recalled text kept as references.
+"""Render turns as text, and store recalled text as references to turns.
 
 Only `read_log` and `search_efforts` quote the log; no tool of the application can have their names.
-The artifact of such a result says `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`, a range
-of characters of a rendered turn for each text that it quotes, so that erasing a turn reaches what
-was read from it. What a search found has its score; a text of an earlier session names the session
-and the branch of the record, the summary of an effort there the effort.
+The artifact of such a result is `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`: for each
+quoted text its range of characters in a rendered turn, so that erasing a turn erases its quotes
+too. Ranges found by a search have a score; those of another session name the session and the
+branch, and those of a summary there the effort.
 """
 
 import json
@@ -21,12 +21,12 @@ from .tokens import TokenCounter, fit
 DECIDING = frozenset(
     {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
 )
-"""The memory's tools after which something else holds, as their results say."""
+"""The memory's tools that change efforts."""
 
 OWN_TOOLS = DECIDING | {
     *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log")
 }
-"""The memory's tools: what they say is known of the effort or stands in another turn."""
+"""The memory's tools, whose results repeat what efforts or other turns say."""
 
 _LINE = 20
 """Tokens of a recalled text that is shrunk to one line: enough to see what it is about."""
@@ -35,22 +35,22 @@ _SPARE = 4
 """Tokens over that which are not worth an ellipsis."""
 
 _TEXTS = ("summary", "excerpt", "text")
-"""Where a part of a tool's result has texts that may be long."""
+"""Fields of a part of a tool's result whose texts may be long."""
 
 _FIELDS = frozenset({"turn", "offset", "end"})
 _ELSEWHERE = frozenset({"session", "branch"})
-"""What an item of an artifact names: always, and where the text is of another session."""
+"""Fields of an item of an artifact: of each one, and of one that quotes another session."""
 
 _QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerpt")}
-"""Which list of a tool's result has the parts that quote, and where in a part the text stands."""
+"""By tool, the list in its result whose parts quote, and the field of a part with the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A range of characters of one rendered turn, of an earlier session if one is named.
+    """A range of characters of a rendered turn, of this session if none is named.
 
-    With an `effort` it is the whole summary that this effort had after the turn. The `score` is of
-    the search that found it. Ranges of earlier versions count with the state `blocks` of the model.
+    With an `effort` it is the whole summary that this effort had after the turn. `score` is that of
+    the search. With `blocks`, as in earlier versions, offsets count the model's state blocks too.
     """
 
     turn: int
@@ -70,160 +70,161 @@ class Recalled:
         """
         if self.effort:
             return f"recalled summary of {self.session}/{self.effort}"
-        where = f" of session {self.session}" if self.session else ""
-        return f"recalled turn {self.turn}{where}, characters {self.offset}-{self.end}"
+        of_session = f" of session {self.session}" if self.session else ""
+        return f"recalled turn {self.turn}{of_session}, characters {self.offset}-{self.end}"
 
     @property
     def item(self) -> dict[str, Any]:
-        """The range as artifacts hold it; the inverse of `recalled`."""
+        """The range as an item of an artifact; the inverse of `recalled`."""
         fields = asdict(self).items()
         return {key: value for key, value in fields if key != "blocks" and value not in {"", None}}
 
 
 _Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
-"""A part of a tool result, and what it quotes."""
+"""A part of a tool result, and the range that it quotes."""
 
 
 def recalled(message: Message) -> tuple[Recalled, ...]:
-    """Return the ranges that a tool result quotes; other messages quote none."""
-    return tuple(quoted for _, quoted in quotations(message))
+    """Return the ranges that a message quotes; only tool results quote any."""
+    return tuple(quote for _, quote in quotations(message))
 
 
 def quotations(message: Message) -> list[_Quotation]:
-    """Return the parts of a tool result that quote a text each, with what they quote."""
+    """Return the parts of a tool result that quote a text, each with its range."""
     artifact = message["data"].get("artifact")
     if not isinstance(artifact, Mapping) or message["type"] != "tool":
         return []
-    listed = artifact.get("recalled")
-    if not isinstance(listed, list) or not all(map(_is_range, listed)):
+    items = artifact.get("recalled")
+    if not isinstance(items, list) or not all(map(_is_range, items)):
         return []
     body, (_, name) = result_of(message), _names(message)
     parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
     first_build = "turns" not in body
-    ranges = [Recalled(**item, blocks=first_build and "score" not in item) for item in listed]
+    ranges = [Recalled(**item, blocks=first_build and "score" not in item) for item in items]
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
 def stored(message: Message) -> Message:
-    """Return the message as the archive keeps it: without the text that it quotes."""
+    """Return the message as the archive stores it: without the texts that it quotes."""
     return restored(message, lambda _: "")
 
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
-    """Return the message as it was sent; `read` returns what is quoted. The inverse of `stored`."""
+    """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
     _, name = _names(message)
-    return _with(message, [{**part, name: read(quoted)} for part, quoted in quotations(message)])
+    return _with(message, [{**part, name: read(quote)} for part, quote in quotations(message)])
 
 
 def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> list[Message]:
-    """Return messages with the worst `number` of the parts that quote shrunk to one line each.
+    """Return messages with `number` of their quoting parts, the worst, shrunk to one line each.
 
-    What a search found is worse than what was read, a lower score, of equals the older one.
+    Results of a search are worse than turns that were read, then lower scores, then older parts.
     """
-    quoting = [quotations(message) for message in messages]
-    places = _worst_first(quoting)[:number]
+    quotes = [quotations(message) for message in messages]
+    places = _worst_first(quotes)[:number]
     for at, place in places:
-        part, quoted = quoting[at][place]
-        quoting[at][place] = _line(part, quoted, count), quoted
-    touched = {at for at, _ in places}
+        part, quote = quotes[at][place]
+        quotes[at][place] = _line(part, quote, count), quote
+    changed = {at for at, _ in places}
     return [
-        _with(message, [part for part, _ in quoting[at]]) if at in touched else message
+        _with(message, [part for part, _ in quotes[at]]) if at in changed else message
         for at, message in enumerate(messages)
     ]
 
 
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
-    """Return a message that quotes the log with about `limit` tokens of recalled text.
+    """Return a message that quotes the log, with about `limit` tokens of quoted text.
 
     Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
     """
-    quoting, (_, name) = quotations(message), _names(message)
-    parts = [part for part, _ in quoting]
+    quotes, (_, name) = quotations(message), _names(message)
+    parts = [part for part, _ in quotes]
     sizes = [count(str(part[name])) for part in parts]
-    *others, best = [place for _, place in _worst_first([quoting])]
-    for place in others:
+    *worse, best = [place for _, place in _worst_first([quotes])]
+    for place in worse:
         if sum(sizes) <= limit:
             break
-        parts[place] = _line(*quoting[place], count)
+        parts[place] = _line(*quotes[place], count)
         sizes[place] = count(str(parts[place][name]))
     if sum(sizes) > limit:
         text = str(parts[best][name])
         end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
         cut = {**parts[best], name: f"{text[:end]}…"}
         if name == "text":
-            cut |= {name: text[:end], **_reads_on(quoting[best][1], end)}
+            cut |= {name: text[:end], **_reads_on(quotes[best][1], end)}
         if count(compact(cut)) < count(compact(parts[best])):
             parts[best] = cut
     return _with(message, parts)
 
 
-def _worst_first(quoting: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
-    """Return the places of quotations, as (message, part), in the order in which they shrink."""
+def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
+    """Return the places of quotations, (message, part), the first to shrink first."""
     ranked = sorted(
-        ("text" in part, quoted.score or 0.0, at, place)
-        for at, quotations in enumerate(quoting)
-        for place, (part, quoted) in enumerate(quotations)
+        ("text" in part, quote.score or 0.0, at, place)
+        for at, quotations in enumerate(quotes)
+        for place, (part, quote) in enumerate(quotations)
     )
     return [(at, place) for *_, at, place in ranked]
 
 
-def _line(part: Mapping[str, Any], quoted: Recalled, count: TokenCounter) -> Mapping[str, Any]:
-    """Return a part with the beginnings of its texts; its turn, and its effort, are still named."""
+def _line(part: Mapping[str, Any], quote: Recalled, count: TokenCounter) -> Mapping[str, Any]:
+    """Return a part with only the beginnings of its texts; names and numbers stay."""
     heads = {}
     for name in _TEXTS:
         text = str(part.get(name, ""))
         if count(text) > _LINE + _SPARE:
             heads[name] = f"{text[: fit(text, _LINE, count)].rstrip()}…"
-    reads_on = _reads_on(quoted, len(heads["text"]) - 1) if "text" in heads else {}
+    reads_on = _reads_on(quote, len(heads["text"]) - 1) if "text" in heads else {}
     return {**part, **heads, **reads_on}
 
 
-def _reads_on(quoted: Recalled, shown: int) -> dict[str, Any]:
-    """Return the arguments with which `read_log` reads the rest of a text shown so far."""
-    place = {"session": quoted.session} if quoted.session else {}
-    return {"left_out": {"turns": str(quoted.turn), "offset": quoted.offset + shown, **place}}
+def _reads_on(quote: Recalled, length: int) -> dict[str, Any]:
+    """Return the arguments with which `read_log` continues after `length` characters."""
+    place = {"session": quote.session} if quote.session else {}
+    return {"left_out": {"turns": str(quote.turn), "offset": quote.offset + length, **place}}
 
 
 def _is_range(item: Any) -> bool:
-    """Tell whether an item of an artifact is a range; who names a session names a branch of it."""
+    """Tell whether an item of an artifact is a range; one with a session has a branch too."""
     if not isinstance(item, Mapping) or not item.keys() >= _FIELDS:
         return False
-    where = item.keys() - _FIELDS - {"score"}
+    place = item.keys() - _FIELDS - {"score"}
     return (
-        (not where or where - {"effort"} == _ELSEWHERE)
+        (not place or place - {"effort"} == _ELSEWHERE)
         and all(type(item[name]) is int for name in _FIELDS)
-        and all(isinstance(item[name], str) and item[name] for name in where)
+        and all(isinstance(item[name], str) and item[name] for name in place)
         and type(item.get("score", 0)) in {int, float}
     )
 
 
 def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
-    """Return a result with other parts that quote; where one is cut the reading goes on."""
+    """Return a result with these quoting parts; its `next` points behind the first one cut."""
     if not quoting:
         return message
     body, (listed, name) = result_of(message), _names(message)
-    left = iter(quoting)
-    parts = [next(left) if name in part else part for part in _parts(message, body)]
-    whole = {**body, listed: parts} if listed in body else parts[0]
+    replacements = iter(quoting)
+    parts = [next(replacements) if name in part else part for part in _parts(message, body)]
+    result = {**body, listed: parts} if listed in body else parts[0]
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
     return with_content(
-        message, compact({**whole, "next": cut} if cut and "next" in body else whole)
+        message, compact({**result, "next": cut} if cut and "next" in body else result)
     )
 
 
 def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:
-    """Return what a result lists; `read_log` of earlier versions answered with one turn alone."""
+    """Return the list in a result; `read_log` of earlier versions returned one turn, unlisted."""
     listed, name = _names(message)
     parts = body.get(listed, [body] if name == "text" else None)
     return parts if isinstance(parts, list) else []
 
 
 def _names(message: Message) -> tuple[str, str]:
+    """Return the names of list and field in `_QUOTING`, empty for tools that do not quote."""
     return _QUOTING.get(str(message["data"].get("name")), ("", ""))
 
 
 def result_of(message: Message) -> Mapping[str, Any]:
-    """Return the JSON object that a tool answered, an empty one if its result is none."""
+    """Return the JSON object in a tool's result, an empty one if it has none."""
     try:
         body = json.loads(message["data"]["content"])
     except (TypeError, ValueError):
@@ -235,19 +236,19 @@ def result_of(message: Message) -> Mapping[str, Any]:
 _SPEAKERS = {"human": "user", "ai": "assistant"}
 
 Logged: TypeAlias = Group | Record
-"""A turn that is stored, or is yet to be."""
+"""A turn, stored or running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where a message stands in its rendered turn: offsets of its text and of its arguments."""
+    """Offsets of a message's text, and of the arguments of its calls, in its rendered turn."""
 
     text: int
     calls: tuple[int, ...]
 
 
 def transcript(turns: Iterable[Logged]) -> str:
-    """Render turns as text, each under a line with its number; an erased one says that it is."""
+    """Render turns as text, each under a line with its number; erased ones have a notice."""
     parts = []
     for turn in turns:
         log = render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
@@ -258,60 +259,60 @@ def transcript(turns: Iterable[Logged]) -> str:
 def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
     """Render the messages of one turn as text; contents stand unchanged.
 
-    State blocks of the model are left out, since only the newest holds; `blocks` keeps them.
-    Recalled text stands as a reference, so that logs do not grow by reading them. Appending
-    messages appends text, so offsets stay valid while a turn runs.
+    The model's state blocks are left out, since only the newest is valid; `blocks` keeps them.
+    Recalled text is shown as a reference, so that logs do not grow by being read. New messages only
+    append text, so offsets stay valid while a turn runs.
 
     >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
     'user: Which port?'
     """
-    said = text if blocks else spoken
-    lines = (line for message in messages for line in _lines(message, said(message)))
+    words_of = text if blocks else spoken
+    lines = (line for message in messages for line in _lines(message, words_of(message)))
     return "\n".join(f"{label}{words}" for label, words, _ in lines)
 
 
 def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
-    """Return where each message stands in the rendered turn, in characters."""
-    stand, at = [], 0
+    """Return the offsets of each message in the rendered turn, in characters."""
+    places, at = [], 0
     for message in messages:
-        said, asked = at, []
+        text_offset, call_offsets = at, []
         for label, words, is_call in _lines(message, spoken(message)):
             begin = at + len(label)
             if is_call:
-                asked.append(begin)
+                call_offsets.append(begin)
             else:
-                said = begin
+                text_offset = begin
             at = begin + len(words) + 1
-        stand.append(Offsets(said, tuple(asked)))
-    return tuple(stand)
+        places.append(Offsets(text_offset, tuple(call_offsets)))
+    return tuple(places)
 
 
 def spoken(message: Message) -> str:
-    """Return the text of a message without the state blocks that the model wrote."""
+    """Return the text of a message without the model's state blocks."""
     return text(without_blocks(message))
 
 
 def countable(message: Message) -> Iterator[str]:
-    """Yield what a message says, with its calls, leaving out the memory's own tools."""
+    """Yield the text of a message and the arguments of its calls, without the memory's tools."""
     if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
         yield spoken(message)
-    others = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
-    yield from (str(call.get("args")) for call in others)
+    app_calls = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
+    yield from (str(call.get("args")) for call in app_calls)
 
 
-def _lines(message: Message, said: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield the lines of a message: who speaks or calls what, the words, whether it is a call."""
-    who, references = speaker(message), recalled(message)
+def _lines(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the lines of a message as (label, words, whether it is a call)."""
+    name, references = speaker(message), recalled(message)
     if references:
-        yield f"{who}: ", f"({'; '.join(map(str, references))})", False
+        yield f"{name}: ", f"({'; '.join(map(str, references))})", False
         return
-    if said or not calls(message):
-        yield f"{who}: ", said, False
-    yield from ((f"{who} calls {call['name']} ", arguments(call), True) for call in calls(message))
+    if words or not calls(message):
+        yield f"{name}: ", words, False
+    yield from ((f"{name} calls {call['name']} ", arguments(call), True) for call in calls(message))
 
 
 def speaker(message: Message) -> str:
-    """Return who speaks, as logs say it."""
+    """Return the name of a message's speaker in logs."""
     if message["type"] == "tool":
         return f"tool {message['data'].get('name') or ''}".rstrip()
     return str(_SPEAKERS.get(message["type"], message["type"]))

@@ -1,4 +1,4 @@
-"""The archive as one state sees it, with the turn that is running on top."""
+"""The archive as one state sees it, with the running turn on top."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +12,15 @@ from .salience import Compression
 from .transcript import Logged, Recalled, rendered, restored
 
 _CHUNK = 500
-"""Turns that are read at once, so that a long session is not held as a whole."""
+"""Turns read in one query, which bounds its size."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveView:
-    """What a running turn can see: the records of its lineage, and its own messages so far.
+    """What a running turn sees: the records of its lineage, and its own messages so far.
 
-    By their qualified ids it sees the concluded efforts of the user's other sessions too, as the
-    newest branch of each has them; that may change while this session runs.
+    By qualified ids it also sees the concluded efforts of the user's other sessions, as the newest
+    branch of each has them; they may change while this session runs.
     """
 
     archive: Archive
@@ -29,7 +29,7 @@ class ArchiveView:
     running: Group
 
     def as_of(self, turn: int) -> "ArchiveView":
-        """Return what was seen after an earlier turn: later changes change nothing in it."""
+        """Return the view as it was right after an earlier turn."""
         return past(self.archive, self.owner, replace(self.tip, turn=turn))
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
@@ -41,9 +41,9 @@ class ArchiveView:
         return tuple(restored(message, self.recall) for message in record.messages)
 
     def recall(self, quoted: Recalled) -> str:
-        """Return the text that a result quotes; empty if it is gone.
+        """Return the text that a result quotes; empty if it no longer exists.
 
-        Of another session it is read from the very record, whatever became of its branch.
+        Of another session it is read on the branch it was quoted from, even if a newer one exists.
         """
         view = self
         if quoted.session:
@@ -57,30 +57,30 @@ class ArchiveView:
         return view.render(quoted.turn, blocks=quoted.blocks)[quoted.offset : quoted.end]
 
     def session(self, name: str) -> "ArchiveView | None":
-        """Return what is seen of a session of the user: this one, or another one's newest branch.
+        """Return this view, or that of the newest branch of another session of the user.
 
         None if the user has no such session.
         """
-        called = session_called(name)
-        if called == session_name(self.owner):
+        full_name = session_called(name)
+        if full_name == session_name(self.owner):
             return self
         if self.owner.anonymous:
             return None
-        owner = self.archive.session_named(self.owner.user, called)
+        owner = self.archive.session_named(self.owner.user, full_name)
         tip = None if owner is None else self.archive.newest(owner)
         return past(self.archive, owner, tip) if owner and tip else None
 
     def render(self, turn: int, *, blocks: bool = False) -> str:
-        """Return a visible turn as text, the running one included; empty if it is gone."""
+        """Return a visible turn as text, the running one included; empty if there is none."""
         if turn == self.running.turn:
             return rendered(self.running.messages, blocks=blocks)
         records = self.turns([turn])
         return "".join(rendered(record.messages, blocks=blocks) for record in records)
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
-        """Return an effort as `events` of the running turn, or the archive, left it.
+        """Return an effort after these `events` of the running turn, None if there is none.
 
-        An effort of another session has its qualified id; those that are open there are not seen.
+        Efforts of other sessions need qualified ids; those still open there are not seen.
         """
         name = self.known_as(effort_id)
         if is_qualified(name):
@@ -90,33 +90,34 @@ class ArchiveView:
         return changed.get(name) or self.archive.effort(self.owner, self.tip, name)
 
     def known_as(self, effort_id: str) -> str:
-        """Return the id by which this session knows an effort: its own have no session in it."""
+        """Return an effort's id in this session: its own efforts have no session in theirs."""
         session, name = parted(effort_id)
         return name if session == session_name(self.owner) else effort_id
 
     def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
-        """Return the efforts with these ids that there are, each as `effort` does."""
-        others = [name for name in ids if "/" in name]  # a text has thousands of names
-        own = [*{*ids}.difference(others)] if others else ids
+        """Return the existing efforts among these ids, each as `effort` does."""
+        # No `is_qualified`, which costs more: the ids may be thousands of words of a text.
+        foreign = [name for name in ids if "/" in name]
+        own = [*{*ids}.difference(foreign)] if foreign else ids
         stored = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
         latest = {effort.id: effort for effort in (*stored, *changes(events, self.running.turn))}
-        elsewhere = ((name, self.effort(name, events)) for name in others)
+        elsewhere = ((name, self.effort(name, events)) for name in foreign)
         latest |= {name: effort for name, effort in elsewhere if effort is not None}
         return tuple(latest[name] for name in ids if name in latest)
 
     def efforts(self, limit: int) -> EffortList:
-        """Return the newest efforts of the archive, and how many there are."""
+        """Return the newest efforts of the archive, and their total."""
         return self.archive.efforts(self.owner, self.tip, limit)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
-        """Return the newest compression of an effort, or the newest up to a turn; None if none.
+        """Return the newest compression of an effort, up to a turn if one is given; None if none.
 
-        Concluded efforts have none, and so those of other sessions have none.
+        Only open efforts have one, so those of other sessions have none.
         """
         if is_qualified(effort_id):
             return None
-        upto = self.tip.turn if turn is None else min(turn, self.tip.turn)
-        return self.archive.compression(self.owner, replace(self.tip, turn=upto), effort_id)
+        last = self.tip.turn if turn is None else min(turn, self.tip.turn)
+        return self.archive.compression(self.owner, replace(self.tip, turn=last), effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
@@ -126,14 +127,14 @@ class ArchiveView:
         return self.archive.effort_turns(self.owner, self.tip, effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
-        """Return the raw log of an effort, with the running turn at its end if asked."""
+        """Return the raw log of an effort; `running` adds the running turn at its end."""
         turns: tuple[Logged, ...] = self.turns_of(effort_id, self.log_turns(effort_id))
         return (*turns, self.running) if running else turns
 
     def turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
-        """Return the committed turns with these numbers of the session that an effort is of.
+        """Return the committed turns with these numbers in the session of an effort.
 
-        Of another session only turns are seen that are the effort's on its newest branch.
+        Of another session only the turns of this effort on the newest branch are seen.
         """
         if not is_qualified(effort_id):
             return self.turns(numbers)
@@ -152,7 +153,7 @@ class ArchiveView:
         return self.archive.ambient_count(self.owner, self.tip)
 
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
-        """Return the view of the session that has a qualified effort, and the effort, or None."""
+        """Return a concluded effort of another session, with that one's view; None if none."""
         session, name = parted(effort_id)
         view = self.session(session)
         effort = view.effort(name, ()) if view else None
@@ -167,6 +168,6 @@ def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:
 
 
 def every_turn(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:
-    """Return all turns that a tip sees, oldest first."""
+    """Return all turns up to a tip, oldest first."""
     chunks = (range(first, first + _CHUNK) for first in range(1, tip.turn + 1, _CHUNK))
     return [record for chunk in chunks for record in archive.turns(owner, tip, chunk)]

@@ -1,4 +1,4 @@
-"""Surfacing: what a user concluded in earlier sessions comes into the context of a new one."""
+"""Surface efforts of a user's earlier sessions in the context of a new one."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,46 +12,46 @@ from ..view import ArchiveView
 from .law import CAPACITY, Attention
 
 _RELATED = 0.5
-"""The share of a memory's keywords that what is related to it says, or `KEYWORD_OVERLAP`."""
+"""Share of a memory's keywords that a related text has, unless it has `KEYWORD_OVERLAP`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """The attention of a session's user at a moment, and what of it the session can see."""
+    """The attention of a session's user at a moment, as far as the session can see it."""
 
     attention: Attention
     view: ArchiveView
     settings: Settings
     now: datetime
 
-    def surfaced(self, state: EffortState, said: str) -> EffortState:
-        """Return the state of a first turn with what is in attention beside what was said.
+    def surfaced(self, state: EffortState, message: str) -> EffortState:
+        """Return the state of a first turn with the efforts in attention beside its message.
 
         Raises `AttentionError`.
         """
         self.attention.prune(self.view.owner.user, now=self.now)
-        visible = (effort.id for effort, _ in self._visible(said))
+        visible = (effort.id for effort, _ in self._visible(message))
         chosen = [*islice(visible, self.settings.attention_limit)]
         if not chosen:
             return state
         return within_limit(happened(state, {"type": "surfaced", "efforts": chosen}))
 
-    def related(self, said: str) -> Sequence[str]:
+    def related(self, text: str) -> Sequence[str]:
         """Return the memories that a text is about, best first, at most `recall_hints`.
 
         Raises `AttentionError`.
         """
-        found = (
+        ids = (
             effort.id
-            for effort, share in self._visible(said, unrelated=False)
+            for effort, share in self._visible(text, unrelated=False)
             if share >= _RELATED or round(share * len(effort.keywords)) >= KEYWORD_OVERLAP
         )
-        return tuple(islice(found, self.settings.recall_hints))
+        return tuple(islice(ids, self.settings.recall_hints))
 
-    def _visible(self, said: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
-        """Yield what other sessions concluded on their newest branch, with its relevance."""
+    def _visible(self, text: str, *, unrelated: bool = True) -> Iterator[tuple[Effort, float]]:
+        """Yield the concluded efforts of other sessions in attention, each with its relevance."""
         own, user = session_name(self.view.owner), self.view.owner.user
-        for memory in self.attention.refresh_for_context(user, said, CAPACITY, now=self.now):
+        for memory in self.attention.refresh_for_context(user, text, CAPACITY, now=self.now):
             if parted(memory.id)[0] == own or not (memory.relevance or unrelated):
                 continue
             effort = self.view.effort(memory.id, ())

@@ -1,4 +1,4 @@
-"""The arguments of the memory tools as a model may send them: the parameters of their functions."""
+"""Types of the memory tools' arguments, lenient towards what models send in their place."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -6,12 +6,12 @@ from pydantic import BeforeValidator
 
 
 def _as_turns(value: Any) -> Any:
-    """Return turns as text, however a model lists them."""
+    """Return a list of turns as text, whether a model sends text, numbers, a list or null."""
     listed = ",".join(map(str, value)) if isinstance(value, list) else value
     return "" if listed is None else str(listed).strip().strip("[]")
 
 
-# Models send null for what they leave out, and given text where a list is asked for.
+# Models send null for what they leave out, and a text where a list is required.
 Number: TypeAlias = Annotated[int, BeforeValidator(lambda value: 0 if value is None else value)]
 Text: TypeAlias = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 Texts: TypeAlias = Annotated[

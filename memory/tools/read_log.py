@@ -1,4 +1,4 @@
-"""Reading turns word for word, of this session and of the user's other ones."""
+"""The tool `read_log`: turns word for word, of this session or another one of the user."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,19 +18,19 @@ _SHOWN = 160
 """Characters of a name, or of a list of turns, in an error."""
 
 _AT_ONCE = 50
-"""Turns that one call reads at most; the result says how to go on."""
+"""Turns that are read from the archive at once, which bounds a call for thousands of them."""
 
 _LEAST = 100
-"""A turn behind others is cut only if so many tokens of it can be shown."""
+"""Tokens of a cut turn that are worth showing after others; the first turn is always shown."""
 
 
 def read_log(
     work: RunningTurn, turns: Turns, offset: Number = 0, session: Text = ""
 ) -> tuple[Any, ...]:
-    """Return the text of visible turns from an offset on, as much as the free budget allows.
+    """Return the text of turns, from an offset in the first one, as much as the free budget allows.
 
-    What is not there is named, an error if nothing is. With a session they are turns of its newest
-    branch; what is quoted is the record as it is there.
+    With a session they are turns of its newest branch. Turns that cannot be read are named in the
+    result; if none can be read a `ToolError` is raised.
     """
     view = work.view.session(session) if session else work.view
     if view is None:
@@ -38,35 +38,35 @@ def read_log(
             f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash "
             "of an id such as 't1/auth-bug', without it turns of this session are read"
         )
-    wanted = sorted(numbers(turns))
-    if not wanted:
+    requested = sorted(numbers(turns))
+    if not requested:
         raise ToolError('no turns are named; write them like "3-5,8"')
     newest = max(view.running.turn, view.tip.turn)
-    within = [turn for turn in wanted if 1 <= turn <= newest]
-    found, later = _readable(work, view, within)
-    named = {} if view is work.view else {"session": session_name(view.owner)}
-    absent = [turn for turn in wanted if turn not in found and turn not in later]
-    missing = _why_missing(absent, newest, **named)
-    if not found:
+    existing = [turn for turn in requested if 1 <= turn <= newest]
+    readable, later = _readable(work, view, existing)
+    place = {} if view is work.view else {"session": session_name(view.owner)}
+    absent = [turn for turn in requested if turn not in readable and turn not in later]
+    missing = _missing(absent, newest, **place)
+    if not readable:
         raise ToolError(missing)
-    begin = offset if wanted[0] in found else 0
-    parts, end = _texts(work, view, [*found.values()], begin)
+    begin = offset if requested[0] in readable else 0
+    parts, end = _texts(work, view, [*readable.values()], begin)
     last = parts[-1][1].turn
-    left = [turn for turn in within if turn > last or (turn == last and end)]
-    reads_on = {"turns": ranges(left), **({"offset": end} if end else {}), **named}
+    unread = [turn for turn in existing if turn > last or (turn == last and end)]
+    reads_on = {"turns": ranges(unread), **({"offset": end} if end else {}), **place}
     result = {
-        **named,
+        **place,
         "turns": [part for part, _ in parts],
         **({"missing": missing} if missing else {}),
-        "next": reads_on if left else None,
+        "next": reads_on if unread else None,
     }
-    return work, result, *(quoted for _, quoted in parts)
+    return work, result, *(quote for _, quote in parts)
 
 
 def _texts(
     work: RunningTurn, view: ArchiveView, turns: Sequence[Logged], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
-    """Return the turns that there is room for, and where the last one is cut, 0 if it is whole."""
+    """Return the turns that fit, and the offset at which the last one is cut, 0 if it is not."""
     parts: list[tuple[Mapping[str, Any], Recalled]] = []
     free = work.free
     for turn in turns:
@@ -78,15 +78,15 @@ def _texts(
         if view is not work.view and isinstance(turn, Record):
             efforts = [qualified(view.owner, name) for name in efforts]
             place = {"session": session_name(view.owner), "branch": turn.branch}
-        at = turn.at[:16].replace("T", " ") or "now"
-        head = {"turn": turn.turn, "at": at, "efforts": efforts}
+        time = turn.at[:16].replace("T", " ") or "now"
+        head = {"turn": turn.turn, "at": time, "efforts": efforts}
         free -= work.count(compact(head))
         end = offset + fit(log[offset:], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
             break
         free -= work.count(log[offset:end])
-        quoted = Recalled(turn.turn, offset, end, **place)
-        parts.append(({**head, "text": log[offset:end]}, quoted))
+        quote = Recalled(turn.turn, offset, end, **place)
+        parts.append(({**head, "text": log[offset:end]}, quote))
         if end < len(log):
             return parts, end
         offset = 0
@@ -96,30 +96,29 @@ def _texts(
 def _readable(
     work: RunningTurn, view: ArchiveView, numbers: Sequence[int]
 ) -> tuple[dict[int, Logged], frozenset[int]]:
-    """Return the first turns of these that can be read, the running one included, and the rest."""
-    now, upto = view.running, 0
-    turns: dict[int, Logged] = {}
-    while not turns and upto < len(numbers):
-        first, upto = upto, upto + _AT_ONCE
-        turns = {turn.turn: turn for turn in view.turns(numbers[first:upto]) if turn.messages}
-        if now.turn in numbers[first:upto]:
+    """Return the first chunk of these turns with readable ones in it, and the numbers behind it."""
+    running, turns, end = view.running, dict[int, Logged](), 0
+    while not turns and end < len(numbers):
+        begin, end = end, end + _AT_ONCE
+        turns = {turn.turn: turn for turn in view.turns(numbers[begin:end]) if turn.messages}
+        if running.turn in numbers[begin:end]:
             efforts = memberships(work.state.active, work.state.events)
-            turns[now.turn] = replace(now, efforts=efforts)
-    return turns, frozenset(numbers[upto:])
+            turns[running.turn] = replace(running, efforts=efforts)
+    return turns, frozenset(numbers[end:])
 
 
-def _why_missing(turns: Sequence[int], newest: int, session: str = "") -> str:
-    """Say which turns were erased, and which are not there; empty if none is missing."""
-    where = f" of session {session!r}" if session else ""
+def _missing(turns: Sequence[int], newest: int, session: str = "") -> str:
+    """Say which turns were erased and which do not exist; empty without turns."""
+    of_session = f" of session {session!r}" if session else ""
     erased = [turn for turn in turns if 1 <= turn <= newest]
     absent = [turn for turn in turns if turn not in erased]
-    why = []
+    reasons = []
     if erased:
-        was = "was erased: its" if len(erased) == 1 else "were erased: their"
-        named = turns_named(ranges(erased)[:_SHOWN])
-        why.append(f"{named}{where} {was} text cannot be read any more")
+        verb = "was erased: its" if len(erased) == 1 else "were erased: their"
+        names = turns_named(ranges(erased)[:_SHOWN])
+        reasons.append(f"{names}{of_session} {verb} text cannot be read any more")
     if absent:
         verb = "is" if len(absent) == 1 else "are"
-        named = turns_named(ranges(absent)[:_SHOWN])
-        why.append(f"{named}{where} {verb} not there; the turns are 1-{newest}")
-    return "; ".join(why)
+        names = turns_named(ranges(absent)[:_SHOWN])
+        reasons.append(f"{names}{of_session} {verb} not there; the turns are 1-{newest}")
+    return "; ".join(reasons)

@@ -1,6 +1,6 @@
-"""Searching what is stored, for the model: efforts and ambient turns, each with an excerpt.
+"""The tool `search_efforts`: turns and efforts that match a query, each with an excerpt.
 
-What is found is stored as references like any quote: nothing of another session is kept here.
+Excerpts are stored as references, so that no text of another session is copied into this one.
 """
 
 import logging
@@ -25,43 +25,43 @@ from ..view import past
 from .arguments import Number, Text
 
 _Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
-"""A result as the model is told it, and what it quotes."""
+"""A result as the model reads it, and the range that it quotes, None for none."""
 
 _Hit: TypeAlias = Found | Elsewhere
 
 _log = logging.getLogger("ebbtide.embeddings")
 
-_ECHOED = 500
-"""Characters of the query that the result repeats."""
+_QUERY_SHOWN = 500
+"""Characters of the query that the result repeats: a model may paste a page."""
 
 _MOST = 20
-"""Results that the model can ask for."""
+"""Results that a model can request: more would not fit the budget."""
 
 _COUNTED = 50
-"""Further results are counted up to here."""
+"""Results of this session, and of others, that are counted: beyond it the number says little."""
 
 _PASSAGES = 200
-"""Passages that are looked at: all that a search finds."""
+"""Passages that are read: all that a search finds."""
 
-_ANSWERS = 0.5
-"""Of the score of what the user says, what the assistant's words have that are told with it.
+_ANSWER_SHARE = 0.5
+"""Share of the score of the user's passage that the assistant's must have to be shown with it.
 
 Five results then show 67 and 69 % of the evidence for questions about two talks, else 54 and 47.
 """
 
-_NAMING = ("id", "session", "turn")
-"""What of an entry says which one it is, beside its excerpt."""
+_KEYS = ("id", "session", "turn")
+"""Fields that identify an entry, together with its excerpt."""
 
 
 def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:
-    """Answer with what matches best, as much as the free budget allows, and name what is quoted.
+    """Return the best matches that the free budget has room for, with the ranges they quote.
 
-    The running turn is not searched: it is in the context. An event tells which efforts were found.
+    The running turn is not searched: it is in the context. An event records the efforts found.
     """
-    wanted = query_terms(query)
-    if not wanted:
-        why = render("nothing_to_search")
-        return work, {"query": query[:_ECHOED], "results": [], "why": why}
+    terms = query_terms(query)
+    if not terms:
+        reason = render("nothing_to_search")
+        return work, {"query": query[:_QUERY_SHOWN], "results": [], "why": reason}
     limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
     view, meaning = work.view, None
     try:
@@ -70,23 +70,23 @@ def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[A
     except EmbeddingError as error:
         _log.warning("searched by words alone, the query could not be embedded: %s", error)
     own = view.archive.search_passages(view.owner, view.tip, query, _PASSAGES, meaning)
-    best = _of_turns(own)[:_COUNTED]
-    others = view.archive.search_sessions(view.owner, query, _COUNTED)
-    hits = in_one_list(best[:limit], others[:limit], limit)
-    shown, results, quoted = _within_budget(work, _entries(work, hits, wanted, own))
+    best = _best_of_turns(own)[:_COUNTED]
+    foreign = view.archive.search_sessions(view.owner, query, _COUNTED)
+    hits = in_one_list(best[:limit], foreign[:limit], limit)
+    shown, results, quotes = _within_budget(work, _entries(work, hits, terms, own))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
-    result: dict[str, Any] = {"query": query[:_ECHOED], "results": results}
-    more = len(best) + len(others) - shown
-    result |= {"more": more} if results else {"why": render("nothing_found")}
-    return work.put(state), result, *quoted
+    result: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": results}
+    omitted = len(best) + len(foreign) - shown
+    result |= {"more": omitted} if results else {"why": render("nothing_found")}
+    return work.put(state), result, *quotes
 
 
-def _of_turns(hits: Sequence[Found]) -> list[Found]:
-    """Return the best passage of each turn; of hits by meaning alone, one for each effort.
+def _best_of_turns(hits: Sequence[Found]) -> list[Found]:
+    """Return the best passage of each turn; of hits by meaning alone only one for each effort.
 
-    All turns that say something count: with those at least 0.8 as good as the best of their effort,
-    five results held 69 % of the evidence in place of 77.
+    Turns that are much worse than the best of their effort stay: with only those at least 0.8 as
+    good, five results held 69 % of the evidence in place of 77.
     """
     best: dict[int, Found] = {}
     efforts: set[str | None] = set()
@@ -100,75 +100,76 @@ def _of_turns(hits: Sequence[Found]) -> list[Found]:
 def _within_budget(
     work: RunningTurn, entries: Iterable[Sequence[_Entry]]
 ) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
-    """Return how many results are shown, their entries, one at least, and what these quote.
+    """Return the number of results that fit, their entries, at least one, and the quoted ranges.
 
-    What an earlier call of this turn, or of the same message, has found is only named: it stands
-    above. Where there is little room it may be, or may soon be, shortened: then none counts.
+    An entry that an earlier call of this turn has shown already is only named, unless the turn is
+    shortened, or may soon be for want of room: that result may then be gone from the context.
     """
-    cut = work.line is not None and work.view.running.turn in work.line.short
-    whole = not cut and work.room - work.used >= work.free
+    is_short = work.line is not None and work.view.running.turn in work.line.short
+    is_safe = not is_short and work.room - work.used >= work.free
     above = {
         _identity(part)
-        for message in ((*work.view.running.messages, *work.results) if whole else ())
+        for message in ((*work.view.running.messages, *work.results) if is_safe else ())
         if message["data"].get("name") == "search_efforts"
         for part, _ in quotations(message)
     }
     results: list[Mapping[str, Any]] = []
-    quoted: list[Recalled] = []
-    free, shown = work.free, 0
+    quotes: list[Recalled] = []
+    free, count = work.free, 0
     for parts in entries:
-        for at, (entry, recalled) in enumerate(parts):
-            known = recalled is not None and _identity(entry) in above
-            named = {name: entry[name] for name in _NAMING if name in entry}
-            result = named | {"above": True} if known else entry
+        for position, (entry, quote) in enumerate(parts):
+            is_above = quote is not None and _identity(entry) in above
+            keys = {name: entry[name] for name in _KEYS if name in entry}
+            result = keys | {"above": True} if is_above else entry
             free -= work.count(compact(result))
             if free >= 0 or not results:
                 results.append(result)
-                quoted += [] if known or recalled is None else [recalled]
-                shown += not at
-    return shown, results, quoted
+                quotes += [] if is_above or quote is None else [quote]
+                count += position == 0
+    return count, results, quotes
 
 
 def _entries(
-    work: RunningTurn, hits: Sequence[_Hit], wanted: Collection[str], found: Sequence[Found]
+    work: RunningTurn, hits: Sequence[_Hit], terms: Collection[str], passages: Sequence[Found]
 ) -> Iterator[list[_Entry]]:
-    """Yield the entries of each result: what was found, and what answers it; summaries once."""
-    # The assistant's best passage of a turn, where the user's is the best and not by far.
-    best = {hit.turn: hit for hit in _of_turns(found) if hit.user}
+    """Yield the entries of each result: the match, and its answer; each summary only once."""
+    # The assistant's best passage of a turn whose best passage is the user's.
+    best = {hit.turn: hit for hit in _best_of_turns(passages) if hit.user}
     answers = {
         hit.turn: hit
-        for hit in reversed(found)
+        for hit in reversed(passages)
         if hit.turn in best and hit.passage is not None and not hit.user
-        if hit.score >= _ANSWERS * best[hit.turn].score
+        if hit.score >= _ANSWER_SHARE * best[hit.turn].score
     }
     own = [hit for hit in hits if isinstance(hit, Found)]
-    known = work.known([hit.effort for hit in own if hit.effort])
-    efforts = {effort.id: effort for effort in known}
+    efforts = {e.id: e for e in work.known([hit.effort for hit in own if hit.effort])}
     numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
     records = {record.turn: record for record in work.view.turns(numbers)}
-    shown = {hit.turn for hit in own}
+    shown_turns = {hit.turn for hit in own}
     for hit in hits:
         if isinstance(hit, Elsewhere):
-            yield [_elsewhere(work, hit, wanted)]
+            yield [_foreign_entry(work, hit, terms)]
         elif hit.turn in records:
             record, after = records[hit.turn], records.get(hit.turn + 1)
             effort = efforts.pop(hit.effort or "", None)
-            passages = _passages(record, hit, answers.get(hit.turn), wanted)
-            parts = [_entry(work, hit, effort, (record, passages[0]))]
-            parts += [_entry(work, hit, None, (record, passage)) for passage in passages[1:]]
-            if after and passages[-1] and passages[-1].asks and after.turn not in shown:
-                shown.add(after.turn)
+            first, *more = _excerpts(record, hit, answers.get(hit.turn), terms)
+            parts = [_entry(work, hit, effort, (record, first))]
+            parts += [_entry(work, hit, None, (record, part)) for part in more]
+            last = more[-1] if more else first
+            # A question is often answered only in the next turn.
+            if after and last and last.asks and after.turn not in shown_turns:
+                shown_turns.add(after.turn)
                 answer = replace(hit, turn=after.turn, passage=0)
-                parts.append(_entry(work, answer, None, (after, _part(after, 0, wanted))))
+                parts.append(_entry(work, answer, None, (after, _excerpt(after, 0, terms))))
             yield parts
 
 
-def _passages(
-    record: Record, hit: Found, answer: Found | None, wanted: Collection[str]
+def _excerpts(
+    record: Record, hit: Found, answer: Found | None, terms: Collection[str]
 ) -> list[Excerpt | None]:
-    """Return what is shown of a turn: a passage, and the answer to it, as one if they are one."""
-    part = _part(record, hit.passage, wanted)
-    after = _part(record, answer.passage, wanted) if answer else None
+    """Return the excerpts of a match and of its answer, as one if they adjoin."""
+    part = _excerpt(record, hit.passage, terms)
+    after = _excerpt(record, answer.passage, terms) if answer else None
     if part is None or after is None or after.end <= part.end:
         return [part]
     if after.begin <= part.end + 1:
@@ -176,65 +177,65 @@ def _passages(
     return [part, after]
 
 
-def _part(record: Record, passage: int | None, wanted: Collection[str]) -> Excerpt | None:
-    """Return what is shown of a turn for a passage, None for none."""
+def _excerpt(record: Record, passage: int | None, terms: Collection[str]) -> Excerpt | None:
+    """Return the excerpt of a turn for a passage, None for none."""
     if passage is None:
         return None
     part = excerpt(record.messages, passage)
-    return part or Excerpt(*best_piece(rendered(record.messages), wanted))
+    return part or Excerpt(*best_piece(rendered(record.messages), terms))
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(entry.get(name) for name in (*_NAMING, "excerpt"))
+    return tuple(entry.get(name) for name in (*_KEYS, "excerpt"))
 
 
 def _entry(
-    work: RunningTurn, hit: Found, effort: Effort | None, shown: tuple[Record, Excerpt | None]
+    work: RunningTurn, hit: Found, effort: Effort | None, source: tuple[Record, Excerpt | None]
 ) -> _Entry:
-    """Return a result with its excerpt; its offset if one call of `read_log` stops before it."""
-    record, part = shown
-    summary = (effort.summary or effort.goal) if effort else ""
-    named = {"id": hit.effort, "summary": summary}
-    entry: dict[str, Any] = {name: value for name, value in named.items() if value}
+    """Return a result with its excerpt, and an offset if one `read_log` call cannot reach it."""
+    record, part = source
+    entry: dict[str, Any] = {"id": hit.effort} if hit.effort else {}
+    if effort and (summary := effort.summary or effort.goal):
+        entry["summary"] = summary
     entry |= {"turn": hit.turn, "at": day_of(record.at)}
     if part is None:
         return entry, None
     log = rendered(record.messages)
     if fit(log, work.free, work.count) < part.end:
         entry["offset"] = part.begin
-    quoted = Recalled(hit.turn, part.begin, part.end, score=round(hit.score, 2))
-    return entry | _quoted(log, part), quoted
+    quote = Recalled(hit.turn, part.begin, part.end, score=round(hit.score, 2))
+    return entry | _quotation(log, part), quote
 
 
-def _quoted(log: str, part: Excerpt) -> dict[str, str]:
-    """Return an excerpt with who speaks there, unless it says so itself."""
+def _quotation(log: str, part: Excerpt) -> dict[str, str]:
+    """Return the text of an excerpt, and its speaker if the text does not name one."""
     speaker = {"speaker": part.speaker} if part.speaker else {}
     return {**speaker, "excerpt": log[part.begin : part.end]}
 
 
-def _elsewhere(work: RunningTurn, hit: Elsewhere, wanted: Collection[str]) -> _Entry:
-    """Return what another session concluded, or the best passage of a turn, with its reference."""
+def _foreign_entry(work: RunningTurn, hit: Elsewhere, terms: Collection[str]) -> _Entry:
+    """Return a result of another session: an effort's summary, or the best passage of a turn."""
     session, tip, score = session_name(hit.owner), hit.tip, round(hit.score, 2)
     entry = {"session": session, "turn": tip.turn, "at": day_of(hit.at)}
     if effort := hit.effort:
         place = session, tip.branch, effort.id
-        quoted = Recalled(tip.turn, 0, len(effort.summary), *place, score=score)
-        return {"id": qualified(hit.owner, effort.id), **entry, "excerpt": effort.summary}, quoted
+        quote = Recalled(tip.turn, 0, len(effort.summary), *place, score=score)
+        return {"id": qualified(hit.owner, effort.id), **entry, "excerpt": effort.summary}, quote
     (record,) = past(work.view.archive, hit.owner, tip).turns([tip.turn])
-    part = _part(record, hit.passage or 0, wanted) or Excerpt(0, 0)
-    quoted = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
-    return entry | _quoted(rendered(record.messages), part), quoted
+    part = _excerpt(record, hit.passage or 0, terms) or Excerpt(0, 0)
+    quote = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
+    return entry | _quotation(rendered(record.messages), part), quote
 
 
-def in_one_list(own: Sequence[Found], others: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:
-    """Return the best `limit` results, each list in its own order.
+def in_one_list(own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:
+    """Merge the results of this session and of others, each list in its own order; first `limit`.
 
-    Scores of two searches cannot be compared, but how many terms of the query a result says can: an
-    effort of another session stands right after the last own result that says as many or more. So
-    it never displaces an own result that says as much.
+    The scores of two searches cannot be compared, but the numbers of query terms can: a result of
+    another session comes right after the last own result that has as many terms or more, so that it
+    never displaces one of these.
     """
-    placed: list[tuple[int, _Hit]] = [(2 * at, hit) for at, hit in enumerate(own)]
-    for other in others:
-        as_good = [at for at, hit in enumerate(own) if len(hit.said) >= len(other.said)]
-        placed.append((2 * as_good[-1] + 1 if as_good else -1, other))
-    return tuple(hit for _, hit in sorted(placed, key=lambda pair: pair[0]))[:limit]
+    places: list[tuple[int, _Hit]] = [(2 * place, hit) for place, hit in enumerate(own)]
+    for hit in foreign:
+        as_good = [n for n, own_hit in enumerate(own) if len(own_hit.said) >= len(hit.said)]
+        places.append((2 * as_good[-1] + 1 if as_good else -1, hit))
+    return tuple(hit for _, hit in sorted(places, key=lambda pair: pair[0]))[:limit]

@@ -1,4 +1,4 @@
-"""Summaries of efforts: what is asked of a model, what it answers, in parts if need be."""
+"""Summarise an effort with a model, part by part if its log is too long for one call."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,16 +23,17 @@ _CANNED_BELOW = 50
 """Characters of a log below which no model is asked: there is nothing to sum up."""
 
 _PART_SHARE = 4
-"""Each part's summary may have a fourth of a request, so that each pass has fewer parts."""
+"""A summary of a part may have a fourth of a part's tokens: so each pass has fewer parts."""
 
 _PURPOSE_SHARE = 8
-"""The goal may have an eighth of the budget, and the constraints another one."""
+"""The goal may have an eighth of the context budget, and the constraints another eighth."""
 
 _WORDS_IN_TEN_TOKENS = 5
-"""Words that are asked for; English has seven or eight, other languages fewer."""
+"""Words requested for ten tokens; English has seven or eight, other languages fewer."""
 
 
 def _clamped(value: Any) -> int:
+    """Return an importance within 0-100, the middle one for what is no number."""
     with suppress(TypeError, ValueError, OverflowError):
         return round(min(100.0, max(0.0, float(value))))
     return 50
@@ -49,32 +50,32 @@ class EffortSummary(BaseModel):
 def summarise(
     effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
 ) -> Asks[Effort]:
-    """Return an effort with a summary of its log, in parts if it is long; or raise `AnswerError`.
+    """Return an effort with a summary of its log; raise `AnswerError` if none comes about.
 
-    Each pass over the summaries of parts has fewer parts than the one before.
+    A long log is summarised in parts, and these summaries again, until one is left.
     """
     effort = replace(effort, stale=False)
     if characters_said(log) < _CANNED_BELOW:
         return replace(effort, summary=render("canned_summary"), keywords=(), importance=0)
-    question = _asking(effort, settings, count)
-    # The rest of the budget at most, beside the longest form and the longest name of a part.
+    question = _question_maker(effort, settings, count)
+    # What the budget leaves beside the longest form and the longest name of a part.
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
     empty = question("", "records of its parts, 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
-    # State blocks of the model tell of other work too.
-    seen = [Group(turn.turn, shown(turn.messages), "") for turn in log]
-    parts, what = slices(transcript(seen), limit, count), "part"
+    # Without the model's state blocks, which describe other work too.
+    turns = [Group(turn.turn, shown(turn.messages), "") for turn in log]
+    parts, label = slices(transcript(turns), limit, count), "part"
     while True:
         answers: list[EffortSummary] = []
         for number, part in enumerate(parts, start=1):
-            answers.append((yield question(part, f"{what} {number} of {len(parts)}")))
+            answers.append((yield question(part, f"{label} {number} of {len(parts)}")))
         if len(answers) == 1:
             break
         short = (cut_at_sentence(answer.summary, limit // _PART_SHARE, count) for answer in answers)
         fewer = slices("\n\n".join(short), limit, count)
         if len(fewer) >= len(parts):
             raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
-        parts, what = fewer, "records of its parts,"
+        parts, label = fewer, "records of its parts,"
     return replace(
         effort,
         summary=cut_at_sentence(answers[0].summary, settings.summary_max_tokens, count),
@@ -84,15 +85,15 @@ def summarise(
 
 
 def characters_said(log: Sequence[Logged]) -> int:
-    """Count the characters of a log, without white space at the ends and the memory's own tools."""
+    """Count the characters of a log without the memory's tools and white space at the ends."""
     messages = (message for turn in log for message in turn.messages)
     return sum(len(part.strip()) for message in messages for part in countable(message))
 
 
-def _asking(
+def _question_maker(
     effort: Effort, settings: Settings, count: TokenCounter
 ) -> Callable[[str, str], Question]:
-    """Return what makes a question of a part of a log, and of the name of that part."""
+    """Return a function from a part of a log, and its name, to the question about it."""
     longest = settings.context_budget // _PURPOSE_SHARE
     constraints = "; ".join(effort.constraints) or "none"
     purpose = {
@@ -104,7 +105,7 @@ def _asking(
     instructions = render("summarise", words=words)
 
     def question(log: str, part: str) -> Question:
-        named = render("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
-        return Question("summary", instructions, named, EffortSummary, as_text="summary_as_text")
+        text = render("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
+        return Question("summary", instructions, text, EffortSummary, as_text="summary_as_text")
 
     return question

@@ -1,4 +1,4 @@
-"""The memory tools: their names and schemas, how calls are run, and those that change efforts."""
+"""The memory tools: names, schemas, how calls run, and the tools that change or show efforts."""
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from copy import deepcopy
@@ -29,40 +29,41 @@ from .search_efforts import search_efforts
 from .summary import summarise
 
 MOST_OPEN = 32
-"""A bound against a model that opens one for every message; nobody keeps as many apart."""
+"""Open efforts at most: a bound against a model that opens one for every message."""
 
 STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
 
 _EARLIER = 20
-"""Efforts of other sessions that `effort_status` names."""
+"""Efforts of other sessions that `effort_status` names: a screenful."""
 
 _SHOWN = 80
-"""Characters of the arguments in a log line, and of a list of turns in an error."""
+"""Characters of a value that an error repeats: a model may write anything for one."""
 
 
 def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
     """Begin an effort and make it active."""
     name = slug(name)
-    if taken := work.view.effort(name, work.state.events):
-        tool = "switch_effort" if taken.status == "open" else "reopen_effort"
+    if namesake := work.view.effort(name, work.state.events):
+        tool = "switch_effort" if namesake.status == "open" else "reopen_effort"
         raise ToolError(
-            f"an effort {name!r} exists already and is {taken.status}; "
+            f"an effort {name!r} exists already and is {namesake.status}; "
             f"use {tool} to go on with it, or choose another name"
         )
-    _refuse_crowd(work)
+    _check_room(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
     event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
-    if work.related and (most := work.settings.recall_hints):
+    if work.related and (limit := work.settings.recall_hints):
         names = filter(is_qualified, work.related(f"{name} {goal}".strip()))
-        away = [other for other in names if other not in work.state.summaries]
-        stored = work.view.efforts_named(away, work.state.events) if away else ()
-        related = [other.id for other in stored if is_qualified(other.id)][:most]
+        unseen = [related for related in names if related not in work.state.summaries]
+        stored = work.view.efforts_named(unseen, work.state.events) if unseen else ()
+        related = [found.id for found in stored if is_qualified(found.id)][:limit]
         event |= {"related": related} if related else {}
     return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
 
 
-def _refuse_crowd(work: RunningTurn) -> None:
+def _check_room(work: RunningTurn) -> None:
+    """Raise `ToolError` if no further effort may be open."""
     efforts = work.state.open
     if len(efforts) >= MOST_OPEN:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
@@ -73,7 +74,7 @@ def _refuse_crowd(work: RunningTurn) -> None:
 
 
 def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
-    """Make another open effort the active one; without a name none is, and all stay open."""
+    """Make another open effort the active one; without a name none is active."""
     state = work.state
     if not effort_id.strip():
         if state.active is None:
@@ -87,20 +88,20 @@ def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
 
 
 def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome:
-    """Go on with a concluded effort; its log continues, a goal takes the place of the old one."""
+    """Open a concluded effort again; its log continues, and a goal replaces the old one."""
     effort = work.find_own(effort_id)
     if effort.status == "open":
         raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
-    _refuse_crowd(work)
+    _check_room(work)
     event = {"type": "reopened", **effort.snapshot()}
     if compression := work.view.compression(effort.id):
         event["compressed"] = compression.turn
-    aimed = replace(effort, goal=goal if goal.strip() else effort.goal)
+    updated = replace(effort, goal=goal if goal.strip() else effort.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
-    result |= aimed.aims
-    if log := work.view.log(effort.id):  # its newest turns stand in the context again
-        result |= _brought_back(work, effort, log, _fitting(work, log[::-1]))
-    return work.put(_updated(happened(work.state, event), effort, aimed)), result
+    result |= updated.aims
+    if log := work.view.log(effort.id):  # its newest turns come back into the context
+        result |= _loaded(work, effort, log, _fitting(work, log[::-1]))
+    return work.put(_updated(happened(work.state, event), effort, updated)), result
 
 
 def update_goal(
@@ -110,7 +111,7 @@ def update_goal(
     add_constraints: Texts = (),
     drop_constraints: Texts = (),
 ) -> Outcome:
-    """Change goal and constraints of the active effort; the change is recorded with its turn."""
+    """Change the goal and the constraints of the active effort."""
     if work.state.active is None:
         listed = ", ".join(work.state.open) or "none"
         raise ToolError(
@@ -118,8 +119,8 @@ def update_goal(
             f"use switch_effort or open_effort first; open: {listed}"
         )
     added, dropped = (
-        [words for constraint in given if (words := constraint.strip())]
-        for given in (add_constraints, drop_constraints)
+        [words for constraint in constraints if (words := constraint.strip())]
+        for constraints in (add_constraints, drop_constraints)
     )
     if not (goal.strip() or added or dropped):
         raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
@@ -131,30 +132,30 @@ def update_goal(
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
-    """Return constraints after a change; those that go may be named as the context shows them."""
-    known = set(map(as_shown, effort.constraints))
-    unknown = next((words for words in dropped if as_shown(words) not in known), None)
+    """Return the constraints after a change; `dropped` may be written as the context shows it."""
+    current = set(map(as_shown, effort.constraints))
+    unknown = next((words for words in dropped if as_shown(words) not in current), None)
     if unknown is not None:
         listed = "; ".join(map(repr, effort.constraints)) or "none"
         raise ToolError(
             f"no constraint {unknown!r} of {effort.id!r} to drop; those that hold: {listed}"
         )
-    gone = set(map(as_shown, dropped))
-    left = [constraint for constraint in effort.constraints if as_shown(constraint) not in gone]
-    return tuple(dict.fromkeys([*left, *added]))
+    removed = set(map(as_shown, dropped))
+    remaining = [words for words in effort.constraints if as_shown(words) not in removed]
+    return tuple(dict.fromkeys([*remaining, *added]))
 
 
-def _updated(state: EffortState, before: Effort, after: Effort, why: str = "") -> EffortState:
-    """Return the state with what changed between two states of an effort, if anything did."""
+def _updated(state: EffortState, before: Effort, after: Effort, reason: str = "") -> EffortState:
+    """Return the state with an event for each of goal and constraints that changed."""
     for field in ("goal", "constraints"):
         if getattr(after, field) != getattr(before, field):
-            event = {"type": f"{field}_updated", **after.snapshot(), "rationale": why}
+            event = {"type": f"{field}_updated", **after.snapshot(), "rationale": reason}
             state = happened(state, event)
     return state
 
 
 def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
-    """Conclude an effort, the active one by default; a failed summary leaves it open."""
+    """Conclude an effort, by default the active one; if the summary fails it stays open."""
     name = effort_id.strip() or work.state.active
     if not name:
         listed = ", ".join(work.state.open) or "none"
@@ -177,18 +178,18 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
 def expand_effort(
     work: RunningTurn, effort_id: str, turns: Turns = "", query: Text = ""
 ) -> Outcome:
-    """Show the raw log of a concluded effort in the context; again only renews it."""
+    """Bring the raw log of a concluded effort into the context, or renew its place there."""
     effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
     if not log:
         raise ToolError(
             f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
         )
-    shown = _to_show(work, effort, log, numbers(turns), query)
-    loaded = _brought_back(work, effort, log, shown)
-    in_log, tokens = [turn.turn for turn in shown], loaded["tokens_loaded"]
-    event = {"type": "expanded", "effort": effort.id, "turns": in_log, "tokens": tokens}
-    if _in_view(work, effort.id, in_log):
+    chosen = _choose(work, effort, log, numbers(turns), query)
+    loaded = _loaded(work, effort, log, chosen)
+    turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens_loaded"]
+    event = {"type": "expanded", "effort": effort.id, "turns": turn_numbers, "tokens": tokens}
+    if _in_view(work, effort.id, turn_numbers):
         event["again"], loaded["tokens_loaded"] = True, 0
     state = work.state
     if effort.id not in state.summaries:
@@ -198,7 +199,7 @@ def expand_effort(
 
 
 def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
-    """Take the raw log of an expanded effort out of the context; its summary stays."""
+    """Take the raw log of an expanded effort out of the context, but not its summary."""
     effort, state = work.find(effort_id), work.state
     if effort.id not in state.expanded:
         listed = ", ".join(state.expanded) or "none"
@@ -207,21 +208,24 @@ def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
     return work.put(state), {"status": "collapsed", "effort_id": effort.id}
 
 
-def _to_show(
-    work: RunningTurn, effort: Effort, log: Sequence[Logged], wanted: frozenset[int], query: str
+def _choose(
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], requested: frozenset[int], query: str
 ) -> list[Logged]:
-    """Return the turns asked for, else those with most terms of the query, else first and last."""
-    missing = wanted - {turn.turn for turn in log}
+    """Return the turns of a log to show, as many as fit.
+
+    They are the requested ones, else those with most terms of the query, else the first and last.
+    """
+    missing = requested - {turn.turn for turn in log}
     if missing:
         raise ToolError(
             f"turns {ranges(sorted(missing))[:_SHOWN]!r} are not in effort {effort.id!r}; "
             f"it has {ranges([turn.turn for turn in log])!r}"
         )
-    chosen = [turn for turn in log if turn.turn in wanted]
+    chosen = [turn for turn in log if turn.turn in requested]
     if not chosen and (terms := frozenset(query_terms(query))):
         hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
-        hit = (turn for turn in log if hits[turn.turn])
-        chosen = sorted(hit, key=lambda turn: -hits[turn.turn])
+        matching = (turn for turn in log if hits[turn.turn])
+        chosen = sorted(matching, key=lambda turn: -hits[turn.turn])
     if not chosen and work.count(transcript(log)) <= log_limit(work.room):
         return list(log)
     # As first, last, second, last but one, and so on.
@@ -230,19 +234,20 @@ def _to_show(
 
 
 def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
-    """Tell whether an expanded log, these turns of it if any are named, stands in the context."""
+    """Tell whether an expanded log, and each of these turns of it, stands in the context."""
     entry, line = work.state.expanded.get(effort_id), work.line
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False
-    at = entry["expanded_turn"]
     if line is None:
         return True
-    stands = at > line.built or (line.logs.get(effort_id) == at and at in line.turns)
-    return stands and at not in line.short
+    turn = entry["expanded_turn"]
+    # A log expanded after the context was built is still in the messages of the turns since.
+    in_line = turn > line.built or (line.logs.get(effort_id) == turn and turn in line.turns)
+    return in_line and turn not in line.short
 
 
 def _fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
-    """Return the first of these turns, one at least, that a log may show together, ascending."""
+    """Return as many turns as a log may show, the first ones preferred, ascending; at least one."""
     free = log_limit(work.room)
     chosen: dict[int, Logged] = {}
     for turn in ordered:
@@ -253,31 +258,31 @@ def _fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
     return [chosen[number] for number in sorted(chosen)]
 
 
-def _brought_back(
-    work: RunningTurn, effort: Effort, log: Sequence[Logged], shown: Sequence[Logged]
+def _loaded(
+    work: RunningTurn, effort: Effort, log: Sequence[Logged], chosen: Sequence[Logged]
 ) -> dict[str, Any]:
-    """Return what a result says of the turns of a log that it brings into the context."""
-    quote = log_quote(effort.id, effort.status, shown, log_limit(work.room), work.count)
-    turns = [turn.turn for turn in shown]
+    """Return the part of a result that describes the turns which come into the context."""
+    quote = log_quote(effort.id, effort.status, chosen, log_limit(work.room), work.count)
+    turns = [turn.turn for turn in chosen]
     result = {"tokens_loaded": work.count(quote), "turns": ranges(turns)}
-    others = [turn.turn for turn in log if turn.turn not in turns]
-    if not others:
+    omitted = [turn.turn for turn in log if turn.turn not in turns]
+    if not omitted:
         return result
     session, _ = parted(effort.id)
-    how = render("not_shown_elsewhere", session=session) if session else render("not_shown")
-    return {**result, "not_shown": ranges(others), "how": how}
+    advice = render("not_shown_elsewhere", session=session) if session else render("not_shown")
+    return {**result, "not_shown": ranges(omitted), "how": advice}
 
 
 def effort_status(work: RunningTurn) -> Outcome:
-    """List the open and in-context efforts in full, then the newest others, then how many more."""
-    near = [*work.state.open, *work.state.summaries]
-    newest = work.view.efforts(len(near) + STATUS_LISTED)
-    others = [effort.id for effort in newest.efforts if effort.id not in near][:STATUS_LISTED]
-    stored = work.view.efforts_named([name for name in near if not is_qualified(name)], ())
-    more = max(0, newest.total - len(stored) - len(others))
-    listed = [_entry(work, effort) for effort in work.known([*near, *others])]
-    result: dict[str, Any] = {"efforts": listed}
-    result |= {"more": more, "how": render("more_efforts")} if more else {}
+    """List the efforts in the context, then the newest others, and count the remaining ones."""
+    in_context = [*work.state.open, *work.state.summaries]
+    newest = work.view.efforts(len(in_context) + STATUS_LISTED)
+    further = [e.id for e in newest.efforts if e.id not in in_context][:STATUS_LISTED]
+    stored = work.view.efforts_named([name for name in in_context if not is_qualified(name)], ())
+    unlisted = max(0, newest.total - len(stored) - len(further))
+    entries = [_entry(work, effort) for effort in work.known([*in_context, *further])]
+    result: dict[str, Any] = {"efforts": entries}
+    result |= {"more": unlisted, "how": render("more_efforts")} if unlisted else {}
     earlier = [
         {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
         for concluded in work.view.archive.concluded_elsewhere(work.view.owner, _EARLIER)
@@ -287,8 +292,9 @@ def effort_status(work: RunningTurn) -> Outcome:
 
 
 def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
-    now = work.view.running.turn
-    running = bool(now) and effort.id in memberships(work.state.active, work.state.events)
+    running = bool(work.view.running.turn) and effort.id in memberships(
+        work.state.active, work.state.events
+    )
     log = work.view.log(effort.id, running=running) if effort.status == "open" else ()
     turns = [*work.view.log_turns(effort.id), *([work.state.turn] if running else [])]
     return {
@@ -316,45 +322,48 @@ NAMES = frozenset(_TOOLS)
 """The names of the memory tools."""
 
 Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
-"""Is told of a call when it begins, and returns what is told its result."""
+"""A function that gets each call before it runs, and returns one that gets the result."""
 
 
 def schemas() -> list[dict[str, Any]]:
-    """Return the tools as every provider's `bind_tools` takes them: OpenAI's function form."""
+    """Return the tools in OpenAI's function form, which every provider's `bind_tools` takes."""
     return [deepcopy(_schema(name)) for name in _TOOLS]
 
 
 def run(
     work: RunningTurn,
     calls: Sequence[Mapping[str, Any]],
-    others: frozenset[str],
+    app_tools: frozenset[str],
     tell: Callable[[str], object] = lambda _: None,
     watch: Watch = lambda _call: lambda _result: None,
 ) -> Asks[RunningTurn]:
-    """Return the turn after these calls, run one after the other, with their results.
+    """Run these calls in order, and return the turn after them with their results.
 
-    `others` are the application's tools, which an error names; `tell` is told each banner as it
-    happens, `watch` each call, and what that returns its result. A call that fails changes nothing.
+    A call of a tool that does not exist gets an error which names `app_tools` too. `tell` gets each
+    banner as it happens, `watch` each call. A call that fails changes nothing.
     """
     work = replace(work, results=())
     for call in calls:
-        before, ended = work.state, watch(call)
+        before, watch_result = work.state, watch(call)
         try:
-            work, result, artifact = yield from _run_one(work, call, others)
+            work, result, artifact = yield from _run_one(work, call, app_tools)
             answer = result_message(call, result, artifact)
         except ToolError as error:
             answer = result_message(call, {"error": str(error)})
         work = replace(work, results=(*work.results, answer))
-        ended(answer)
+        watch_result(answer)
         for banner in work.state.banners_since(before):
             tell(banner)
     return work
 
 
-def waiting(messages: Sequence[Message], others: Collection[str]) -> list[Mapping[str, Any]]:
-    """Return the calls without a result that are run here; `others` are the application's tools."""
-    left = unanswered(messages)
-    return [c for c in left if c["name"] not in others or c.get("type") == "invalid_tool_call"]
+def waiting(messages: Sequence[Message], app_tools: Collection[str]) -> list[Mapping[str, Any]]:
+    """Return the calls that `run` must answer: all without a result but valid ones of the app."""
+    return [
+        call
+        for call in unanswered(messages)
+        if call["name"] not in app_tools or call.get("type") == "invalid_tool_call"
+    ]
 
 
 def result_message(
@@ -362,41 +371,42 @@ def result_message(
 ) -> Message:
     """Return the tool message that answers a call; a result with an error has status error."""
     data: dict[str, Any] = {"content": compact(result), "tool_call_id": call["id"]}
-    data["name"] = call["name"]
+    data |= {"name": call["name"]}
     data |= {"status": "error"} if "error" in result else {}
     data |= {"artifact": artifact} if artifact is not None else {}
     return {"type": "tool", "data": data}
 
 
-def _run_one(work: RunningTurn, call: Mapping[str, Any], others: frozenset[str]) -> Any:
+def _run_one(work: RunningTurn, call: Mapping[str, Any], app_tools: frozenset[str]) -> Any:
+    """Return the turn after one call, its result, and its artifact, None without quotes."""
     name = call["name"]
     if isinstance(call.get("args"), str) or call.get("type") == "invalid_tool_call":
         raise ToolError(
             f"the arguments of {_short(name)} are not a JSON object: {_short(call.get('args'))}"
         )
     if name not in _TOOLS:
-        known = ", ".join(sorted(NAMES | others))
-        raise ToolError(f"there is no tool {_short(name)}; the tools are {known}")
-    takes = arguments_of(name)
+        tools = ", ".join(sorted(NAMES | app_tools))
+        raise ToolError(f"there is no tool {_short(name)}; the tools are {tools}")
+    arguments = arguments_of(name)
     try:
-        args = takes.model_validate(call["args"])
+        args = arguments.model_validate(call["args"])
     except ValidationError as error:
-        names = ", ".join(takes.model_fields) or "no arguments"
+        names = ", ".join(arguments.model_fields) or "no arguments"
         raise ToolError(f"{name}: {describe(error)[:500]}; it takes {names}") from error
     outcome = _TOOLS[name](work, **dict(args))
     if isinstance(outcome, Generator):
         outcome = yield from outcome
-    work, result, *quoted = outcome
-    return work, result, {"recalled": [text.item for text in quoted]} if quoted else None
+    work, result, *quotes = outcome
+    return work, result, {"recalled": [quote.item for quote in quotes]} if quotes else None
 
 
 @cache
 def arguments_of(name: str) -> type[BaseModel]:
-    """Return the arguments that a tool takes; unknown ones are an error that the model reads."""
+    """Return the model of a tool's arguments, which refuses unknown ones."""
     _, *parameters = signature(_TOOLS[name]).parameters.values()
     fields: dict[str, Any] = {
-        given.name: (given.annotation, ... if given.default is given.empty else given.default)
-        for given in parameters
+        item.name: (item.annotation, ... if item.default is item.empty else item.default)
+        for item in parameters
     }
     return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
 
@@ -405,12 +415,12 @@ def arguments_of(name: str) -> type[BaseModel]:
 def _schema(name: str) -> dict[str, Any]:
     parameters = _bare(arguments_of(name).model_json_schema())
     parameters.setdefault("properties", {})
-    described = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
-    return {"type": "function", "function": described}
+    function = {"name": name, "description": render(f"tools/{name}"), "parameters": parameters}
+    return {"type": "function", "function": function}
 
 
 def _bare(schema: Any) -> Any:
-    """Leave out titles and empty defaults, which say nothing and cost tokens in every call."""
+    """Return a schema without titles and empty defaults, which cost tokens in every call."""
     if not isinstance(schema, dict):
         return schema
     return {
@@ -421,5 +431,5 @@ def _bare(schema: Any) -> Any:
 
 
 def _short(value: object) -> str:
-    written = repr(value)
-    return written if len(written) <= _SHOWN else f"{written[:_SHOWN]}..."
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.references import KeywordCache, Keywords, counted, keywords, keywords_of
+from ebbtide.memory.references import KeywordCache, Keywords, count_terms, keywords, keywords_of
 from tests.memory.conversations import Conversation, conversation
 
 
@@ -26,7 +26,7 @@ def of(talk: Conversation, name: str) -> frozenset[str]:
 
 def test_heading_comes_before_what_the_log_repeats() -> None:
     """Within the limit stand the heading's terms, then those of most messages."""
-    found = keywords(["css"], [counted(["grid blue css", "grid", "colour grid blue"])], 3)
+    found = keywords(["css"], [count_terms(["grid blue css", "grid", "colour grid blue"])], 3)
 
     assert [*found] == ["css", "grid", "blue"]
 
@@ -35,7 +35,7 @@ def test_what_only_the_log_says_counts_less() -> None:
     """Beside a heading of 25 terms those of the log count less; with a shorter one it has more."""
     said = [f"w{n}" for n in range(10, 35)]
 
-    log = [counted(["grid"])]
+    log = [count_terms(["grid"])]
     assert keywords(said, log, 50)["grid"] < keywords(said[1:], log, 50)["grid"] == 1
 
 
