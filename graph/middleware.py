@@ -175,7 +175,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await asyncio.to_thread(self._after_tools, state, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
-        """Shorten the result of a tool to what can be stored."""
+        """Clean the result of a tool, so that it can be stored."""
         return fit(handler(request))
 
     async def awrap_tool_call(
