@@ -16,7 +16,7 @@ COV ?=
 OLDEST := .oldest
 UV := VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip install --quiet
 QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/test_anchor.py \
-  tests/graph/test_middleware.py tests/graph/test_embedding.py \
+  tests/graph/test_middleware.py tests/graph/test_build_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
   tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_ranking.py
 # What waits in the tests is most often a disk that syncs: if there is room, their files are in memory.

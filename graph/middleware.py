@@ -175,7 +175,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await asyncio.to_thread(self._after_tools, state, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
-        """Run a tool, and clean its result of what cannot be stored."""
+        """Run a tool, and clean its result so that it can be stored."""
         return cleaned_result(handler(request))
 
     async def awrap_tool_call(

@@ -325,10 +325,7 @@ def newest_config(config: RunnableConfig) -> RunnableConfig:
 def on_a_thread(
     command: Callable[_Arguments, _Result],
 ) -> Callable[_Arguments, Coroutine[Any, Any, _Result]]:
-    """Return the async form of a command, which runs on a worker thread.
-
-    So it works with asynchronous and synchronous checkpointers.
-    """
+    """Return the async form of a command: on a worker thread it works with any checkpointer."""
 
     @wraps(command)
     async def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:

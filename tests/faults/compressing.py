@@ -59,10 +59,10 @@ def opened(
 def main(place: Place, after: str) -> None:
     """Talk until killed."""
     Dying.after = after
-    with opened(place, kind=Dying, new=True) as here:
+    with opened(place, kind=Dying, new=True) as chat:
         for turn in range(2, 20):
             said = RULE if turn == 2 else ""
-            here.say(f"{said} {FILLER}{turn}", durability="sync")
+            chat.say(f"{said} {FILLER}{turn}", durability="sync")
 
 
 if __name__ == "__main__":

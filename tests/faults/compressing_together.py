@@ -29,8 +29,8 @@ def main(place: Place, name: str, other: str) -> None:
             time.sleep(0.005)
         return quoting(f"The shop is {name}.")(messages)
 
-    with opened(place, extraction=together) as here:
-        here.agent.invoke(None, THREAD)
+    with opened(place, extraction=together) as chat:
+        chat.agent.invoke(None, THREAD)
 
 
 if __name__ == "__main__":

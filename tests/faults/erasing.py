@@ -67,15 +67,15 @@ def opened(place: Place, what: str = "turn", countdown: Countdown | None = None)
         yield talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
 
 
-def done(here: Talk, what: str) -> list[str]:
+def done(chat: Talk, what: str) -> list[str]:
     """Erase or delete, and return what is wrong with the report; what is not there is deleted."""
     try:
         if what == "session":
-            report: Any = delete_session(here.agent, CONFIG)
+            report: Any = delete_session(chat.agent, CONFIG)
         elif what == "user":
-            report = delete_user(here.agent, OWNER.user)
+            report = delete_user(chat.agent, OWNER.user)
         else:
-            report = erase(here.agent, CONFIG, 2)
+            report = erase(chat.agent, CONFIG, 2)
             return [] if (report.branches, report.stale) == (("main",), ()) else [repr(report)]
     except SessionNotFoundError:
         return [] if what == "session" else ["no session"]
@@ -103,16 +103,16 @@ def begin(place: Place, what: str, countdown: Countdown) -> None:
     if what == "aturn":
         asyncio.run(abegin(place, countdown))
         return
-    with opened(place, what, countdown) as here:
-        done(here, what)
+    with opened(place, what, countdown) as chat:
+        done(chat, what)
 
 
 async def abegin(place: Place, countdown: Countdown) -> None:
     """Erase the turn with the asynchronous checkpointer."""
     async with place.asaver(countdown) as saver:
         with place.archive(countdown) as archive:
-            here = talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
-            await aerase(here.agent, CONFIG, 2)
+            chat = talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
+            await aerase(chat.agent, CONFIG, 2)
 
 
 def found(place: Place) -> tuple[bool, bool, list[str]]:
@@ -127,8 +127,8 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
         faults = [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal] if tip else []
         hits = archive.search_sessions(OTHER, STEMS[0], 5)
         faults += ["searched"] if bool(hits) == gone else []
-    with opened(place) as here:
-        state = here.agent.get_state(CONFIG).values
+    with opened(place) as chat:
+        state = chat.agent.get_state(CONFIG).values
     left = place.holding(SECRETS, STEMS) if gone else []
     faults += [one for one in left if "checkpoint" not in one]
     return gone, not state, faults
@@ -136,14 +136,14 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
 
 def completed(place: Place, what: str) -> list[str]:
     """Do it again, and say what went wrong or is left."""
-    with opened(place, what) as here:
-        faults = done(here, what)
+    with opened(place, what) as chat:
+        faults = done(chat, what)
     faults += place.holding(SECRETS, STEMS)
     if what in {"session", "user"}:
-        with opened(place) as here:
-            state = here.agent.get_state(CONFIG).values
-            sessions = here.archive.sessions(OWNER.user)
-            memories = here.archive.attention().all(OWNER.user)
+        with opened(place) as chat:
+            state = chat.agent.get_state(CONFIG).values
+            sessions = chat.archive.sessions(OWNER.user)
+            memories = chat.archive.attention().all(OWNER.user)
         return [*faults, *place.holding(KEPT), *map(str, (*sessions, *memories, *state))]
     lost = {*KEPT} - {line.rpartition(": ")[2] for line in place.holding(KEPT[:1], KEPT[1:])}
     return [*faults, *lost, *talked(place, 5)]
@@ -151,11 +151,11 @@ def completed(place: Place, what: str) -> list[str]:
 
 def talked(place: Place, turn: int) -> list[str]:
     """Go on with the thread, and return what was lost."""
-    with opened(place) as here:
-        here.model.answers = ["On we go."]
-        state = here.say("And?", CONFIG)
-        records = here.records(state)
-        fatal = [f"{f.where}: {f.what}" for f in here.archive.verify(OWNER) if f.fatal]
+    with opened(place) as chat:
+        chat.model.answers = ["On we go."]
+        state = chat.say("And?", CONFIG)
+        records = chat.records(state)
+        fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(OWNER) if f.fatal]
     wanted = {
         "turn": (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (turn, "main"),
         "records": [record.turn for record in records] == [*range(1, turn + 1)],
@@ -176,8 +176,8 @@ def died(place: Place, what: str) -> tuple[bool, bool, list[str]]:
     if what not in {"session", "user"}:
         on = place.copy()
         faults += talked(on, 5)
-        with opened(on, what) as here:
-            faults += done(here, what)
+        with opened(on, what) as chat:
+            faults += done(chat, what)
         faults += [*on.holding(SECRETS, STEMS), *talked(on, 6)]
         on.drop()
     return gone, lost, faults
@@ -185,10 +185,10 @@ def died(place: Place, what: str) -> tuple[bool, bool, list[str]]:
 
 def main(place: Place, what: str, number: int, step: int) -> None:
     """Kill child after child, and print what was found."""
-    with opened(place) as here:
-        here.model.structured = [TOLD]
-        [here.say(words, CONFIG) for words in WORDS]
-        here.archive.search_sessions(OTHER, STEMS[0], 5)
+    with opened(place) as chat:
+        chat.model.structured = [TOLD]
+        [chat.say(words, CONFIG) for words in WORDS]
+        chat.archive.search_sessions(OTHER, STEMS[0], 5)
     known = {line.rpartition(": ")[2] for line in place.holding(SECRETS, STEMS)}
     kills, erased, stateless, wrong = 0, 0, 0, dict[int, list[str]]()
     while killed(one := place.copy(), what, number):

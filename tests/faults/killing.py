@@ -88,34 +88,34 @@ def opened(place: Place) -> Iterator[Talk]:
 def work(place: Place, durability: Durability, chance: random.Random) -> None:
     """Run turns until killed, noting each question before it is sent and each answer after."""
     sent, answered, erased = (place.root / name for name in ("sent", "answered", "erased"))
-    with opened(place) as here:
+    with opened(place) as chat:
         while True:
-            following = here.agent.get_state(CONFIG).next
+            following = chat.agent.get_state(CONFIG).next
             if following and chance.random() < 0.5:
-                here.agent.invoke(None, CONFIG, durability=durability)
+                chat.agent.invoke(None, CONFIG, durability=durability)
                 continue
             turn = len(lines(sent)) + 1
             if turn % ERASED_EVERY == 0 and not following and chance.random() < 0.7:
                 with suppress(TurnRunningError):  # the kill came between writes and checkpoint
-                    erase_one(here, erased, chance)
+                    erase_one(chat, erased, chance)
             note(sent, turn)
             said = {"messages": [("user", question(turn))]}
-            found = here.agent.invoke(said, CONFIG, durability=durability)
+            found = chat.agent.invoke(said, CONFIG, durability=durability)
             note(answered, [turn, found["messages"][-1].text])
 
 
-def erase_one(here: Talk, erased: Path, chance: random.Random) -> None:
+def erase_one(chat: Talk, erased: Path, chance: random.Random) -> None:
     """Erase an old turn, noting before what it said; what was cut off is often done again."""
-    values, known = state(here), lines(erased)
-    records = here.records(values) if values else ()
+    values, known = state(chat), lines(erased)
+    records = chat.records(values) if values else ()
     whole = [one for one in records[:-2] if one.status != "erased" and asked_in(one)]
     if known and chance.random() < 0.5:
-        erase(here.agent, CONFIG, known[-1]["turn"])
+        erase(chat.agent, CONFIG, known[-1]["turn"])
     elif whole:
         one = chance.choice(whole)
         asked = asked_in(one)
         note(erased, {"turn": one.turn, "asked": [*map(number, asked)], "said": texts(one)})
-        erase(here.agent, CONFIG, one.turn)
+        erase(chat.agent, CONFIG, one.turn)
 
 
 def texts(record: Record) -> list[str]:
@@ -127,9 +127,9 @@ def texts(record: Record) -> list[str]:
     ]
 
 
-def state(here: Talk) -> dict[str, Any]:
+def state(chat: Talk) -> dict[str, Any]:
     """Return the newest state of the thread."""
-    values: dict[str, Any] = here.agent.get_state(CONFIG).values
+    values: dict[str, Any] = chat.agent.get_state(CONFIG).values
     return values
 
 
@@ -170,15 +170,15 @@ def kill(place: Place, durability: Durability, seed: int, longest: float) -> Non
 def report(place: Place, durability: Durability) -> dict[str, int]:
     """Let the thread end its last turn and its erasures, then compare it with what was noted."""
     erased = lines(place.root / "erased")
-    with opened(place) as here:
-        if state(here):  # a kill before the checkpoint of a last step leaves no node to follow
-            here.agent.invoke(None, CONFIG, durability=durability)
+    with opened(place) as chat:
+        if state(chat):  # a kill before the checkpoint of a last step leaves no node to follow
+            chat.agent.invoke(None, CONFIG, durability=durability)
         for turn in {one["turn"] for one in erased}:
-            erase(here.agent, CONFIG, turn)
-        values = state(here)
-        records = here.records(values)
-        findings = here.archive.verify(OWNER)
-        made = [here.archive.compression(OWNER, tip_in(values), one) for one in efforts(records)]
+            erase(chat.agent, CONFIG, turn)
+        values = state(chat)
+        records = chat.records(values)
+        findings = chat.archive.verify(OWNER)
+        made = [chat.archive.compression(OWNER, tip_in(values), one) for one in efforts(records)]
     gone = {turn for one in erased for turn in one["asked"]}
     told = place.holding({said for one in erased for said in one["said"]})
     return {

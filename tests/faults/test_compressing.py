@@ -25,9 +25,9 @@ def killed(place: Place, after: str) -> None:
     assert done.code == -signal.SIGKILL
 
 
-def logged(here: Talk) -> list[tuple[str, int]]:
+def logged(chat: Talk) -> list[tuple[str, int]]:
     """Return of which efforts, and after which turns, passes were logged."""
-    with here.archive.database.reading() as connection:
+    with chat.archive.database.reading() as connection:
         rows = connection.execute(select(extractions.c.entry).order_by(extractions.c.id))
         entries = [json.loads(unzipped(row.entry)) for row in rows]
     return [(entry["effort"], entry["turn"]) for entry in entries]
@@ -48,19 +48,19 @@ RESUMED, ASKED = None, {"messages": [("user", "Are you there?")]}
 def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) -> None:
     """Resumed, or with a new message: no second pass, and the state names the first."""
     killed(place, after)
-    with opened(place) as here:
-        before = here.agent.get_state(THREAD)
+    with opened(place) as chat:
+        before = chat.agent.get_state(THREAD)
 
-        state = here.agent.invoke(again, THREAD)
+        state = chat.agent.invoke(again, THREAD)
 
-        last = here.say("And now?")
-        records, findings, passes = here.records(last), here.archive.verify(OWNER), logged(here)
+        last = chat.say("And now?")
+        records, findings, passes = chat.records(last), chat.archive.verify(OWNER), logged(chat)
     turn = before.values["memory"]["turn"]
     assert before.next == ("compress",)
     assert before.values["memory"]["position"]["compressed"] == {}
     assert [named(one) for one in (state, last)] == [{"shop": turn}] * 2
     assert passes == [("shop", turn)] * (after == "log")
-    assert f"constraint, turn 2: {RULE}" in shown(here)
+    assert f"constraint, turn 2: {RULE}" in shown(chat)
     events = [(r.turn, e) for r in records for e in r.events if e["type"] == "compressed"]
     assert [event["turn"] for _, event in events] == [turn]
     assert [one.fatal for one in findings] == []
@@ -76,22 +76,22 @@ def named(state: dict[str, Any]) -> dict[str, int]:
 def test_two_processes_compress_one_thread(place: Place) -> None:
     """Both end well; what the first of them made is stored, and both states name it."""
     names, off = ["open", "shut"], {"compression": "off"}
-    with opened(place, new=True) as here:
+    with opened(place, new=True) as chat:
         for turn in range(2, 12):
-            here.say(f"The shop is {names[turn % 2]}. {FILLER}{turn}", context=off)
-        here.say("Go on.", interrupt_before=["compress"], durability="sync")
+            chat.say(f"The shop is {names[turn % 2]}. {FILLER}{turn}", context=off)
+        chat.say("Go on.", interrupt_before=["compress"], durability="sync")
     command = ["-m", "tests.faults.compressing_together", str(place.root), place.uri]
 
     with ThreadPoolExecutor() as pool:
         both = pool.map(lambda pair: ended([*command, *pair]), (names, names[::-1]))
         codes = [one.code for one in both]
 
-    with opened(place) as here:
-        states = [s.values for s in here.agent.get_state_history(THREAD) if not s.next]
-        last = here.say("And now?")
-        made, findings, passes = stored(here, last), here.archive.verify(OWNER), logged(here)
-        events = [e for r in here.records(last) for e in r.events if e["type"] == "compressed"]
-        with here.archive.database.reading() as connection:
+    with opened(place) as chat:
+        states = [s.values for s in chat.agent.get_state_history(THREAD) if not s.next]
+        last = chat.say("And now?")
+        made, findings, passes = stored(chat, last), chat.archive.verify(OWNER), logged(chat)
+        events = [e for r in chat.records(last) for e in r.events if e["type"] == "compressed"]
+        with chat.archive.database.reading() as connection:
             kept = connection.execute(select(compressions)).all()
     assert codes == [0, 0]
     assert [named(state) for state in states[:2]] == [{"shop": 12}] * 2
@@ -99,6 +99,6 @@ def test_two_processes_compress_one_thread(place: Place) -> None:
     assert len(kept) == 1
     assert made is not None
     assert [event["turn"] for event in events] == [12]
-    assert all(item.quote in shown(here) for item in made.items)
+    assert all(item.quote in shown(chat) for item in made.items)
     assert [one for one in findings if one.fatal] == []
     assert last["memory"]["turn"] == 13

@@ -21,91 +21,91 @@ OWNER = Owner("default", "t")
 def test_failing_archive_raises_and_keeps_the_turn(tmp_path: Path) -> None:
     """After three failures the error is raised, nothing is trimmed, and the next run commits."""
     archive = FullDisk(tmp_path, durable=False)
-    here = talk(tmp_path, ["a", "b", "c"], archive=archive)
-    here.say("one")
+    chat = talk(tmp_path, ["a", "b", "c"], archive=archive)
+    chat.say("one")
     archive.failures = 3
 
     with pytest.raises(OSError, match="No space left"):
-        here.say("two")
+        chat.say("two")
 
-    kept = here.agent.get_state(THREAD).values["messages"]
+    kept = chat.agent.get_state(THREAD).values["messages"]
     assert [m.text for m in kept] == ["one", "a", "two", "b"]
-    state = here.say("three")
-    assert here.said(state) == ["one", "two", "three"]
-    assert [record.status for record in here.records(state)] == ["done", "done", "done"]
+    state = chat.say("three")
+    assert chat.said(state) == ["one", "two", "three"]
+    assert [record.status for record in chat.records(state)] == ["done", "done", "done"]
 
 
 def test_archive_that_recovers_is_retried(tmp_path: Path) -> None:
     """Two failures are retried, and the turn ends as if nothing had happened."""
     archive = FullDisk(tmp_path, durable=False)
-    here = talk(tmp_path, ["a"], archive=archive)
+    chat = talk(tmp_path, ["a"], archive=archive)
     archive.failures = 2
 
-    state = here.say("one")
+    state = chat.say("one")
 
-    assert here.said(state) == ["one"]
+    assert chat.said(state) == ["one"]
 
 
 @pytest.mark.parametrize("error", [ConnectionError("gone"), TimeoutError("late")])
 def test_failing_model_leaves_a_turn_that_resumes(tmp_path: Path, error: Exception) -> None:
     """A model that fails leaves the turn where it was; invoking with None goes on."""
-    here = talk(tmp_path, [error, "answer"])
+    chat = talk(tmp_path, [error, "answer"])
 
     with pytest.raises(type(error)):
-        here.say("question")
-    state = here.agent.invoke(None, THREAD)
+        chat.say("question")
+    state = chat.agent.invoke(None, THREAD)
 
-    assert here.said(state) == ["question"]
+    assert chat.said(state) == ["question"]
     assert state["messages"][-1].text == "answer"
 
 
 def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
     """A new message after a failure keeps the old one, in a turn marked as aborted."""
-    here = talk(tmp_path, [ConnectionError("gone"), "answer"])
+    chat = talk(tmp_path, [ConnectionError("gone"), "answer"])
     with pytest.raises(ConnectionError):
-        here.say("lost?")
+        chat.say("lost?")
 
-    state = here.say("next")
+    state = chat.say("next")
 
-    assert here.said(state) == ["lost?", "next"]
-    assert [record.status for record in here.records(state)] == ["aborted", "done"]
+    assert chat.said(state) == ["lost?", "next"]
+    assert [record.status for record in chat.records(state)] == ["aborted", "done"]
 
 
 def test_open_call_does_not_block_the_next_turn(tmp_path: Path) -> None:
     """A call that was never run gets an error result, so no context has an orphan (complaint 4)."""
-    here = talk(tmp_path, [call("effort_status"), "answer"])
-    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+    chat = talk(tmp_path, [call("effort_status"), "answer"])
+    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
 
-    here.say("next")
+    chat.say("next")
 
-    calls = [m for m in here.last if isinstance(m, AIMessage) and m.tool_calls]
-    results = [m for m in here.last if isinstance(m, ToolMessage)]
+    calls = [m for m in chat.last if isinstance(m, AIMessage) and m.tool_calls]
+    results = [m for m in chat.last if isinstance(m, ToolMessage)]
     assert [m.tool_call_id for m in results] == [calls[0].tool_calls[0]["id"]]
     assert "No result" in results[0].text
 
 
 def test_stream_that_breaks_off_is_no_answer(tmp_path: Path) -> None:
     """Half an answer is not kept as one; the turn resumes."""
-    here = talk(tmp_path, [Broken("half an", ConnectionError("gone")), "whole"])
+    chat = talk(tmp_path, [Broken("half an", ConnectionError("gone")), "whole"])
     with pytest.raises(ConnectionError):
-        [*here.agent.stream({"messages": "question"}, THREAD, stream_mode="messages")]
+        [*chat.agent.stream({"messages": "question"}, THREAD, stream_mode="messages")]
 
-    state = here.agent.invoke(None, THREAD)
+    state = chat.agent.invoke(None, THREAD)
 
     assert [m.text for m in state["messages"]] == ["question", "whole"]
 
 
 def test_same_message_again_after_a_crash(tmp_path: Path) -> None:
     """A client that sends its unanswered message again, id and all, gets its answer."""
-    here = talk(tmp_path, [ConnectionError("gone"), "answer"])
+    chat = talk(tmp_path, [ConnectionError("gone"), "answer"])
     question = HumanMessage("question", id="q")
     with pytest.raises(ConnectionError):
-        here.agent.invoke({"messages": [question]}, THREAD)
+        chat.agent.invoke({"messages": [question]}, THREAD)
 
-    state = here.agent.invoke({"messages": [question]}, THREAD)
+    state = chat.agent.invoke({"messages": [question]}, THREAD)
 
     assert state["messages"][-1].text == "answer"
-    assert [record.status for record in here.records(state)] == ["aborted", "done"]
+    assert [record.status for record in chat.records(state)] == ["aborted", "done"]
 
 
 def _one_turn(place: Place, words: str, barrier: Any) -> None:
@@ -152,14 +152,14 @@ def test_an_archive_that_fails_in_a_pass_is_logged(
 ) -> None:
     """The turn is answered; what was stored counts unlogged, else the next turn tries."""
     archive = NoRoomToCompress(tmp_path, durable=False)
-    here = compressing(tmp_path, archive=archive, extraction=quoting("It is 8443."))
+    chat = compressing(tmp_path, archive=archive, extraction=quoting("It is 8443."))
     archive.full = full
-    states = talked(here, 9, {2: "It is 8443."})
+    states = talked(chat, 9, {2: "It is 8443."})
     archive.full = ""
 
-    state = here.say("And now?")
+    state = chat.say("And now?")
 
     assert states[-1]["memory"]["position"]["compressed"] == kept
     assert "OSError: [Errno 28] No space left" in caplog.text
     assert state["memory"]["position"]["compressed"] == (kept or {"shop": 10})
-    assert here.archive.verify(OWNER) == ()
+    assert chat.archive.verify(OWNER) == ()

@@ -140,16 +140,16 @@ def begin(root: Path, turns: Sequence[Turn], pages: Sequence[str] = PAGES, **opt
     return talk(root, answers, summaries(*pages), **options)
 
 
-def after(here: Talk, words: str, config: RunnableConfig = THREAD) -> After:
+def after(chat: Talk, words: str, config: RunnableConfig = THREAD) -> After:
     """Go through one turn, and return what it left."""
-    before = len(here.model.sent)
-    state = here.say(words, config)
-    return After(state, [sent.messages for sent in here.model.sent[before:]])
+    before = len(chat.model.sent)
+    state = chat.say(words, config)
+    return After(state, [sent.messages for sent in chat.model.sent[before:]])
 
 
 def play(
     root: Path, turns: Sequence[Turn], pages: Sequence[str] = PAGES, **options: Any
 ) -> list[After]:
     """Go through the turns, and return what each left."""
-    here = begin(root, turns, pages, **options)
-    return [after(here, turn.said) for turn in turns]
+    chat = begin(root, turns, pages, **options)
+    return [after(chat, turn.said) for turn in turns]

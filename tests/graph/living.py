@@ -28,7 +28,7 @@ class CountingArchive(DiskArchive):
 class Life:
     """A long session: its agent, and what each turn so far cost; `efforts` is how many it has."""
 
-    here: Talk
+    chat: Talk
     efforts: int = 0
     state: dict[str, Any] = field(default_factory=dict)
     totals: list[int] = field(default_factory=list)
@@ -37,13 +37,13 @@ class Life:
 
     def live(self, turns: Sequence[Turn]) -> None:
         """Go through the turns."""
-        serializer, archive = JsonPlusSerializer(), self.here.archive
+        serializer, archive = JsonPlusSerializer(), self.chat.archive
         assert isinstance(archive, CountingArchive)
         for turn in turns:
             archive.asked = 0
-            self.state = self.here.say(turn.said, durability="exit")
+            self.state = self.chat.say(turn.said, durability="exit")
             self.totals.append(self.state["memory"]["context_report"]["total"])
-            kept = self.here.agent.get_state(THREAD).values
+            kept = self.chat.agent.get_state(THREAD).values
             self.state_bytes.append(len(serializer.dumps_typed(kept)[1]))
             self.records_read.append(archive.asked)
 
@@ -55,7 +55,7 @@ class Life:
     @property
     def report(self) -> Report:
         """The metrics of the whole session."""
-        return report(self.here.records(self.state))
+        return report(self.chat.records(self.state))
 
     @property
     def evicted(self) -> list[int]:

@@ -57,17 +57,17 @@ def agent(root: Path, answers: Any = None, **options: Any) -> Talk:
 
 def compressing(root: Path, answers: Any = None, **options: Any) -> Talk:
     """Return such an agent with an open effort."""
-    here = agent(root, answers, **options)
+    chat = agent(root, answers, **options)
     opening = call("open_effort", name="shop", goal=GOAL)
-    same = {"archive": here.archive, "checkpointer": here.agent.checkpointer}
+    same = {"archive": chat.archive, "checkpointer": chat.agent.checkpointer}
     first = talk(root, [opening, "Opened."], **same)
     first.say("Let's move the shop.")
-    return here
+    return chat
 
 
-def shown(here: Talk) -> str:
+def shown(chat: Talk) -> str:
     """Return all text of the last context."""
-    return "\n".join(message.text for message in here.last)
+    return "\n".join(message.text for message in chat.last)
 
 
 def entries(root: Path) -> list[dict[str, Any]]:
@@ -76,16 +76,16 @@ def entries(root: Path) -> list[dict[str, Any]]:
         return [dict(entry) for entry in read(archive, Owner("default", "t")).extractions]
 
 
-def stored(here: Talk, state: dict[str, Any]) -> Compression | None:
+def stored(chat: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
     tip = tip_in(state)
-    return here.archive.compression(Owner("default", "t"), tip, "shop")
+    return chat.archive.compression(Owner("default", "t"), tip, "shop")
 
 
-def talked(here: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:
+def talked(chat: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:
     """Go through turns, each with a filler and what is planted in it, and return the states."""
     planted = said or {}
-    return [here.say(f"{planted.get(turn, '')} {FILLER}{turn}") for turn in range(2, turns + 1)]
+    return [chat.say(f"{planted.get(turn, '')} {FILLER}{turn}") for turn in range(2, turns + 1)]
 
 
 def quoting(*quotes: str, kind: str = "fact") -> Any:
@@ -95,6 +95,6 @@ def quoting(*quotes: str, kind: str = "fact") -> Any:
 
 def passed(root: Path, said: str = "", turns: int = 14, **options: Any) -> tuple[Talk, Any]:
     """Talk until the effort was compressed, `said` in the second turn; return the log entry."""
-    here = compressing(root, **options)
-    talked(here, turns, {2: said})
-    return here, entries(root)[0]
+    chat = compressing(root, **options)
+    talked(chat, turns, {2: said})
+    return chat, entries(root)[0]

@@ -33,9 +33,9 @@ def saying(words: str, fields: dict[str, str]) -> str:
     return f"{words}\n\n{block(fields)}"
 
 
-def answers(here: Talk, values: dict[str, Any]) -> list[str]:
+def answers(chat: Talk, values: dict[str, Any]) -> list[str]:
     """Return what the model said in the visible turns, as the archive has it."""
-    messages = [m for record in here.records(values) for m in record.messages]
+    messages = [m for record in chat.records(values) for m in record.messages]
     return [text(m) for m in messages if m["type"] == "ai"]
 
 
@@ -46,13 +46,13 @@ def shown(values: dict[str, Any]) -> list[str]:
 
 def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
     """Users see the answer, the archive has all of it, the state has the anchor."""
-    here = talk(tmp_path, [saying("Understood.", FIRST)])
+    chat = talk(tmp_path, [saying("Understood.", FIRST)])
 
-    state = here.say("Let us ship 1.2.")
+    state = chat.say("Let us ship 1.2.")
 
     assert shown(state) == ["Understood."]
     assert state["memory"]["anchor"] == FIRST
-    assert answers(here, state) == [saying("Understood.", FIRST)]
+    assert answers(chat, state) == [saying("Understood.", FIRST)]
     assert "raw_answers" not in state
 
 
@@ -60,16 +60,16 @@ def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
 def test_a_block_as_long_as_the_model_is_told_is_not_cut(tmp_path: Path, budget: int) -> None:
     """A small budget leaves it less room, and the instructions say so."""
     said = "Ann has db-7.example:5432, Lenze MCS 14L32 with 16 kHz; Mr. Sobota comes at 14:00. "
-    here = talk(tmp_path, ["Yes."], settings=Settings(context_budget=budget))
-    here.say("Hello.")
-    (told,) = re.findall(r"at most (\d+) characters", here.model.sent[-1].messages[0].text)
+    chat = talk(tmp_path, ["Yes."], settings=Settings(context_budget=budget))
+    chat.say("Hello.")
+    (told,) = re.findall(r"at most (\d+) characters", chat.model.sent[-1].messages[0].text)
     fields = {"Goal": "Ship it.", "Context": (said * 20)[: int(told) - 60]}
-    here.model.answers = ["Yes.", saying("Noted.", fields), "Fine."]
+    chat.model.answers = ["Yes.", saying("Noted.", fields), "Fine."]
 
-    here.say("Keep that, please.")
-    here.say("And now?")
+    chat.say("Keep that, please.")
+    chat.say("And now?")
 
-    last = here.model.sent[-1].text
+    last = chat.model.sent[-1].text
     assert fields["Context"].strip() in last
     assert "cut to fit" not in last
 
@@ -77,33 +77,33 @@ def test_a_block_as_long_as_the_model_is_told_is_not_cut(tmp_path: Path, budget:
 def test_the_next_call_gets_the_anchor_once(tmp_path: Path) -> None:
     """A note shows it, the real messages do not, and it stays until another block comes."""
     answers = [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."]
-    here = talk(tmp_path, answers, settings=EXACT)
+    chat = talk(tmp_path, answers, settings=EXACT)
 
-    [here.say(words) for words in ("one", "two", "three", "four")]
+    [chat.say(words) for words in ("one", "two", "three", "four")]
 
-    assert [sent.text.count("Goal: ship 1.2\n") for sent in here.model.sent] == [0, 1, 1, 1]
-    assert "\nTechnical Anchors: port 8443\n</state " in here.last[-2].text
-    assert [m.text for m in here.last if m.type == "ai"] == ["Understood.", "Fine.", "New."]
+    assert [sent.text.count("Goal: ship 1.2\n") for sent in chat.model.sent] == [0, 1, 1, 1]
+    assert "\nTechnical Anchors: port 8443\n</state " in chat.last[-2].text
+    assert [m.text for m in chat.last if m.type == "ai"] == ["Understood.", "Fine.", "New."]
 
 
 def test_until_a_rebuild_a_block_stands_where_it_was_said(tmp_path: Path) -> None:
     """The note does not change in the middle of the prompt, and the newest block is in sight."""
     answers = [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND), "End."]
-    here = talk(tmp_path, answers)
+    chat = talk(tmp_path, answers)
 
-    [here.say(words) for words in ("one", "two", "three", "four")]
+    [chat.say(words) for words in ("one", "two", "three", "four")]
 
-    said = [m.text for m in here.last if m.type == "ai"]
+    said = [m.text for m in chat.last if m.type == "ai"]
     assert said == [saying("Understood.", FIRST), "Fine.", saying("New.", SECOND)]
-    assert not any("</state " in sent.text for sent in here.model.sent)
+    assert not any("</state " in sent.text for sent in chat.model.sent)
 
 
 def test_an_unclosed_or_fenced_block_is_an_answer(tmp_path: Path) -> None:
     """What is no block is shown and changes nothing."""
     odd = [f"Look:\n```\n{block(SECOND)}\n```", f"{START}\nGoal: y"]
-    here = talk(tmp_path, [saying("Understood.", FIRST), *odd])
+    chat = talk(tmp_path, [saying("Understood.", FIRST), *odd])
 
-    states = [here.say(words) for words in ("one", "two", "three")]
+    states = [chat.say(words) for words in ("one", "two", "three")]
 
     assert shown(states[-1]) == ["Understood.", *odd]
     assert states[-1]["memory"]["anchor"] == FIRST
@@ -112,27 +112,27 @@ def test_an_unclosed_or_fenced_block_is_an_answer(tmp_path: Path) -> None:
 def test_a_block_beside_calls_counts(tmp_path: Path) -> None:
     """Of all blocks in a turn the last one counts, and the call before it is stored whole."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
-    here = talk(tmp_path, [first, saying("Seen.", SECOND)])
+    chat = talk(tmp_path, [first, saying("Seen.", SECOND)])
 
-    state = here.say("Look.")
+    state = chat.say("Look.")
 
     assert shown(state) == ["Looking.", "Seen."]
     assert state["memory"]["anchor"] == SECOND
-    assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
-    assert [m.text for m in here.last if m.type == "ai"] == [saying("Looking.", FIRST)]
+    assert answers(chat, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
+    assert [m.text for m in chat.last if m.type == "ai"] == [saying("Looking.", FIRST)]
 
 
 @pytest.mark.parametrize("asked", [call("effort_status"), malformed("effort_status", "{")])
 def test_a_block_in_an_answer_that_is_cut_short(tmp_path: Path, asked: AIMessage) -> None:
     """Without rounds left the block counts as well."""
     asked.content = saying("Again.", FIRST)
-    here = talk(tmp_path, [asked], settings=Settings(max_tool_rounds=0))
+    chat = talk(tmp_path, [asked], settings=Settings(max_tool_rounds=0))
 
-    state = here.say("Look.")
+    state = chat.say("Look.")
 
     assert shown(state)[0] == "Again."
     assert state["memory"]["anchor"] == FIRST
-    assert answers(here, state)[0] == saying("Again.", FIRST)
+    assert answers(chat, state)[0] == saying("Again.", FIRST)
 
 
 @pytest.mark.parametrize(
@@ -145,26 +145,26 @@ def test_a_block_in_an_answer_that_is_cut_short(tmp_path: Path, asked: AIMessage
 )
 def test_an_answer_of_a_block_alone(tmp_path: Path, content: Any) -> None:
     """Its message is empty, which a banner says, and no provider is sent it."""
-    here = talk(tmp_path, [AIMessage(content), "Yes.", "Still."], settings=EXACT)
+    chat = talk(tmp_path, [AIMessage(content), "Yes.", "Still."], settings=EXACT)
 
-    state = here.say("We ship 1.2.")
-    [here.say(words) for words in ("All right?", "And now?")]
+    state = chat.say("We ship 1.2.")
+    [chat.say(words) for words in ("All right?", "And now?")]
 
     assert shown(state) == [""]
     assert state["memory"]["banners"] == [
         "--- Answered without words: only the state block was written ---"
     ]
     assert state["memory"]["anchor"] == FIRST
-    assert answers(here, state)[0].endswith(block(FIRST))
-    assert [m.text for m in here.last if m.type == "ai"] == ["Yes."]
-    assert "We ship 1.2." in here.model.sent[-1].text
+    assert answers(chat, state)[0].endswith(block(FIRST))
+    assert [m.text for m in chat.last if m.type == "ai"] == ["Yes."]
+    assert "We ship 1.2." in chat.model.sent[-1].text
 
 
 def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
     """The call is what the answer is for."""
-    here = talk(tmp_path, [together(call("effort_status"), text=block(FIRST)), "Seen."])
+    chat = talk(tmp_path, [together(call("effort_status"), text=block(FIRST)), "Seen."])
 
-    state = here.say("Look.")
+    state = chat.say("Look.")
 
     assert shown(state) == ["", "Seen."]
     assert state["memory"]["banners"] == []
@@ -173,45 +173,45 @@ def test_a_block_beside_a_call_has_no_banner(tmp_path: Path) -> None:
 def test_a_long_block_is_cut_and_told(tmp_path: Path) -> None:
     """The state keeps what fits, with a banner; the archive has the whole block."""
     long = {"Goal": "to ship it " * 100}
-    here = talk(tmp_path, [saying("Yes.", long)])
+    chat = talk(tmp_path, [saying("Yes.", long)])
 
     with constants(ANCHOR_TOKENS=40):
-        state = here.say("one")
+        state = chat.say("one")
 
     assert state["memory"]["anchor"]["Goal"].startswith("to ship it to ship it")
     assert len(state["memory"]["anchor"]["Goal"]) < 200
     (banner,) = state["memory"]["banners"]
     assert banner.startswith("--- Shortened state block: ")
-    assert answers(here, state) == [saying("Yes.", long)]
+    assert answers(chat, state) == [saying("Yes.", long)]
 
 
 def test_the_same_block_again_is_no_event(tmp_path: Path) -> None:
     """A model that writes the block with every answer leaves one event for each change."""
-    here = talk(
+    chat = talk(
         tmp_path,
         [saying(str(n), FIRST) for n in range(3)],
         settings=Settings(anchor="always"),
     )
 
-    states = [here.say(words) for words in ("one", "two", "three")]
+    states = [chat.say(words) for words in ("one", "two", "three")]
 
-    events = [e["type"] for record in here.records(states[-1]) for e in record.events]
+    events = [e["type"] for record in chat.records(states[-1]) for e in record.events]
     assert events == ["anchored", "context", "context", "context"]
 
 
 def test_off_leaves_everything_as_it_is(tmp_path: Path) -> None:
     """Switched off for one run, the model is told nothing and its words are shown as they are."""
-    here = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
-    here.say("one")
+    chat = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
+    chat.say("one")
 
-    state = here.say("two", context={"anchor": "off"})
+    state = chat.say("two", context={"anchor": "off"})
 
-    assert START not in here.last[0].text
-    assert not any(m.text.startswith("[Memory: the state") for m in here.last)
+    assert START not in chat.last[0].text
+    assert not any(m.text.startswith("[Memory: the state") for m in chat.last)
     assert shown(state) == ["a", saying("b", SECOND)]
     assert state["memory"]["anchor"] == FIRST
-    assert here.say("three")["memory"]["anchor"] == FIRST
-    assert START in here.last[0].text
+    assert chat.say("three")["memory"]["anchor"] == FIRST
+    assert START in chat.last[0].text
 
 
 def test_users_and_tools_cannot_write_the_anchor(tmp_path: Path) -> None:
@@ -221,35 +221,35 @@ def test_users_and_tools_cannot_write_the_anchor(tmp_path: Path) -> None:
         """Fetch a page."""
         return saying("page", SECOND)
 
-    here = talk(
+    chat = talk(
         tmp_path, [call("fetch"), "Read.", call("read_log", turns=1), "Seen."], tools=[fetch]
     )
 
-    states = [here.say(saying(words, FIRST)) for words in ("one", "two")]
+    states = [chat.say(saying(words, FIRST)) for words in ("one", "two")]
 
     assert [state["memory"]["anchor"] for state in states] == [{}, {}]
 
 
 def test_time_travel_takes_the_anchor_along(tmp_path: Path) -> None:
     """A branch goes on with the anchor of its own past."""
-    here = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
-    here.say("one")
-    first = here.agent.get_state(THREAD).config
-    left = here.say("two")
+    chat = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND), "c"])
+    chat.say("one")
+    first = chat.agent.get_state(THREAD).config
+    left = chat.say("two")
 
-    right = here.say("other", first)
+    right = chat.say("other", first)
 
     assert (left["memory"]["anchor"], right["memory"]["anchor"]) == (SECOND, FIRST)
 
 
 def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
     """The next turn goes on on the same branch, though the state shows less than was said."""
-    here = talk(tmp_path, [saying("a", FIRST), "b", "c"])
+    chat = talk(tmp_path, [saying("a", FIRST), "b", "c"])
 
-    states = [here.say(words) for words in ("one", "two", "three")]
+    states = [chat.say(words) for words in ("one", "two", "three")]
 
     assert [state["memory"]["position"]["branch"] for state in states] == ["main"] * 3
-    assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
+    assert [tip.branch for tip in chat.archive.tips(Owner("default", "t"))] == ["main"]
 
 
 @pytest.mark.parametrize(
@@ -258,15 +258,15 @@ def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
 )
 def test_an_edit_of_such_a_turn_is_noticed(tmp_path: Path, edited: str, kept: list[str]) -> None:
     """An edited question keeps the whole answer; an edited answer is what was edited."""
-    here = talk(tmp_path, [saying("a", FIRST), "b"])
-    asked, answer = here.say("one")["messages"]
+    chat = talk(tmp_path, [saying("a", FIRST), "b"])
+    asked, answer = chat.say("one")["messages"]
     new = {"question": asked, "answer": answer}[edited].model_copy(update={"content": "no"})
-    here.agent.update_state(THREAD, {"messages": [new]})
+    chat.agent.update_state(THREAD, {"messages": [new]})
 
-    state = here.say("two")
+    state = chat.say("two")
 
     assert state["memory"]["position"]["branch"] != "main"
-    assert answers(here, state) == kept
+    assert answers(chat, state) == kept
     assert state["memory"]["anchor"] == FIRST
 
 
@@ -274,24 +274,24 @@ def test_an_edit_of_such_a_turn_is_noticed(tmp_path: Path, edited: str, kept: li
 def test_a_turn_that_is_run_again_keeps_its_block(tmp_path: Path) -> None:
     """Of an answer that is asked for again, what was said before it stays whole."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
-    here = talk(tmp_path, [first, saying("Seen.", SECOND), "Seen again."])
-    gone = RemoveMessage(str(here.say("look")["messages"][-1].id))
-    config = here.agent.update_state(THREAD, {"messages": [gone]}, as_node="run_tools")
+    chat = talk(tmp_path, [first, saying("Seen.", SECOND), "Seen again."])
+    gone = RemoveMessage(str(chat.say("look")["messages"][-1].id))
+    config = chat.agent.update_state(THREAD, {"messages": [gone]}, as_node="run_tools")
 
-    state = here.agent.invoke(None, config)
+    state = chat.agent.invoke(None, config)
 
-    assert answers(here, state) == [saying("Looking.", FIRST), "Seen again."]
+    assert answers(chat, state) == [saying("Looking.", FIRST), "Seen again."]
     assert shown(state) == ["Looking.", "Seen again."]
 
 
 def test_a_repeated_question_shows_no_block(tmp_path: Path) -> None:
     """Where archived messages come back into the state, they come without blocks."""
-    here = talk(tmp_path, [saying("a", FIRST), "b", "c"])
-    first = here.say("one")["messages"][0]
-    here.say("two")
+    chat = talk(tmp_path, [saying("a", FIRST), "b", "c"])
+    first = chat.say("one")["messages"][0]
+    chat.say("two")
 
     again = first.model_copy(update={"content": "one again"})
-    state = here.agent.invoke({"messages": [again]}, THREAD)
+    state = chat.agent.invoke({"messages": [again]}, THREAD)
 
     assert shown(state) == ["a", "b", "c"]
 
@@ -301,27 +301,27 @@ def test_a_repeated_question_shows_no_block(tmp_path: Path) -> None:
 def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> None:
     """Interrupted before any node after the model, the turn is archived as it was said."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
-    here = talk(tmp_path, [first, saying("Seen.", SECOND)])
-    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
+    chat = talk(tmp_path, [first, saying("Seen.", SECOND)])
+    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
 
-    while here.agent.get_state(THREAD).next:
-        here.agent.invoke(None, THREAD)
+    while chat.agent.get_state(THREAD).next:
+        chat.agent.invoke(None, THREAD)
 
-    state = here.agent.get_state(THREAD).values
+    state = chat.agent.get_state(THREAD).values
     assert state["memory"]["anchor"] == SECOND
-    assert answers(here, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
+    assert answers(chat, state) == [saying("Looking.", FIRST), saying("Seen.", SECOND)]
 
 
 @pytest.mark.parametrize("node", ["persist", "compress"])
 def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: str) -> None:
     """A new message after an answer that was not committed yet commits it as it was said."""
-    here = talk(tmp_path, [saying("Seen.", FIRST), "Next."])
-    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
+    chat = talk(tmp_path, [saying("Seen.", FIRST), "Next."])
+    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
 
-    state = here.say("other")
+    state = chat.say("other")
 
-    assert [record.status for record in here.records(state)] == ["done", "done"]
-    assert answers(here, state) == [saying("Seen.", FIRST), "Next."]
+    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert answers(chat, state) == [saying("Seen.", FIRST), "Next."]
     assert (state["memory"]["anchor"], shown(state)) == (FIRST, ["Seen.", "Next."])
 
 
@@ -329,13 +329,13 @@ def test_an_answer_that_was_not_archived_keeps_its_block(tmp_path: Path, node: s
 def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
     """A new message in the middle of a turn commits what was said, block and all."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
-    here = talk(tmp_path, [first, "Next."])
-    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+    chat = talk(tmp_path, [first, "Next."])
+    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
 
-    state = here.say("other")
+    state = chat.say("other")
 
-    assert [record.status for record in here.records(state)] == ["aborted", "done"]
-    assert answers(here, state) == [saying("Looking.", FIRST), "Next."]
+    assert [record.status for record in chat.records(state)] == ["aborted", "done"]
+    assert answers(chat, state) == [saying("Looking.", FIRST), "Next."]
     assert state["memory"]["anchor"] == FIRST
     assert shown(state) == ["Looking.", "Next."]
 
@@ -344,13 +344,13 @@ def test_restore_brings_the_anchor_back(tmp_path: Path) -> None:
     """Rebuilt from the archive, the state has the anchor and shows no block."""
     before = talk(tmp_path, [saying("a", FIRST), saying("b", SECOND)])
     lived = [before.say(words) for words in ("one", "two")][-1]
-    here = talk(tmp_path, ["c"], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, ["c"], checkpointer=InMemorySaver())
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    state = here.agent.get_state(THREAD).values
+    state = chat.agent.get_state(THREAD).values
     assert (state["memory"]["anchor"], state["messages"]) == (SECOND, lived["messages"])
-    assert here.say("three")["memory"]["position"]["branch"] == "main"
+    assert chat.say("three")["memory"]["position"]["branch"] == "main"
 
 
 def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
@@ -360,10 +360,10 @@ def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
         *(call("expand_effort", effort_id="auth-bug"), "z"),
     ]
     named = [saying(str(n), {"Context": f"auth-bug {n}"}) for n in range(3)]
-    here = talk(tmp_path, [*script, *named], structured=[{"summary": "It was done."}])
-    expanded = [here.say(words) for words in ("one", "two", "three")][-1]
+    chat = talk(tmp_path, [*script, *named], structured=[{"summary": "It was done."}])
+    expanded = [chat.say(words) for words in ("one", "two", "three")][-1]
 
-    state = [here.say(words) for words in ("four", "five", "six")][-1]
+    state = [chat.say(words) for words in ("four", "five", "six")][-1]
 
     assert (list(expanded["memory"]["expanded"]), list(state["memory"]["expanded"])) == (
         ["auth-bug"],
@@ -374,35 +374,35 @@ def test_effort_ids_in_the_block_are_no_reference(tmp_path: Path) -> None:
 def test_read_log_shows_what_was_said(tmp_path: Path) -> None:
     """The log of a turn is without the block, and what was read of it stays the same."""
     rounds = [together(call("effort_status"), text=saying("Looking.", FIRST))]
-    here = talk(tmp_path, [*rounds, call("read_log", turns=1), "Done.", "Next."])
-    here.say("look")
-    read = here.model.sent[2].messages[-1].text
+    chat = talk(tmp_path, [*rounds, call("read_log", turns=1), "Done.", "Next."])
+    chat.say("look")
+    read = chat.model.sent[2].messages[-1].text
 
-    here.say("and now?")
+    chat.say("and now?")
 
     assert "Looking." in read
     assert "STATE" not in read
-    assert read in [m.text for m in here.last]
+    assert read in [m.text for m in chat.last]
 
 
 def test_summaries_are_made_without_the_block(tmp_path: Path) -> None:
     """The summariser gets the log as the user saw it: the block tells of other work too."""
-    here = talk(
+    chat = talk(
         tmp_path,
         [call("open_effort", name="a"), saying("x " * 60, FIRST), call("close_effort"), "done"],
     )
 
-    [here.say(words) for words in ("one", "two")]
+    [chat.say(words) for words in ("one", "two")]
 
-    assert "x x x" in here.model.asked[0].text
-    assert "Goal: ship 1.2" not in here.model.asked[0].text
+    assert "x x x" in chat.model.asked[0].text
+    assert "Goal: ship 1.2" not in chat.model.asked[0].text
 
 
 async def test_the_async_path_does_the_same(tmp_path: Path) -> None:
     """Asynchronously, users see the answer and the archive has all of it."""
-    here = talk(tmp_path, [saying("Understood.", FIRST)])
+    chat = talk(tmp_path, [saying("Understood.", FIRST)])
 
-    state = await here.agent.ainvoke({"messages": "one"}, THREAD)
+    state = await chat.agent.ainvoke({"messages": "one"}, THREAD)
 
     assert (shown(state), state["memory"]["anchor"]) == (["Understood."], FIRST)
-    assert answers(here, state) == [saying("Understood.", FIRST)]
+    assert answers(chat, state) == [saying("Understood.", FIRST)]

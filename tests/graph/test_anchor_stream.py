@@ -64,9 +64,9 @@ def agent(root: Path, chunks: Sequence[AIMessageChunk], **options: Any) -> Agent
     return create_memory_agent(model, archive=archive, checkpointer=InMemorySaver(), **options)
 
 
-def streamed(here: Agent, **options: Any) -> list[Any]:
+def streamed(chat: Agent, **options: Any) -> list[Any]:
     """Return what the stream of messages shows of a turn."""
-    return [*here.stream({"messages": "hi"}, THREAD, stream_mode="messages", **options)]
+    return [*chat.stream({"messages": "hi"}, THREAD, stream_mode="messages", **options)]
 
 
 def said(found: Sequence[Any]) -> str:
@@ -125,21 +125,21 @@ def written(event: Any) -> str:
 
 def test_every_division(tmp_path: Path) -> None:
     """Wherever the answer is divided, nothing of the block is seen and the rest is."""
-    here = dividing(tmp_path)
+    chat = dividing(tmp_path)
 
     for at in range(len(SAID) + 1):
-        found = here.streamed(pieces(SAID[:at], SAID[at:]))
+        found = chat.streamed(pieces(SAID[:at], SAID[at:]))
 
-        assert (at, said(found), here.values["messages"][-1].text) == (at, SHOWN, SHOWN)
-        assert here.values["memory"]["anchor"] == {"Goal": "修复"}
+        assert (at, said(found), chat.values["messages"][-1].text) == (at, SHOWN, SHOWN)
+        assert chat.values["memory"]["anchor"] == {"Goal": "修复"}
 
 
 async def test_every_division_async(tmp_path: Path) -> None:
     """The same holds asynchronously, where every second division is tried."""
-    here = dividing(tmp_path)
+    chat = dividing(tmp_path)
 
     for at in range(0, len(SAID) + 1, 2):
-        found = await here.astreamed(pieces(SAID[:at], SAID[at:]))
+        found = await chat.astreamed(pieces(SAID[:at], SAID[at:]))
 
         assert (at, said(found)) == (at, SHOWN)
 
@@ -156,9 +156,9 @@ async def test_every_division_async(tmp_path: Path) -> None:
 )
 def test_character_by_character(tmp_path: Path, text: str, shown: str) -> None:
     """What is no block after all is shown in the end, and all pieces are of one message."""
-    here = agent(tmp_path, pieces(*text))
+    chat = agent(tmp_path, pieces(*text))
 
-    found = streamed(here)
+    found = streamed(chat)
 
     assert said(found) == shown
     assert len({chunk.id for chunk, _ in found}) == 1
@@ -166,34 +166,34 @@ def test_character_by_character(tmp_path: Path, text: str, shown: str) -> None:
 
 def test_text_is_shown_as_it_comes(tmp_path: Path) -> None:
     """Nothing is held back that cannot begin a block."""
-    here = agent(tmp_path, pieces("One ", "two.", "\nThree", f"\n\n{BLOCK}"))
+    chat = agent(tmp_path, pieces("One ", "two.", "\nThree", f"\n\n{BLOCK}"))
 
-    assert [chunk.text for chunk, _ in streamed(here)][:3] == ["One ", "two.", "\nThree"]
+    assert [chunk.text for chunk, _ in streamed(chat)][:3] == ["One ", "two.", "\nThree"]
 
 
 def test_content_blocks(tmp_path: Path) -> None:
     """Providers that stream lists of content blocks are read as those that stream text."""
-    here = dividing(tmp_path)
+    chat = dividing(tmp_path)
     thought = [{"type": "thinking", "thinking": "hm", "index": 1}]
 
     for at in range(len(SAID) + 1):
         texts = [[{"type": "text", "text": part, "index": 0}] for part in (SAID[:at], SAID[at:])]
-        found = here.streamed(pieces(texts[0], thought, texts[1], "", chunk_position="last"))
+        found = chat.streamed(pieces(texts[0], thought, texts[1], "", chunk_position="last"))
 
-        assert (at, said(found), here.values["messages"][-1].text) == (at, SHOWN, SHOWN)
-        assert here.values["memory"]["anchor"] == {"Goal": "修复"}
+        assert (at, said(found), chat.values["messages"][-1].text) == (at, SHOWN, SHOWN)
+        assert chat.values["memory"]["anchor"] == {"Goal": "修复"}
         assert [chunk.content for chunk, _ in found if chunk.content == thought] == [thought]
 
 
 def test_metadata_survives(tmp_path: Path) -> None:
     """Usage and response metadata are in the stream and in the state, and counted once."""
     told: dict[str, Any] = {"usage_metadata": USAGE, "response_metadata": {"model_name": "m"}}
-    here = agent(tmp_path, pieces(SAID, "", **told, chunk_position="last"))
+    chat = agent(tmp_path, pieces(SAID, "", **told, chunk_position="last"))
 
     with get_usage_metadata_callback() as counted:
-        found = streamed(here)
+        found = streamed(chat)
 
-    answer = here.get_state(THREAD).values["messages"][-1]
+    answer = chat.get_state(THREAD).values["messages"][-1]
     assert [chunk.usage_metadata for chunk, _ in found] == [None, USAGE]
     assert found[-1][0].response_metadata == {"model_name": "m"}
     assert (answer.usage_metadata, answer.response_metadata) == (USAGE, {"model_name": "m"})
@@ -204,11 +204,11 @@ def test_tool_calls_stream(tmp_path: Path) -> None:
     """The pieces of calls pass, a block before them does not."""
     asked = {"name": "effort_status", "args": "{}", "id": "c1", "index": 0}
     part: Any = {**asked, "type": "tool_call_chunk"}
-    here = agent(tmp_path, pieces(f"See.\n{BLOCK}\n", "", tool_call_chunks=[part]))
+    chat = agent(tmp_path, pieces(f"See.\n{BLOCK}\n", "", tool_call_chunks=[part]))
 
-    found = streamed(here, interrupt_before=["run_tools"])
+    found = streamed(chat, interrupt_before=["run_tools"])
 
-    values = here.get_state(THREAD).values
+    values = chat.get_state(THREAD).values
     assert said(found) == "See."
     assert [one["name"] for chunk, _ in found for one in chunk.tool_call_chunks] == [asked["name"]]
     assert values["messages"][-1].tool_calls[0]["name"] == "effort_status"
@@ -221,32 +221,32 @@ def test_tool_calls_stream(tmp_path: Path) -> None:
 def test_a_model_that_does_not_stream(tmp_path: Path, options: dict[str, Any]) -> None:
     """Its answer comes whole, without the block."""
     model = ScriptedModel(answers=[SAID], **options)
-    here = create_memory_agent(
+    chat = create_memory_agent(
         model, archive=DiskArchive(tmp_path, durable=False), checkpointer=InMemorySaver()
     )
 
-    found = streamed(here)
+    found = streamed(chat)
 
     assert [chunk.text for chunk, _ in found] == [SHOWN]
 
 
 def test_off_streams_everything(tmp_path: Path) -> None:
     """Switched off, the model is called as any other, and its words are shown."""
-    here = agent(tmp_path, pieces(SAID), settings=Settings(anchor="off"))
+    chat = agent(tmp_path, pieces(SAID), settings=Settings(anchor="off"))
 
-    found = streamed(here)
+    found = streamed(chat)
 
     assert said(found) == SAID
-    assert here.get_state(THREAD).values["messages"][-1].text == SAID
+    assert chat.get_state(THREAD).values["messages"][-1].text == SAID
 
 
 def test_a_piece_says_where_it_comes_from(tmp_path: Path) -> None:
     """Pieces come with the metadata that LangGraph gives them without anchor, tags included."""
     chunks = pieces("Hi ", "there", chunk_position="last")
     whens: list[Any] = ["off", "on-change"]
-    here = [agent(tmp_path / w, chunks, tags=["mine"], settings=Settings(anchor=w)) for w in whens]
+    chat = [agent(tmp_path / w, chunks, tags=["mine"], settings=Settings(anchor=w)) for w in whens]
 
-    plain, own = (streamed(one)[0][1] for one in here)
+    plain, own = (streamed(one)[0][1] for one in chat)
 
     assert plain["tags"] == ["mine"]
     assert plain.keys() == own.keys()
@@ -263,23 +263,23 @@ def test_inside_a_larger_graph(tmp_path: Path, subgraphs: bool, shown: str) -> N
     parent = StateGraph(MemoryState)
     parent.add_node("agent", graph.compile())
     parent.add_edge(BEGIN, "agent")
-    here = parent.compile(checkpointer=InMemorySaver())
+    chat = parent.compile(checkpointer=InMemorySaver())
 
-    found = streamed(here, subgraphs=subgraphs)
+    found = streamed(chat, subgraphs=subgraphs)
 
     pushed = [event[1] if subgraphs else event for event in found]
     inner = [event for event in pushed if isinstance(event[0], AIMessageChunk)]
     assert said(inner) == shown
-    assert here.get_state(THREAD).values["messages"][-1].text == SHOWN
+    assert chat.get_state(THREAD).values["messages"][-1].text == SHOWN
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom"])
 async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
     """No stream that users see shows the block, the prompt aside (complaint row 10)."""
-    here = agent(tmp_path, pieces(*SAID))
+    chat = agent(tmp_path, pieces(*SAID))
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    sync = [*here.stream({"messages": "hi"}, THREAD, stream_mode=mode)]
-    stream = here.astream({"messages": "hi"}, other, stream_mode=mode)
+    sync = [*chat.stream({"messages": "hi"}, THREAD, stream_mode=mode)]
+    stream = chat.astream({"messages": "hi"}, other, stream_mode=mode)
 
     found = [*sync, *[event async for event in stream]]
 
@@ -289,13 +289,13 @@ async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
 def test_tools_reach_the_model(tmp_path: Path) -> None:
     """The tools, and that the last call of a turn may not use them, are bound as ever."""
     model = ScriptedModel(answers=[call("effort_status"), "Seen."])
-    here = create_memory_agent(
+    chat = create_memory_agent(
         model,
         archive=DiskArchive(tmp_path, durable=False),
         settings=Settings(max_tool_rounds=1),
     )
 
-    here.invoke({"messages": "look"})
+    chat.invoke({"messages": "look"})
 
     assert [sent.tool_choice for sent in model.sent] == [None, "none"]
     assert all("effort_status" in sent.tool_names for sent in model.sent)
@@ -304,15 +304,15 @@ def test_tools_reach_the_model(tmp_path: Path) -> None:
 def test_a_stream_that_breaks_off(tmp_path: Path) -> None:
     """What was held back when the provider failed is not shown, and the turn can be resumed."""
     broken = Broken(f"Yes.\n{START}\nGoal: x", ConnectionError("gone"))
-    here = create_memory_agent(
+    chat = create_memory_agent(
         ScriptedModel(answers=[broken, SAID]),
         archive=DiskArchive(tmp_path, durable=False),
         checkpointer=InMemorySaver(),
     )
     before: list[Any] = []
     with pytest.raises(ConnectionError):
-        before.extend(here.stream({"messages": "hi"}, THREAD, stream_mode="messages"))
+        before.extend(chat.stream({"messages": "hi"}, THREAD, stream_mode="messages"))
 
-    after = [*here.stream(None, THREAD, stream_mode="messages")]
+    after = [*chat.stream(None, THREAD, stream_mode="messages")]
 
     assert (said(before), said(after)) == ("Yes.", SHOWN)

@@ -31,9 +31,9 @@ def tokens(sent: Sent) -> int:
     )
 
 
-def largest(here: Talk) -> int:
+def largest(chat: Talk) -> int:
     """Return the size of the largest request."""
-    return max(map(tokens, here.model.sent))
+    return max(map(tokens, chat.model.sent))
 
 
 def said(chance: random.Random, words: int) -> str:
@@ -43,11 +43,11 @@ def said(chance: random.Random, words: int) -> str:
 
 def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
     """The report's total is the tokens of the request, system message and tools included."""
-    here = talk(tmp_path, ["Hello."] * 3)
+    chat = talk(tmp_path, ["Hello."] * 3)
     for _ in range(3):
-        state = here.say("hello")
+        state = chat.say("hello")
 
-        assert state["memory"]["context_report"]["total"] == tokens(here.model.sent[-1])
+        assert state["memory"]["context_report"]["total"] == tokens(chat.model.sent[-1])
 
 
 @pytest.mark.parametrize(
@@ -56,25 +56,25 @@ def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
 )
 def test_a_huge_message_fits(tmp_path: Path, message: str, answer: str) -> None:
     """Complaint row 26: of a message over the budget a preview is sent, and it stays on disk."""
-    here = talk(tmp_path, [answer] * 2, settings=Settings(context_budget=BUDGET, compression="off"))
-    here.say(message)
-    state = here.say("What did I say?")
+    chat = talk(tmp_path, [answer] * 2, settings=Settings(context_budget=BUDGET, compression="off"))
+    chat.say(message)
+    state = chat.say("What did I say?")
 
-    assert largest(here) <= BUDGET
-    assert here.said(state) == [message, "What did I say?"]
-    assert 'read_log(turns="1", offset=' in here.model.sent[0].text
+    assert largest(chat) <= BUDGET
+    assert chat.said(state) == [message, "What did I say?"]
+    assert 'read_log(turns="1", offset=' in chat.model.sent[0].text
 
 
 def test_huge_results_of_many_calls_fit(tmp_path: Path) -> None:
     """64 calls in one message, each with a huge result, fit as previews; all is in the log."""
     calls = together(*(call("look_up", key=str(2_000 + at)) for at in range(64)))
     settings = Settings(context_budget=BUDGET * 2, compression="off")
-    here = talk(tmp_path, [calls, "Done."], tools=[look_up], settings=settings)
-    state = here.say("Look everything up.")
-    (record,) = here.records(state)
-    results = [m for m in here.last if m.type == "tool"]
+    chat = talk(tmp_path, [calls, "Done."], tools=[look_up], settings=settings)
+    state = chat.say("Look everything up.")
+    (record,) = chat.records(state)
+    results = [m for m in chat.last if m.type == "tool"]
 
-    assert largest(here) <= BUDGET * 2
+    assert largest(chat) <= BUDGET * 2
     assert len(results) == 64
     assert all('read_log(turns="1", offset=' in str(result.content) for result in results)
     assert rendered(record.messages).count("0123 abcd") == sum(range(2_000, 2_064))
@@ -90,19 +90,19 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
         return call("read_log", turns=1, offset=int(found[0]))
 
     answers = [call("look_up", key="9000"), reads_on, "Done."]
-    here = talk(
+    chat = talk(
         tmp_path,
         answers,
         tools=[look_up],
         settings=Settings(context_budget=BUDGET, compression="off"),
     )
-    state = here.say("Look it up.")
-    (record,) = here.records(state)
+    state = chat.say("Look it up.")
+    (record,) = chat.records(state)
     log = rendered(record.messages)
-    read = str(here.last[-1].content)
+    read = str(chat.last[-1].content)
 
     assert log[int(found[0]) :][:200] in read
-    assert largest(here) <= BUDGET
+    assert largest(chat) <= BUDGET
 
 
 def test_a_budget_below_the_floor_is_an_error() -> None:
@@ -115,14 +115,14 @@ def test_a_budget_below_the_floor_is_an_error() -> None:
 
 def test_a_run_below_the_floor_counts_no_turn(tmp_path: Path) -> None:
     """A budget that a run sets too low is refused; its message goes with the next run's."""
-    here = talk(tmp_path, ["One.", "Two."])
-    before = here.say("one")
+    chat = talk(tmp_path, ["One.", "Two."])
+    before = chat.say("one")
     with pytest.raises(SettingsError, match="context_budget 2000 is below the floor"):
-        here.say("two", context={"context_budget": 2_000})
-    after = here.say("three")
+        chat.say("two", context={"context_budget": 2_000})
+    after = chat.say("three")
 
     assert (before["memory"]["turn"], after["memory"]["turn"]) == (1, 2)
-    assert here.said(after) == ["one", "two", "three"]
+    assert chat.said(after) == ["one", "two", "three"]
 
 
 def test_the_floor_is_enough(tmp_path: Path) -> None:
@@ -135,32 +135,32 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
     calls = together(*(call("look_up", key=str(300 + at)) for at in range(30)))
     answers = [call("open_effort", name="a", goal="g " * 900), calls, "w " * 900] * 8
     settings = Settings(context_budget=floor)
-    here = talk(tmp_path / "b", answers, tools=[look_up], settings=settings)
+    chat = talk(tmp_path / "b", answers, tools=[look_up], settings=settings)
     for turn in range(6):
-        here.say(f"{turn} " + "word " * 800)
+        chat.say(f"{turn} " + "word " * 800)
 
-    assert largest(here) <= floor
+    assert largest(chat) <= floor
 
 
 def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
     """Old turns of an effort leave, a line says which, and the report says it too."""
     chance = random.Random(1)  # noqa: S311 (a test's numbers)
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
-    states = [here.say(said(chance, 200)) for _ in range(40)]
+    chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
+    states = [chat.say(said(chance, 200)) for _ in range(40)]
     report = states[-1]["memory"]["context_report"]
 
-    assert largest(here) <= BUDGET
+    assert largest(chat) <= BUDGET
     assert report["left_out"]["turns"].startswith("1-")
-    assert "[Memory: out of view and stored: turns 1-" in here.model.sent[-1].text
+    assert "[Memory: out of view and stored: turns 1-" in chat.model.sent[-1].text
 
 
 def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
     """Complaint row 16: most of what a long effort sends is a prefix of the request before."""
     chance = random.Random(2)  # noqa: S311
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 51]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
-    reports = [here.say(said(chance, 40))["memory"]["context_report"] for _ in range(50)]
+    chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
+    reports = [chat.say(said(chance, 40))["memory"]["context_report"] for _ in range(50)]
     late = reports[20:]
 
     assert sum(one["prefix"] for one in late) > 0.85 * sum(one["total"] for one in late)
@@ -168,25 +168,25 @@ def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
 
 def test_a_large_turn_does_not_wipe_the_rest(tmp_path: Path) -> None:
     """After a turn as large as the budget, what was said before it is there again."""
-    here = talk(tmp_path, ["Yes."] * 9, settings=Settings(context_budget=BUDGET, compression="off"))
+    chat = talk(tmp_path, ["Yes."] * 9, settings=Settings(context_budget=BUDGET, compression="off"))
     for number in range(6):
-        here.say(f"Remember {number}. " + "word " * 300)
-    here.say("long " * 20_000)
-    here.say("What do you remember?")
+        chat.say(f"Remember {number}. " + "word " * 300)
+    chat.say("long " * 20_000)
+    chat.say("What do you remember?")
 
-    assert "Remember 5." in here.model.sent[-1].text
-    assert 'read_log(turns="7", offset=' in here.model.sent[-1].text
+    assert "Remember 5." in chat.model.sent[-1].text
+    assert 'read_log(turns="7", offset=' in chat.model.sent[-1].text
 
 
 def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
     """The turn before is shown, shortened, however many tools it called; so are those before it."""
     calls = together(*(call("look_up", key=str(500 + at)) for at in range(64)))
     answers = ["Hello.", calls, "The sum is 34016.", "It was 34016."]
-    here = talk(tmp_path, answers, tools=[look_up])
+    chat = talk(tmp_path, answers, tools=[look_up])
     for words in ("Hello, I am Ada.", "Look everything up.", "And what was that number?"):
-        here.say(words)
+        chat.say(words)
 
-    sent = here.model.sent[-1].text
+    sent = chat.model.sent[-1].text
     assert all(said in sent for said in ("I am Ada", "Look everything up.", "34016"))
 
 
@@ -213,8 +213,8 @@ def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) 
         )
 
     floor = 4_000 + 500 * seed
-    here = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=floor))
+    chat = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=floor))
     for _ in range(25):
-        here.say(said(chance, chance.choice([1, 5, 50, 2_000])))
+        chat.say(said(chance, chance.choice([1, 5, 50, 2_000])))
 
-    assert largest(here) <= floor
+    assert largest(chat) <= floor

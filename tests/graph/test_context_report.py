@@ -47,12 +47,12 @@ class Call:
         return "\n".join(text(message) for message in self.messages)
 
 
-def calls(here: Talk, words: str, **options: Any) -> list[Call]:
+def calls(chat: Talk, words: str, **options: Any) -> list[Call]:
     """Go through a turn, and return its calls."""
-    begin, message = len(here.model.sent), {"messages": words}
-    steps = [*here.agent.stream(message, THREAD, stream_mode="updates", **options)]
+    begin, message = len(chat.model.sent), {"messages": words}
+    steps = [*chat.agent.stream(message, THREAD, stream_mode="updates", **options)]
     found = [step["call_model"]["memory"] for step in steps if "call_model" in step]
-    sent = here.model.sent[begin:]
+    sent = chat.model.sent[begin:]
     return [
         Call(to_dicts(one.messages), one.tools, memory["context_report"])
         for one, memory in zip(sent, found, strict=True)
@@ -72,22 +72,22 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
     script += [together(*[call("look_up")] * 3), "Found.", *["So. " + LONG] * 9]
     settings = Settings(context_budget=BUDGET, ambient_window=0, decay_threshold=100)
     root = tmp_path_factory.mktemp("report")
-    here = talk(root, script, [{"summary": LONG}] * 3, tools=[look_up], settings=settings)
+    chat = talk(root, script, [{"summary": LONG}] * 3, tools=[look_up], settings=settings)
     found, turn = list[Call](), 0
-    while len(here.model.sent) < len(script):
+    while len(chat.model.sent) < len(script):
         turn += 1
-        found += calls(here, f"Question {turn}. {LONG}")
+        found += calls(chat, f"Question {turn}. {LONG}")
     return found
 
 
 def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> None:
     """Its tokens are those of the tools and of the messages that both requests begin with."""
     answers = [*["Yes."] * 3, call("open_effort", name="a"), *["Well."] * 3]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
+    chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET))
     begin, found = 0, []
     for _ in range(6):
-        said = here.say(LONG)["memory"]["context_report"]["prefix"]
-        sent = here.model.sent
+        said = chat.say(LONG)["memory"]["context_report"]["prefix"]
+        sent = chat.model.sent
         before = sent[-2].messages if len(sent) > 1 else []
         alike = shared(before, sent[-1].messages)
         tools = count_tools(sent[-1].tools) if alike else 0
@@ -122,11 +122,11 @@ def test_what_changed_is_told_as_a_rebuild(lived: list[Call]) -> None:
 
 def test_why_it_was_rebuilt_is_the_newest_reason(tmp_path: Path) -> None:
     """Every turn with `every-turn`, else a change of settings; a turn like the last has none."""
-    here = talk(tmp_path, ["Yes."] * 9)
+    chat = talk(tmp_path, ["Yes."] * 9)
     exact = {"rebuild": "every-turn"}
 
     told = [
-        calls(here, "hello", context=context)[0].report["rebuilt"]
+        calls(chat, "hello", context=context)[0].report["rebuilt"]
         for context in ({}, {}, exact, exact, {}, {})
     ]
 
@@ -139,9 +139,9 @@ def test_why_it_was_rebuilt_is_the_newest_reason(tmp_path: Path) -> None:
 
 def test_a_rebuild_that_pays_is_told(tmp_path: Path) -> None:
     """What is out of the window leaves at break-even, and until then the prompt only grows."""
-    here = talk(tmp_path, ["Yes."] * 20, settings=Settings(ambient_window=3))
+    chat = talk(tmp_path, ["Yes."] * 20, settings=Settings(ambient_window=3))
 
-    found = [calls(here, f"Question {turn}. {LONG}")[0] for turn in range(1, 21)]
+    found = [calls(chat, f"Question {turn}. {LONG}")[0] for turn in range(1, 21)]
 
     first = next(one for one in found if one.report["rebuilt"]["why"] == "break-even")
     after = first.report["rebuilt"]["after_turn"]
@@ -155,9 +155,9 @@ def test_a_rebuild_that_pays_is_told(tmp_path: Path) -> None:
 def test_each_cut_in_the_middle_of_a_turn_is_told(tmp_path: Path) -> None:
     """Where every round of tools is larger than the room, each call says that it was cut anew."""
     script = [*[together(*[call("look_up")] * 3)] * 4, "Found."]
-    here = talk(tmp_path, script, tools=[look_up], settings=Settings(context_budget=BUDGET))
+    chat = talk(tmp_path, script, tools=[look_up], settings=Settings(context_budget=BUDGET))
 
-    found = calls(here, "Look.")
+    found = calls(chat, "Look.")
 
     told = [one.report["rebuilt"] for one in found]
     cuts = [{"after_turn": 0, "why": "high-water", "within": at} for at in (5, 9, 13, 17)]

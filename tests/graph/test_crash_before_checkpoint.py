@@ -49,15 +49,15 @@ class KilledSaver(InMemorySaver):
 def killed(root: Path, after: str, turns: int = 2) -> Talk:
     """Return an agent that was killed after a node of its last turn; no node follows."""
     saver = KilledSaver()
-    here = talk(root, ["yes"] * 9, checkpointer=saver)
+    chat = talk(root, ["yes"] * 9, checkpointer=saver)
     for turn in range(1, turns):
-        here.say(f"number {turn}")
+        chat.say(f"number {turn}")
     saver.after, saver.last = after, ""
     with pytest.raises(Killed):
-        here.say(f"number {turns}", durability="sync")
+        chat.say(f"number {turns}", durability="sync")
     saver.after = ""
-    assert here.agent.get_state(THREAD).next == ()
-    return here
+    assert chat.agent.get_state(THREAD).next == ()
+    return chat
 
 
 def stored(archive: DiskArchive) -> set[str]:
@@ -70,58 +70,58 @@ def stored(archive: DiskArchive) -> set[str]:
 @pytest.mark.parametrize("after", ["__start__", *NODES])
 def test_a_chat_says_what_is_unfinished(tmp_path: Path, after: str) -> None:
     """Who opens the thread again is told the question, also of a turn that no node had begun."""
-    here = killed(tmp_path, after)
+    chat = killed(tmp_path, after)
     with asyncio.Runner() as runner:
-        opened = Conversation(runner, here.agent, OWNER, tmp_path / "history", 16_000)
+        opened = Conversation(runner, chat.agent, OWNER, tmp_path / "history", 16_000)
         assert opened.unfinished() == "number 2"
 
         opened.run(None, lambda *_: None)
 
         assert opened.unfinished() is None
-    assert stored(here.archive) == {"number 1", "number 2"}
+    assert stored(chat.archive) == {"number 1", "number 2"}
 
 
 @pytest.mark.parametrize("after", NODES[:-1])
 def test_nothing_is_erased(tmp_path: Path, after: str) -> None:
     """The turn is not finished, so erasing raises, and resuming finishes it."""
-    here = killed(tmp_path, after)
+    chat = killed(tmp_path, after)
 
     with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
-        erase(here.agent, THREAD, 1)
+        erase(chat.agent, THREAD, 1)
 
-    state = here.agent.invoke(None, THREAD)
-    assert here.said(state) == ["number 1", "number 2"]
-    assert erase(here.agent, THREAD, 1).branches == ("main",)
+    state = chat.agent.invoke(None, THREAD)
+    assert chat.said(state) == ["number 1", "number 2"]
+    assert erase(chat.agent, THREAD, 1).branches == ("main",)
 
 
 def test_a_turn_that_the_archive_has_is_no_hindrance(tmp_path: Path) -> None:
     """When only the checkpoint after `persist` is missing, the thread is at rest."""
-    here = killed(tmp_path, "persist")
+    chat = killed(tmp_path, "persist")
 
-    erase(here.agent, THREAD, 1)
+    erase(chat.agent, THREAD, 1)
 
-    assert here.said(here.say("number 3")) == ["number 2", "number 3"]
+    assert chat.said(chat.say("number 3")) == ["number 2", "number 3"]
 
 
 async def test_nothing_is_erased_asynchronously(tmp_path: Path) -> None:
     """The asynchronous form looks at the messages as well."""
-    here = killed(tmp_path, "call_model")
+    chat = killed(tmp_path, "call_model")
 
     with pytest.raises(TurnRunningError):
-        await aerase(here.agent, THREAD, 1)
+        await aerase(chat.agent, THREAD, 1)
 
 
 @pytest.mark.parametrize("after", NODES)
 @pytest.mark.parametrize("turns", [1, 2])
 def test_undo_keeps_what_was_said(tmp_path: Path, after: str, turns: int) -> None:
     """The turn is in the archive before the thread goes back, and the one before it stays."""
-    here = killed(tmp_path, after, turns)
+    chat = killed(tmp_path, after, turns)
 
-    assert commands.undo(here.agent, THREAD) == turns - 1
+    assert commands.undo(chat.agent, THREAD) == turns - 1
 
-    assert f"number {turns}" in stored(here.archive)
-    state = here.say("instead")
-    assert here.said(state) == [*["number 1"] * (turns - 1), "instead"]
+    assert f"number {turns}" in stored(chat.archive)
+    state = chat.say("instead")
+    assert chat.said(state) == [*["number 1"] * (turns - 1), "instead"]
 
 
 def test_what_faded_in_a_turn_that_the_archive_has_stays_gone(tmp_path: Path) -> None:
@@ -129,30 +129,30 @@ def test_what_faded_in_a_turn_that_the_archive_has_stays_gone(tmp_path: Path) ->
     saver = KilledSaver()
     answers = [call("open_effort", name="a"), "opened", call("close_effort"), "closed"]
     answers += [call("expand_effort", effort_id="a"), "shown", "yes", "yes"]
-    here = talk(tmp_path, answers, checkpointer=saver, settings=Settings(decay_threshold=1))
+    chat = talk(tmp_path, answers, checkpointer=saver, settings=Settings(decay_threshold=1))
     for words in ("open it", "close it", "show it"):
-        here.say(words)
+        chat.say(words)
     saver.after, saver.last = "persist", ""
     with pytest.raises(Killed):
-        here.say("and now?", durability="sync")
+        chat.say("and now?", durability="sync")
     saver.after = ""
 
-    state = here.say("next")
+    state = chat.say("next")
 
-    collapsed = [e for r in here.records(state) for e in r.events if e["type"] == "collapsed"]
+    collapsed = [e for r in chat.records(state) for e in r.events if e["type"] == "collapsed"]
     assert (state["memory"]["expanded"], len(collapsed)) == ({}, 1)
-    assert here.said(state)[-2:] == ["and now?", "next"]
+    assert chat.said(state)[-2:] == ["and now?", "next"]
 
 
 @pytest.mark.parametrize("command", ["open", "window", "rebuild", "show"])
 def test_other_commands_wait(tmp_path: Path, command: str) -> None:
     """What changes a thread at rest is refused as for any turn that is not finished."""
-    here = killed(tmp_path, "call_model")
+    chat = killed(tmp_path, "call_model")
     does: dict[str, Any] = {
-        "open": lambda: commands.open_effort(here.agent, THREAD, "a"),
-        "window": lambda: commands.set_window(here.agent, THREAD, 3),
-        "rebuild": lambda: commands.rebuild_anchor(here.agent, THREAD),
-        "show": lambda: commands.show_context(here.agent, THREAD, "and now?"),
+        "open": lambda: commands.open_effort(chat.agent, THREAD, "a"),
+        "window": lambda: commands.set_window(chat.agent, THREAD, 3),
+        "rebuild": lambda: commands.rebuild_anchor(chat.agent, THREAD),
+        "show": lambda: commands.show_context(chat.agent, THREAD, "and now?"),
     }
 
     with pytest.raises(TurnRunningError):
@@ -161,10 +161,10 @@ def test_other_commands_wait(tmp_path: Path, command: str) -> None:
 
 def test_the_context_of_resuming_can_be_seen(tmp_path: Path) -> None:
     """Without a message it is what resuming would send."""
-    here = killed(tmp_path, "begin_turn")
+    chat = killed(tmp_path, "begin_turn")
 
-    shown = commands.show_context(here.agent, THREAD)
+    shown = commands.show_context(chat.agent, THREAD)
 
-    here.agent.invoke(None, THREAD)
+    chat.agent.invoke(None, THREAD)
     assert (shown.turn, shown.unfinished) == (2, True)
-    assert [m.text for m in shown.messages] == [m.text for m in here.last]
+    assert [m.text for m in shown.messages] == [m.text for m in chat.last]

@@ -57,25 +57,25 @@ def traces(folder: Path) -> list[str]:
 
 def lived(folder: Path, saver: Any, archive: SqlArchive | None = None) -> Talk:
     """Return an agent after a session of Ann's that concluded something."""
-    here = talk(
+    chat = talk(
         folder / "archive",
         [*SCRIPT, *["And so on."] * 9],
         [{"summary": SUMMARY, "keywords": ["lever"], "importance": 90}],
         checkpointer=saver,
         archive=archive,
     )
-    [here.say(words, of("ann", "one")) for words in (SAID, "Done.")]
-    return here
+    [chat.say(words, of("ann", "one")) for words in (SAID, "Done.")]
+    return chat
 
 
 @contextmanager
 def on_files(folder: Path) -> Iterator[Talk]:
     """Keep archive and checkpoints in SQLite files."""
     connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
-    here = lived(folder, SqliteSaver(connection))
-    yield here
+    chat = lived(folder, SqliteSaver(connection))
+    yield chat
     connection.close()
-    here.archive.close()
+    chat.archive.close()
 
 
 @contextmanager
@@ -112,13 +112,13 @@ DELETING = pytest.mark.parametrize("deleting", [session, session_async, user, us
 @DELETING
 async def test_nothing_is_left_in_files(tmp_path: Path, deleting: Any) -> None:
     """No byte of it stands in the files of archive and checkpoints, WAL included."""
-    with on_files(tmp_path) as here:
+    with on_files(tmp_path) as chat:
         before = traces(tmp_path)
 
-        report = await deleting(here.agent)
+        report = await deleting(chat.agent)
 
         left = traces(tmp_path)
-        history = [*here.agent.get_state_history(of("ann", "one"))]
+        history = [*chat.agent.get_state_history(of("ann", "one"))]
     assert {name.split(".")[0] for name in before} == {"ebbtide", "checkpoints"}
     assert (left, history) == ([], [])
     assert (report.sessions, report.not_erased) == ((ANN,), ())
@@ -129,10 +129,10 @@ async def test_nothing_is_left_in_postgres(
     tmp_path: Path, database: Database, deleting: Any
 ) -> None:
     """No row of any table holds it, and what `VACUUM ANALYZE` is for is said."""
-    with on_postgres(tmp_path, database) as here:
+    with on_postgres(tmp_path, database) as chat:
         before = database.holding(SECRETS)
 
-        report = await deleting(here.agent)
+        report = await deleting(chat.agent)
 
         left = [line for line in database.holding(SECRETS) if not line.startswith("samples of")]
     assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
@@ -144,21 +144,21 @@ async def test_nothing_is_left_in_postgres(
 @pytest.mark.parametrize("deleting", [session, user])
 async def test_no_later_session_knows_of_it(tmp_path: Path, deleting: Any) -> None:
     """Nothing is surfaced, found or expanded in the user's next session."""
-    with on_files(tmp_path) as here:
-        here.say("Hello.", of("ann", "two"))
-        shown = "\n".join(message.text for message in here.last)
+    with on_files(tmp_path) as chat:
+        chat.say("Hello.", of("ann", "two"))
+        shown = "\n".join(message.text for message in chat.last)
 
-        await deleting(here.agent)
+        await deleting(chat.agent)
 
-        here.model.answers = [
-            *["And so on."] * (len(here.model.sent)),
+        chat.model.answers = [
+            *["And so on."] * (len(chat.model.sent)),
             call("search_efforts", query="vault blue lever"),
             call("expand_effort", effort_id="one/vault"),
             "Nothing.",
         ]
-        here.say("What of the vault?", of("ann", "three"))
-        results = [message.text for message in here.last if message.type == "tool"]
-        context = "\n".join(message.text for message in here.last)
+        chat.say("What of the vault?", of("ann", "three"))
+        results = [message.text for message in chat.last if message.type == "tool"]
+        context = "\n".join(message.text for message in chat.last)
     assert SUMMARY in shown
     assert not any(secret in context for secret in SECRETS)
     assert "one/vault" not in results[0]
@@ -168,73 +168,73 @@ async def test_no_later_session_knows_of_it(tmp_path: Path, deleting: Any) -> No
 @pytest.mark.parametrize("deleting", [session, user])
 async def test_other_users_keep_theirs(tmp_path: Path, deleting: Any) -> None:
     """Bob's session stays, even one of the same thread id in another checkpointer."""
-    with on_files(tmp_path) as here:
-        other = talk(tmp_path, lambda _: "Well.", archive=here.archive)
+    with on_files(tmp_path) as chat:
+        other = talk(tmp_path, lambda _: "Well.", archive=chat.archive)
         states = [other.say(words, of("bob", "one")) for words in ("Bob's own.", "And more.")]
-        here.say("Bob's second.", of("bob", "two"))
-        before = [one.config for one in here.agent.get_state_history(of("bob", "two"))]
+        chat.say("Bob's second.", of("bob", "two"))
+        before = [one.config for one in chat.agent.get_state_history(of("bob", "two"))]
 
-        await deleting(here.agent)
+        await deleting(chat.agent)
 
         assert other.said(states[-1]) == ["Bob's own.", "And more."]
         assert other.said(other.say("Still here.", of("bob", "one")))[-1] == "Still here."
-        assert [one.config for one in here.agent.get_state_history(of("bob", "two"))] == before
-        assert [found.fatal for found in here.archive.verify(BOB) if found.fatal] == []
+        assert [one.config for one in chat.agent.get_state_history(of("bob", "two"))] == before
+        assert [found.fatal for found in chat.archive.verify(BOB) if found.fatal] == []
 
 
 def test_other_sessions_of_the_user_stay(tmp_path: Path) -> None:
     """Of the same user only the session that was named goes."""
-    with on_files(tmp_path) as here:
-        state = here.say("Another matter.", of("ann", "two"))
+    with on_files(tmp_path) as chat:
+        state = chat.say("Another matter.", of("ann", "two"))
 
-        delete_session(here.agent, of("ann", "one"))
+        delete_session(chat.agent, of("ann", "one"))
 
-        assert here.archive.sessions("ann") == (Owner("ann", "two"),)
-        assert here.said(state) == ["Another matter."]
+        assert chat.archive.sessions("ann") == (Owner("ann", "two"),)
+        assert chat.said(state) == ["Another matter."]
 
 
 def test_a_foreign_or_missing_session_is_not_found(tmp_path: Path) -> None:
     """Neither Bob nor nobody deletes Ann's thread, and nothing changes."""
     nobody: RunnableConfig = {"configurable": {"thread_id": "one"}}
-    with on_files(tmp_path) as here:
+    with on_files(tmp_path) as chat:
         for config in (of("bob", "one"), nobody, of("ann", "missing")):
             with pytest.raises(SessionNotFoundError):
-                delete_session(here.agent, config)
+                delete_session(chat.agent, config)
 
-        assert here.archive.sessions("ann") == (ANN,)
-        assert delete_user(here.agent, "nobody at all").sessions == ()
+        assert chat.archive.sessions("ann") == (ANN,)
+        assert delete_user(chat.agent, "nobody at all").sessions == ()
         assert traces(tmp_path) != []
 
 
 def test_a_copy_of_a_deleted_thread_does_not_come_back(tmp_path: Path) -> None:
     """Going on from checkpoints that somebody kept raises, and brings nothing back."""
     saver = InMemorySaver()
-    here = lived(tmp_path, saver)
+    chat = lived(tmp_path, saver)
     kept = saver.get_tuple(of("ann", "one"))
     assert kept is not None
-    delete_session(here.agent, of("ann", "one"))
+    delete_session(chat.agent, of("ann", "one"))
     versions = kept.checkpoint["channel_versions"]
     config: RunnableConfig = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
     saver.put(config, kept.checkpoint, kept.metadata, versions)
 
     with pytest.raises(TipNotFoundError):
-        here.say("Where were we?", of("ann", "one"))
+        chat.say("Where were we?", of("ann", "one"))
 
-    assert here.archive.sessions("ann") == ()
+    assert chat.archive.sessions("ann") == ()
 
 
 def test_a_new_thread_of_the_same_id_begins_afresh(tmp_path: Path) -> None:
     """It counts from 1, knows nothing, and goes on; processes that knew the old one see it."""
-    with on_files(tmp_path) as here, DiskArchive(tmp_path / "archive", durable=False) as other:
+    with on_files(tmp_path) as chat, DiskArchive(tmp_path / "archive", durable=False) as other:
         tip = other.newest(ANN)
         assert tip is not None
         assert len(other.turns(ANN, tip, [1, 2])) == 2
-        delete_session(here.agent, of("ann", "one"))
+        delete_session(chat.agent, of("ann", "one"))
 
-        states = [here.say(words, of("ann", "one")) for words in ("A new one.", "And on.")]
+        states = [chat.say(words, of("ann", "one")) for words in ("A new one.", "And on.")]
 
         assert states[-1]["memory"]["turn"] == 2
-        assert here.said(states[-1]) == ["A new one.", "And on."]
+        assert chat.said(states[-1]) == ["A new one.", "And on."]
         new = other.newest(ANN)
         assert new is not None
         assert other.holds(ANN, new)
@@ -254,24 +254,24 @@ class Keeping(InMemorySaver):
 @pytest.mark.parametrize("deleting", [session, user])
 async def test_checkpoints_that_stay_are_named(tmp_path: Path, deleting: Any) -> None:
     """Without `delete_thread` the archive is emptied all the same, and the report names them."""
-    here = lived(tmp_path, Keeping())
+    chat = lived(tmp_path, Keeping())
 
-    report = await deleting(here.agent)
+    report = await deleting(chat.agent)
 
     assert report.not_erased == ("the checkpoints of 'one': Keeping cannot delete them",)
     with pytest.raises(TipNotFoundError):
-        here.say("Where were we?", of("ann", "one"))
+        chat.say("Where were we?", of("ann", "one"))
 
 
 @pytest.mark.parametrize("deleting", [session, user])
 async def test_a_reader_of_the_archive_is_named(tmp_path: Path, deleting: Any) -> None:
     """If another connection keeps SQLite from reclaiming pages, the report says so."""
-    here = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
+    chat = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
     reader = sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite")
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM ebbtide_turns").fetchone()
 
-    report = await deleting(here.agent)
+    report = await deleting(chat.agent)
 
     reader.close()
     assert ["another connection is reading it" in one for one in report.not_erased] == [True]
@@ -300,39 +300,39 @@ def test_caches_are_told_before_checkpoints_are_deleted(tmp_path: Path) -> None:
     """Where the checkpointer fails, nothing of the session is surfaced from a cache any more."""
     archive = DiskArchive(tmp_path, durable=False)
     told = Told(archive.database)
-    here = talk(tmp_path, ["Well."], checkpointer=Stuck(), archive=archive, attention=told)
-    here.say(SAID, of("ann", "one"))
+    chat = talk(tmp_path, ["Well."], checkpointer=Stuck(), archive=archive, attention=told)
+    chat.say(SAID, of("ann", "one"))
 
     with pytest.raises(ConnectionError):
-        delete_session(here.agent, of("ann", "one"))
+        delete_session(chat.agent, of("ann", "one"))
 
     assert told.users == ("ann",)
 
 
 def test_if_the_archive_fails_the_checkpoints_stay(tmp_path: Path) -> None:
     """A user whose archive is locked is still there, whole, and can be deleted afterwards."""
-    here = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
+    chat = lived(tmp_path, InMemorySaver(), DiskArchive(tmp_path / "archive", lock_timeout=0.1))
     writer = sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
 
     with pytest.raises(ArchiveLockedError):
-        delete_user(here.agent, "ann")
+        delete_user(chat.agent, "ann")
 
     writer.close()
-    assert here.agent.get_state(of("ann", "one")).values["memory"]["turn"] == 2
-    assert delete_user(here.agent, "ann").sessions == (ANN,)
-    assert here.agent.get_state(of("ann", "one")).values == {}
+    assert chat.agent.get_state(of("ann", "one")).values["memory"]["turn"] == 2
+    assert delete_user(chat.agent, "ann").sessions == (ANN,)
+    assert chat.agent.get_state(of("ann", "one")).values == {}
 
 
 @pytest.mark.parametrize("deleting", [session, user])
 async def test_what_a_larger_graph_keeps_is_said(tmp_path: Path, deleting: Any) -> None:
     """The report names the thread whose checkpoints only the graph around the agent has."""
-    here = talk(tmp_path, ["Well."], checkpointer=None)
-    larger = StateGraph(MessagesState).add_node("talk", here.agent).set_entry_point("talk")
+    chat = talk(tmp_path, ["Well."], checkpointer=None)
+    larger = StateGraph(MessagesState).add_node("talk", chat.agent).set_entry_point("talk")
     parent: Any = larger.compile(checkpointer=InMemorySaver())
     parent.invoke({"messages": SAID}, of("ann", "one"))
 
-    report = await deleting(here.agent)
+    report = await deleting(chat.agent)
 
     assert [owner.thread for owner in report.sessions] == ["one"]
     (said,) = report.not_erased
@@ -341,17 +341,17 @@ async def test_what_a_larger_graph_keeps_is_said(tmp_path: Path, deleting: Any) 
 
 def test_checkpoints_of_a_turn_that_ran_meanwhile_can_be_deleted(tmp_path: Path) -> None:
     """The turn fails, the error names the cause, and deleting again removes what it wrote."""
-    with on_files(tmp_path) as here:
+    with on_files(tmp_path) as chat:
 
         def answers(_messages: Any) -> str:
-            here.model.answers = lambda _: "And so on."
-            delete_session(here.agent, of("ann", "one"))
+            chat.model.answers = lambda _: "And so on."
+            delete_session(chat.agent, of("ann", "one"))
             return "Deleted."
 
-        here.model.answers = answers
+        chat.model.answers = answers
         with pytest.raises(TipNotFoundError, match="if the session was deleted, `delete_session`"):
-            here.say("Delete all of this.", of("ann", "one"))
-        again = delete_session(here.agent, of("ann", "one"))
+            chat.say("Delete all of this.", of("ann", "one"))
+        again = delete_session(chat.agent, of("ann", "one"))
 
         assert (again.sessions, again.not_erased, traces(tmp_path)) == ((), (), [])
-        assert here.say("Where were we?", of("ann", "one"))["memory"]["turn"] == 1
+        assert chat.say("Where were we?", of("ann", "one"))["memory"]["turn"] == 1

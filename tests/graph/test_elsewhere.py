@@ -35,28 +35,28 @@ def thread(name: str, user: str | None = "ada") -> RunnableConfig:
 
 def worked(root: Path, user: str | None = "ada", *then: Any) -> Talk:
     """Return an agent whose user concluded an effort in thread `a`."""
-    here = talk(root, [*WORK, *then])
-    here.say(LONG_ENOUGH, thread("a", user))
-    here.say("That was all.", thread("a", user))
-    return here
+    chat = talk(root, [*WORK, *then])
+    chat.say(LONG_ENOUGH, thread("a", user))
+    chat.say("That was all.", thread("a", user))
+    return chat
 
 
-def answers(here: Talk) -> list[str]:
+def answers(chat: Talk) -> list[str]:
     """Return what the tools answered in what was sent last."""
-    return [message.text for message in here.last if message.type == "tool"]
+    return [message.text for message in chat.last if message.type == "tool"]
 
 
 def test_the_same_user_finds_reads_and_expands_it(tmp_path: Path) -> None:
     """In another thread the summary is found, the turn read, and the log stands in the context."""
-    here = worked(tmp_path, "ada", LOOK, "After an hour.")
-    state = here.say(ASKED, thread("b"))
-    found, read, expanded = answers(here)
+    chat = worked(tmp_path, "ada", LOOK, "After an hour.")
+    state = chat.say(ASKED, thread("b"))
+    found, read, expanded = answers(chat)
 
     assert f'"id":"{AUTH}"' in found
     assert SUMMARY["summary"] in found
     assert LONG_ENOUGH in read
     assert '"status":"expanded"' in expanded
-    assert LONG_ENOUGH in str(quoted(here.last, AUTH))
+    assert LONG_ENOUGH in str(quoted(chat.last, AUTH))
     assert list(state["memory"]["expanded"]) == [AUTH]
     assert f"--- Expanded effort: {AUTH} (" in "\n".join(state["memory"]["banners"])
 
@@ -66,51 +66,51 @@ def test_the_same_user_finds_reads_and_expands_it(tmp_path: Path) -> None:
 )
 def test_nobody_else_does(tmp_path: Path, first: str | None, second: str | None) -> None:
     """Another user, and who names none, is told of nothing, not even that it is there."""
-    here = worked(tmp_path, first, LOOK, "I do not know.")
-    state = here.say(ASKED, thread("b", second))
-    found, read, expanded = answers(here)
+    chat = worked(tmp_path, first, LOOK, "I do not know.")
+    state = chat.say(ASKED, thread("b", second))
+    found, read, expanded = answers(chat)
 
     assert '"results":[]' in found
     assert "no earlier session 'a'" in read
     assert f"no effort '{AUTH}'" in expanded
     assert (state["memory"]["expanded"], state["memory"]["summaries"]) == ({}, {})
-    assert SUMMARY["summary"] not in str(here.last)
+    assert SUMMARY["summary"] not in str(chat.last)
 
 
 def test_a_user_called_default_is_nobody(tmp_path: Path) -> None:
     """The name that stands for no user has no memory across sessions."""
-    here = worked(tmp_path, "default", LOOK, "I do not know.")
-    here.say(ASKED, thread("b", "default"))
+    chat = worked(tmp_path, "default", LOOK, "I do not know.")
+    chat.say(ASKED, thread("b", "default"))
 
-    assert '"results":[]' in answers(here)[0]
+    assert '"results":[]' in answers(chat)[0]
 
 
 def test_erasing_reaches_what_was_read_elsewhere(tmp_path: Path) -> None:
     """Erased in the one session, the text is in no file of the other, and in no later context."""
-    here = worked(tmp_path, "ada", LOOK, "After an hour.", "Nothing.")
-    here.say(ASKED, thread("b"))
-    erase(here.agent, thread("a"), 1)
-    here.say("And now?", thread("b"))
-    here.archive.close()
+    chat = worked(tmp_path, "ada", LOOK, "After an hour.", "Nothing.")
+    chat.say(ASKED, thread("b"))
+    erase(chat.agent, thread("a"), 1)
+    chat.say("And now?", thread("b"))
+    chat.archive.close()
     kept = b"".join(revealed(path.read_bytes()) for path in tmp_path.rglob("*") if path.is_file())
 
     gone = (LONG_ENOUGH, SUMMARY["summary"])
 
     assert [piece for piece in gone if piece.encode() in kept] == []
-    assert [piece for piece in gone if piece in str(here.last)] == []
-    assert render("canned_summary") in answers(here)[0]
+    assert [piece for piece in gone if piece in str(chat.last)] == []
+    assert render("canned_summary") in answers(chat)[0]
 
 
 def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:
     """The next context has the same results, of which the archive of the thread holds none."""
-    here = worked(tmp_path, "ada", LOOK, "After an hour.", "Fine.")
-    here.say(ASKED, thread("b"))
-    before = answers(here)
-    state = here.say("Thank you.", thread("b"))
+    chat = worked(tmp_path, "ada", LOOK, "After an hour.", "Fine.")
+    chat.say(ASKED, thread("b"))
+    before = answers(chat)
+    state = chat.say("Thank you.", thread("b"))
 
-    assert answers(here) == before
-    assert LONG_ENOUGH not in str(here.records(state))
-    assert SUMMARY["summary"] not in str(here.records(state))
+    assert answers(chat) == before
+    assert LONG_ENOUGH not in str(chat.records(state))
+    assert SUMMARY["summary"] not in str(chat.records(state))
 
 
 def test_the_offline_model_finds_and_expands_it(tmp_path: Path) -> None:

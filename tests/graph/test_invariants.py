@@ -83,13 +83,13 @@ def test_any_conversation(entry: str, turns: list[Any], above_the_floor: int) ->
         for message in [*(found.step(step) for step in steps), answer]
     ]
     with TemporaryDirectory() as folder:
-        here, budget = begun(Path(folder), found, script, above_the_floor, entry)
-        states = [here.say(question) for question, _, _ in turns]
-        kept = [record.messages for record in here.records(states[-1])]
-        here.archive.close()
+        chat, budget = begun(Path(folder), found, script, above_the_floor, entry)
+        states = [chat.say(question) for question, _, _ in turns]
+        kept = [record.messages for record in chat.records(states[-1])]
+        chat.archive.close()
 
-    assert max(map(tokens, here.model.sent)) <= budget
-    assert [orphans(sent.messages) for sent in here.model.sent] == [0] * len(script)
+    assert max(map(tokens, chat.model.sent)) <= budget
+    assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(script)
     for (question, steps, answer), messages in zip(turns, kept, strict=True):
         looked_up = [said for step in steps if isinstance(step, list) for said in step]
         results = [m for m in messages if m["data"].get("name") == "look_up"]

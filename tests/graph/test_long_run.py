@@ -60,8 +60,8 @@ def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     questions = [Turn("", (searching, expanding, "Done."))] * efforts
     pages = [f"There was {topic(number)}, mended on day {number}." for number in range(efforts)]
     archive = CountingArchive(root, durable=False)
-    here = begin(root, [*turns, *questions], pages, archive=archive, settings=SETTINGS)
-    begun = Life(here, efforts)
+    chat = begin(root, [*turns, *questions], pages, archive=archive, settings=SETTINGS)
+    begun = Life(chat, efforts)
     begun.live(turns)
     return begun
 
@@ -100,17 +100,17 @@ def test_every_message_is_in_the_archive(life: Life) -> None:
     """Each user message is there once, in order, byte for byte."""
     turns = [turn for number in range(life.efforts) for turn in turns_of(number)]
 
-    assert life.here.said(life.state) == [turn.said for turn in turns]
+    assert life.chat.said(life.state) == [turn.said for turn in turns]
 
 
 def test_every_evicted_effort_is_found_and_comes_back(life: Life) -> None:
     """A search for its topic finds it first, and its log is expanded word for word."""
-    here, end = life.here, life.here.agent.get_state(THREAD)
-    records = here.records(life.state)
+    chat, end = life.chat, life.chat.agent.get_state(THREAD)
+    records = chat.records(life.state)
 
     for number in life.evicted:
         name, first = f"machine-{number:03}", TURNS * number
-        found = after(here, f"What became of the {topic(number)}?", end.config)
+        found = after(chat, f"What became of the {topic(number)}?", end.config)
         log = transcript(records[first : first + EFFORT_TURNS])
         assert found.results[0]["results"][0]["id"] == name
         assert quoted(found.sent, name) == log

@@ -84,9 +84,9 @@ def made(root: Path, saver: Any, answers: Any, *others: Any, **options: Any) -> 
     return Talk(agent, model, archive)
 
 
-def lineage(here: Talk, state: dict[str, Any]) -> list[list[str]]:
+def lineage(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return by turn the kinds of the messages that a state sees."""
-    return [[m["type"] for m in record.messages] for record in here.records(state)]
+    return [[m["type"] for m in record.messages] for record in chat.records(state)]
 
 
 def results(state: dict[str, Any]) -> list[str]:
@@ -99,32 +99,32 @@ BOTH = together(call("effort_status"), call("add", a=1, b=2), call("open_effort"
 
 def test_calls_of_both_kinds_are_answered(tmp_path: Path, saver: Any) -> None:
     """Memory tools run in their order; the prompt has all results in that of the calls."""
-    here = made(tmp_path, saver, [BOTH, "3"])
+    chat = made(tmp_path, saver, [BOTH, "3"])
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert sorted(results(state)) == ["add", "effort_status", "open_effort"]
-    sent = [m.name for m in here.last if isinstance(m, ToolMessage)]
+    sent = [m.name for m in chat.last if isinstance(m, ToolMessage)]
     assert sent == ["effort_status", "add", "open_effort"]
-    assert (state["memory"]["active_effort"], orphans(here.last)) == ("sums", 0)
+    assert (state["memory"]["active_effort"], orphans(chat.last)) == ("sums", 0)
 
 
 def test_the_request_has_all_tools_and_one_system_message(tmp_path: Path, saver: Any) -> None:
     """Blocks of a system message stay as they are, after the memory's own instructions."""
     blocks: Any = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    here = made(tmp_path, saver, ["yes"], system_prompt=SystemMessage(blocks))
+    chat = made(tmp_path, saver, ["yes"], system_prompt=SystemMessage(blocks))
 
-    state = here.say("hi")
+    state = chat.say("hi")
 
-    assert [m.type for m in here.last] == ["system", "human"]
-    assert here.last[0].content[1:] == blocks
-    assert here.model.sent[0].tool_names[-2:] == ["read_log", "add"]
-    assert tokens(here.model.sent[0]) <= state["memory"]["context_report"]["total"] + 1
+    assert [m.type for m in chat.last] == ["system", "human"]
+    assert chat.last[0].content[1:] == blocks
+    assert chat.model.sent[0].tool_names[-2:] == ["read_log", "add"]
+    assert tokens(chat.model.sent[0]) <= state["memory"]["context_report"]["total"] + 1
 
 
-def approved(here: Talk, *decisions: dict[str, Any]) -> dict[str, Any]:
+def approved(chat: Talk, *decisions: dict[str, Any]) -> dict[str, Any]:
     """Resume an interrupted run with what a person decided."""
-    found: dict[str, Any] = here.agent.invoke(Command(resume={"decisions": [*decisions]}), THREAD)
+    found: dict[str, Any] = chat.agent.invoke(Command(resume={"decisions": [*decisions]}), THREAD)
     return found
 
 
@@ -141,17 +141,17 @@ def test_a_person_decides(
 ) -> None:
     """A call waits for a person, before or after those of memory tools; each is answered once."""
     asking = HumanInTheLoopMiddleware({"add": True})
-    here = made(tmp_path, saver, [BOTH, "so be it"], **({"before": [asking]} if first else {}))
+    chat = made(tmp_path, saver, [BOTH, "so be it"], **({"before": [asking]} if first else {}))
     if not first:
-        here = made(tmp_path, saver, [BOTH, "so be it"], asking)
-    waiting = here.say("go")
+        chat = made(tmp_path, saver, [BOTH, "so be it"], asking)
+    waiting = chat.say("go")
 
-    state = approved(here, decision)
+    state = approved(chat, decision)
 
     assert waiting["__interrupt__"]
     assert [m.text.endswith(said) for m in state["messages"] if m.name == "add"] == [True]
-    assert (state["memory"]["active_effort"], orphans(here.last)) == ("sums", 0)
-    assert lineage(here, state) == [["human", "ai", "tool", "tool", "tool", "ai"]]
+    assert (state["memory"]["active_effort"], orphans(chat.last)) == ("sums", 0)
+    assert lineage(chat, state) == [["human", "ai", "tool", "tool", "tool", "ai"]]
 
 
 OTHER = {"type": "edit", "edited_action": {"name": "open_effort", "args": {"name": "other"}}}
@@ -171,10 +171,10 @@ def test_a_person_decides_about_a_memory_tool(
     """It waits as well, and runs as decided, once."""
     asking = HumanInTheLoopMiddleware({"open_effort": True})
     script = [call("open_effort", name="sums"), "so be it"]
-    here = made(tmp_path, saver, script, asking)
-    waiting = here.say("go")
+    chat = made(tmp_path, saver, script, asking)
+    waiting = chat.say("go")
 
-    state = approved(here, decision)
+    state = approved(chat, decision)
 
     (result,) = (m.text for m in state["messages"] if m.type == "tool")
     assert (waiting["memory"]["open_efforts"], result.endswith((said, said + "}"))) == ({}, True)
@@ -185,13 +185,13 @@ def test_a_person_who_is_asked_too_late_is_told(tmp_path: Path, saver: Any) -> N
     """What decides about memory tools stands after the memory; else they have run by then."""
     asking = HumanInTheLoopMiddleware({"open_effort": True})
     script = [call("open_effort", name="sums"), "never", "yes"]
-    here = made(tmp_path, saver, script, before=[asking])
-    here.say("go")
+    chat = made(tmp_path, saver, script, before=[asking])
+    chat.say("go")
 
     with pytest.raises(SettingsError, match="put EbbtideMiddleware before"):
-        approved(here, REJECTED)
+        approved(chat, REJECTED)
 
-    assert here.said(here.say("and now?")) == ["go", "and now?"]
+    assert chat.said(chat.say("and now?")) == ["go", "and now?"]
 
 
 def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: Any) -> None:
@@ -210,13 +210,13 @@ def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: An
 
 def test_what_is_redacted_is_kept_nowhere(tmp_path: Path, saver: Any) -> None:
     """What the PII middleware takes out is neither sent nor archived."""
-    here = made(tmp_path, saver, ["noted"] * 2, PIIMiddleware("email", strategy="redact"))
+    chat = made(tmp_path, saver, ["noted"] * 2, PIIMiddleware("email", strategy="redact"))
 
-    here.say("I am ann@example.com.")
-    state = here.say("Who am I?")
+    chat.say("I am ann@example.com.")
+    state = chat.say("Who am I?")
 
-    assert "ann@example.com" not in "".join(sent.text for sent in here.model.sent)
-    assert text(here.records(state)[0].messages[0]) == "I am [REDACTED_EMAIL]."
+    assert "ann@example.com" not in "".join(sent.text for sent in chat.model.sent)
+    assert text(chat.records(state)[0].messages[0]) == "I am [REDACTED_EMAIL]."
 
 
 def test_calls_are_tried_again(tmp_path: Path, saver: Any) -> None:
@@ -236,12 +236,12 @@ def test_calls_are_tried_again(tmp_path: Path, saver: Any) -> None:
         ToolRetryMiddleware(max_retries=2, initial_delay=0.01, jitter=False),
     ]
     script = [ConnectionError("busy"), call("look_up", what="x"), "It was found."]
-    here = made(tmp_path, saver, script, *retries, tools=[look_up])
+    chat = made(tmp_path, saver, script, *retries, tools=[look_up])
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert (asked, state["messages"][-1].text) == (["x", "x"], "It was found.")
-    assert lineage(here, state) == [["human", "ai", "tool", "ai"]]
+    assert lineage(chat, state) == [["human", "ai", "tool", "ai"]]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -249,15 +249,15 @@ def test_a_limit_of_calls_ends_the_turn(tmp_path: Path, saver: Any, *, first: bo
     """Rounds of memory tools count as calls of the model, and the turn is kept as it ended."""
     limit = ModelCallLimitMiddleware(run_limit=2, exit_behavior="end")
     script = [call("open_effort", name="a"), call("effort_status"), "next"]
-    here = made(tmp_path, saver, script, **({"before": [limit]} if first else {}))
+    chat = made(tmp_path, saver, script, **({"before": [limit]} if first else {}))
     if not first:
-        here = made(tmp_path, saver, script, limit)
+        chat = made(tmp_path, saver, script, limit)
 
-    ended = here.say("go")
-    state = here.say("and now?")
+    ended = chat.say("go")
+    state = chat.say("and now?")
 
-    assert (len(here.model.sent), "limit" in ended["messages"][-1].text) == (3, True)
-    assert [kinds[-1] for kinds in lineage(here, state)] == ["ai", "ai"]
+    assert (len(chat.model.sent), "limit" in ended["messages"][-1].text) == (3, True)
+    assert [kinds[-1] for kinds in lineage(chat, state)] == ["ai", "ai"]
     assert state["memory"]["active_effort"] == "a"
 
 
@@ -267,26 +267,26 @@ def test_a_limit_of_calls_of_a_tool_is_kept(tmp_path: Path, saver: Any, limited:
     limit = ToolCallLimitMiddleware(tool_name=limited, run_limit=1)
     asked = [call("add", a=1, b=2), call("open_effort", name="a"), call("open_effort", name="b")]
     script = [*asked, call("add", a=3, b=4), "done", "next"]
-    here = made(tmp_path, saver, script, limit)
+    chat = made(tmp_path, saver, script, limit)
 
-    ended = here.say("go")
-    here.say("and now?")
+    ended = chat.say("go")
+    chat.say("and now?")
 
     results = [message for message in ended["messages"] if message.type == "tool"]
     assert [message.status for message in results].count("error") == 1
-    assert (len(results), orphans(here.last)) == (4, 0)
+    assert (len(results), orphans(chat.last)) == (4, 0)
     assert [*ended["memory"]["open_efforts"]] == ["a", "b"][: 1 + (limited == "add")]
 
 
 def test_the_block_is_in_no_stream_of_another_model(tmp_path: Path, saver: Any) -> None:
     """A model that takes over streams its answer without the state block as well."""
     other = ScriptedModel(answers=[f"Here.\n\n{BLOCK}"])
-    here = made(tmp_path, saver, [ConnectionError("gone")], ModelFallbackMiddleware(other))
+    chat = made(tmp_path, saver, [ConnectionError("gone")], ModelFallbackMiddleware(other))
 
-    stream: Any = here.agent.stream({"messages": "go"}, THREAD, stream_mode="messages")
+    stream: Any = chat.agent.stream({"messages": "go"}, THREAD, stream_mode="messages")
 
     assert "".join(str(chunk.text) for chunk, _ in stream) == "Here."
-    assert here.agent.get_state(THREAD).values["memory"]["anchor"] == {"Goal": "ship"}
+    assert chat.agent.get_state(THREAD).values["memory"]["anchor"] == {"Goal": "ship"}
 
 
 ANSWERING = together(call("open_effort", name="sums"), call("Sum", value=3))
@@ -296,29 +296,29 @@ ANSWERING = together(call("open_effort", name="sums"), call("Sum", value=3))
 def test_structured_output_by_a_tool(tmp_path: Path, saver: Any, answer: AIMessage) -> None:
     """It ends the turn, beside calls of memory tools too, and the next prompt is well-formed."""
     script = [call("effort_status"), answer, call("Sum", value=4)]
-    here = made(tmp_path, saver, script, response_format=ToolStrategy(Sum))
+    chat = made(tmp_path, saver, script, response_format=ToolStrategy(Sum))
 
-    first = here.say("add")
-    state = here.say("add one")
+    first = chat.say("add")
+    state = chat.say("add one")
 
     assert (first["structured_response"], state["structured_response"]) == (
         Sum(value=3),
         Sum(value=4),
     )
-    assert [record.status for record in here.records(state)] == ["done", "done"]
-    assert [orphans(sent.messages) for sent in here.model.sent] == [0, 0, 0]
-    assert tokens(here.model.sent[-1]) == state["memory"]["context_report"]["total"]
+    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert [orphans(sent.messages) for sent in chat.model.sent] == [0, 0, 0]
+    assert tokens(chat.model.sent[-1]) == state["memory"]["context_report"]["total"]
 
 
 def test_rounds_end_with_structured_output_too(tmp_path: Path, saver: Any) -> None:
     """A model that goes on calling after the last round is stopped with words."""
     script = [call("effort_status"), call("Sum", value="three")]
     settings = Settings(max_tool_rounds=1)
-    here = made(tmp_path, saver, script, response_format=ToolStrategy(Sum), settings=settings)
+    chat = made(tmp_path, saver, script, response_format=ToolStrategy(Sum), settings=settings)
 
-    state = here.say("add")
+    state = chat.say("add")
 
-    assert (state.get("structured_response"), len(here.model.sent)) == (None, 2)
+    assert (state.get("structured_response"), len(chat.model.sent)) == (None, 2)
     assert "limit of 1" in state["messages"][-1].text
 
 
@@ -326,18 +326,18 @@ def test_rounds_end_with_structured_output_too(tmp_path: Path, saver: Any) -> No
 async def test_structured_output_of_the_provider(tmp_path: Path, way: str) -> None:
     """Memory tools are called before it, and the answer is kept as it was written."""
     script = [call("open_effort", name="sums"), json.dumps({"value": 3})]
-    here = made(tmp_path, InMemorySaver(), script, response_format=ProviderStrategy(Sum))
+    chat = made(tmp_path, InMemorySaver(), script, response_format=ProviderStrategy(Sum))
 
     if way == "sync":
-        state = here.say("add")
+        state = chat.say("add")
     else:
-        state = await here.agent.ainvoke({"messages": "add"}, THREAD)
+        state = await chat.agent.ainvoke({"messages": "add"}, THREAD)
 
     assert (state["structured_response"], state["memory"]["active_effort"]) == (
         Sum(value=3),
         "sums",
     )
-    assert text(here.records(state)[0].messages[-1]) == '{"value": 3}'
+    assert text(chat.records(state)[0].messages[-1]) == '{"value": 3}'
 
 
 @dataclass
@@ -365,16 +365,16 @@ def test_a_context_of_the_application_names_the_user(
     tmp_path: Path, saver: Any, kind: Callable[..., Any]
 ) -> None:
     """The thread of ann answers ann alone, and sessions of others show nothing of hers."""
-    here = made(tmp_path, saver, lambda _: "yes", context_schema=kind)
-    here.say("The code is 4711.", context=kind(user_id="ann"))
+    chat = made(tmp_path, saver, lambda _: "yes", context_schema=kind)
+    chat.say("The code is 4711.", context=kind(user_id="ann"))
 
     with pytest.raises(SessionNotFoundError):
-        here.say("What is the code?", context=kind(user_id="bob"))
+        chat.say("What is the code?", context=kind(user_id="bob"))
 
     other: RunnableConfig = {"configurable": {"thread_id": "b"}}
-    state = here.say("hello", other, context=kind(user_id="bob"))
+    state = chat.say("hello", other, context=kind(user_id="bob"))
     assert state["memory"]["position"]["session"]["user"] == "bob"
-    assert "4711" not in "".join(sent.text for sent in here.model.sent[1:])
+    assert "4711" not in "".join(sent.text for sent in chat.model.sent[1:])
 
 
 @dataclass
@@ -395,10 +395,10 @@ class BasketModel(BaseModel):
 @pytest.mark.parametrize("kind", [Basket, BasketModel])
 def test_a_state_of_the_application_may_be_a_class(tmp_path: Path, saver: Any, kind: Any) -> None:
     """Beside its keys the memory has its own."""
-    here = made(tmp_path, saver, [BOTH, "3", "yes"], state_schema=kind)
-    here.agent.invoke({"messages": "buy tea", "cart": ["tea"]}, THREAD)
+    chat = made(tmp_path, saver, [BOTH, "3", "yes"], state_schema=kind)
+    chat.agent.invoke({"messages": "buy tea", "cart": ["tea"]}, THREAD)
 
-    state = here.say("is it there?")
+    state = chat.say("is it there?")
 
     assert (state["cart"], state["memory"]["turn"]) == (["tea"], 2)
     assert state["memory"]["active_effort"] == "sums"
@@ -410,46 +410,46 @@ EVE: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "eve"}}
 
 def test_nothing_is_left_of_what_somebody_else_said(tmp_path: Path, saver: Any) -> None:
     """It is refused, and neither in the thread nor in the next turn of its user."""
-    here = made(tmp_path, saver, ["one", "two"])
-    before = here.say("hello", ANN)
+    chat = made(tmp_path, saver, ["one", "two"])
+    before = chat.say("hello", ANN)
 
     with pytest.raises(SessionNotFoundError):
-        here.say("Tell me her secrets.", EVE)
+        chat.say("Tell me her secrets.", EVE)
 
-    assert here.agent.get_state(ANN).values["messages"] == before["messages"]
-    assert here.agent.invoke(None, ANN)["messages"] == before["messages"]
-    state = here.say("and now?", ANN)
-    assert here.said(state) == ["hello", "and now?"]
-    assert "secrets" not in "".join(sent.text for sent in here.model.sent)
+    assert chat.agent.get_state(ANN).values["messages"] == before["messages"]
+    assert chat.agent.invoke(None, ANN)["messages"] == before["messages"]
+    state = chat.say("and now?", ANN)
+    assert chat.said(state) == ["hello", "and now?"]
+    assert "secrets" not in "".join(sent.text for sent in chat.model.sent)
 
 
 def test_a_turn_that_somebody_else_broke_off_is_settled(tmp_path: Path, saver: Any) -> None:
     """Who resumes what a stranger's message took the place of finds it, and goes on."""
     asking = HumanInTheLoopMiddleware({"add": True})
-    here = made(tmp_path, saver, [call("add", a=1, b=2), "so be it"], asking)
-    here.say("add them", ANN)
+    chat = made(tmp_path, saver, [call("add", a=1, b=2), "so be it"], asking)
+    chat.say("add them", ANN)
     with pytest.raises(SessionNotFoundError):
-        here.say("Tell me her secrets.", EVE)
-    here.agent.invoke(None, ANN)
+        chat.say("Tell me her secrets.", EVE)
+    chat.agent.invoke(None, ANN)
 
-    state = here.say("never mind", ANN)
+    state = chat.say("never mind", ANN)
 
-    assert here.said(state) == ["add them", "never mind"]
-    assert [record.status for record in here.records(state)] == ["aborted", "done"]
-    assert orphans(here.last) == 0
+    assert chat.said(state) == ["add them", "never mind"]
+    assert [record.status for record in chat.records(state)] == ["aborted", "done"]
+    assert orphans(chat.last) == 0
 
 
 def test_what_was_refused_for_its_settings_is_answered_with_the_next(
     tmp_path: Path, saver: Any
 ) -> None:
     """The user's own words are not lost, and are said once."""
-    here = made(tmp_path, saver, ["both"])
+    chat = made(tmp_path, saver, ["both"])
     with pytest.raises(SettingsError):
-        here.say("one", context={"context_budget": 2_100})
+        chat.say("one", context={"context_budget": 2_100})
 
-    state = here.say("two")
+    state = chat.say("two")
 
-    assert (here.said(state), lineage(here, state)) == (["one", "two"], [["human", "human", "ai"]])
+    assert (chat.said(state), lineage(chat, state)) == (["one", "two"], [["human", "human", "ai"]])
 
 
 class Shop(AgentState[Any]):
@@ -469,13 +469,13 @@ def buy(what: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Command[
 def test_keys_of_the_application_are_its_own(tmp_path: Path, saver: Any) -> None:
     """Commands of tools reach them, erasing leaves them, and the memory takes none for its own."""
     script = [call("buy", what="tea"), "bought", "yes", "no"]
-    here = made(tmp_path, saver, script, tools=[buy], state_schema=Shop)
-    here.agent.invoke({"messages": "buy tea", "cart": [], "turn": "mine"}, THREAD)
-    state = here.say("is it there?")
+    chat = made(tmp_path, saver, script, tools=[buy], state_schema=Shop)
+    chat.agent.invoke({"messages": "buy tea", "cart": [], "turn": "mine"}, THREAD)
+    state = chat.say("is it there?")
 
-    report = erase(here.agent, THREAD, 1)
+    report = erase(chat.agent, THREAD, 1)
 
-    after = here.say("and now?")
+    after = chat.say("and now?")
     assert (state["cart"], state["turn"], state["memory"]["turn"]) == (["tea"], "theirs", 2)
     assert "'cart', 'turn'" in report.not_erased[-1]
     assert (after["cart"], after["turn"], after["memory"]["turn"]) == (["tea"], "theirs", 3)
@@ -489,14 +489,14 @@ def test_a_question_that_is_summarised_away_is_told(
     short = ScriptedModel(answers=lambda _: "They talked.")
     summing = SummarizationMiddleware(short, trigger=("messages", 3), keep=("messages", 1))
     script = [call("add", a=1, b=2), "never", "yes"]
-    here = made(tmp_path, saver, script, **({"before": [summing]} if first else {}))
+    chat = made(tmp_path, saver, script, **({"before": [summing]} if first else {}))
     if not first:
-        here = made(tmp_path, saver, script, summing)
+        chat = made(tmp_path, saver, script, summing)
 
     with pytest.raises(SettingsError, match="leave out what summarises"):
-        here.say("go")
+        chat.say("go")
 
-    assert len(here.model.sent) == 1
+    assert len(chat.model.sent) == 1
 
 
 class Guard(AgentMiddleware[Any, Any, Any]):
@@ -513,46 +513,46 @@ class Guard(AgentMiddleware[Any, Any, Any]):
 
 def test_a_run_that_another_middleware_ends_is_a_turn(tmp_path: Path, saver: Any) -> None:
     """What was said and how it was refused is archived, and the thread goes on."""
-    here = made(tmp_path, saver, ["one", "three"], before=[Guard()])
+    chat = made(tmp_path, saver, ["one", "three"], before=[Guard()])
 
-    states = [here.say(words) for words in ("hello", "rude", "sorry")]
+    states = [chat.say(words) for words in ("hello", "rude", "sorry")]
 
     assert states[1]["messages"][-1].text == "I refuse."
-    assert here.said(states[-1]) == ["hello", "rude", "sorry"]
-    assert lineage(here, states[-1]) == [["human", "ai"]] * 3
+    assert chat.said(states[-1]) == ["hello", "rude", "sorry"]
+    assert lineage(chat, states[-1]) == [["human", "ai"]] * 3
 
 
 def test_a_memory_that_a_client_sends_has_no_effect(tmp_path: Path, saver: Any) -> None:
     """The input is messages alone: what names another session is dropped."""
-    here = made(tmp_path, saver, ["noted", "no"])
+    chat = made(tmp_path, saver, ["noted", "no"])
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    memory = here.say("The code is 4711.", other)["memory"]
+    memory = chat.say("The code is 4711.", other)["memory"]
 
-    state = here.agent.invoke({"messages": "What is it?", "memory": memory}, THREAD)
+    state = chat.agent.invoke({"messages": "What is it?", "memory": memory}, THREAD)
 
-    assert here.said(state) == ["What is it?"]
-    assert "4711" not in here.model.sent[-1].text
-    assert "memory" not in here.agent.get_input_jsonschema()["properties"]
+    assert chat.said(state) == ["What is it?"]
+    assert "4711" not in chat.model.sent[-1].text
+    assert "memory" not in chat.agent.get_input_jsonschema()["properties"]
 
 
 @pytest.mark.parametrize("prompt", ["x" * 9_000, "word " * 2_000])
 def test_a_budget_below_the_floor_is_refused(tmp_path: Path, saver: Any, prompt: str) -> None:
     """What the application sends in any case is known with the first call, which it stops."""
     settings = Settings(context_budget=2_400)
-    here = made(tmp_path, saver, ["never"], settings=settings, system_prompt=prompt)
+    chat = made(tmp_path, saver, ["never"], settings=settings, system_prompt=prompt)
 
     with pytest.raises(SettingsError, match="below the floor"):
-        here.say("hi")
+        chat.say("hi")
 
-    assert here.model.sent == []
+    assert chat.model.sent == []
 
 
 async def test_the_asynchronous_path_is_the_same(tmp_path: Path) -> None:
     """With an asynchronous checkpointer a conversation leaves what a synchronous one leaves."""
     script = [BOTH, f"3\n\n{BLOCK}", call("close_effort"), "closed"]
     with SqliteSaver.from_conn_string(str(tmp_path / "a.sqlite")) as saver:
-        here = made(tmp_path / "a", saver, [*script])
-        states = [here.say(words) for words in ("go", "close")]
+        chat = made(tmp_path / "a", saver, [*script])
+        states = [chat.say(words) for words in ("go", "close")]
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "b.sqlite")) as asaver:
         there = made(tmp_path / "b", asaver, [*script])
         given: Any = [{"messages": [("user", words)]} for words in ("go", "close")]
@@ -563,7 +563,7 @@ async def test_the_asynchronous_path_is_the_same(tmp_path: Path) -> None:
     assert [astates[-1]["memory"].get(key) for key in keys] == [
         states[-1]["memory"].get(key) for key in keys
     ]
-    assert lineage(there, astates[-1]) == lineage(here, states[-1])
+    assert lineage(there, astates[-1]) == lineage(chat, states[-1])
     assert shown.turn == 3
 
 
@@ -593,11 +593,11 @@ async def test_all_of_it_in_an_asynchronous_run(tmp_path: Path) -> None:
     resume: Any = Command(resume={"decisions": [{"type": "approve"}]})
 
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        here = made(tmp_path, saver, script, *others, context_schema=Tenant, **own)
-        waiting = await here.agent.ainvoke(given, THREAD, context=Tenant("ann"))
-        state = await here.agent.ainvoke(resume, THREAD, context=Tenant("ann"))
+        chat = made(tmp_path, saver, script, *others, context_schema=Tenant, **own)
+        waiting = await chat.agent.ainvoke(given, THREAD, context=Tenant("ann"))
+        state = await chat.agent.ainvoke(resume, THREAD, context=Tenant("ann"))
 
-    (record,) = here.records(state)
+    (record,) = chat.records(state)
     assert waiting["__interrupt__"]
     assert (asked, state["structured_response"], state["cart"]) == ([1, 1], Sum(value=3), ["tea"])
     assert (record.status, text(record.messages[0])) == ("done", "I am [REDACTED_EMAIL]. Add.")

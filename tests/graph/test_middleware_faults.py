@@ -33,49 +33,49 @@ def saver(tmp_path: Path) -> Iterator[SqliteSaver]:
 def killed(root: Path, after: str) -> Talk:
     """Return an agent that was killed in its second turn, before the checkpoint after a node."""
     saver = KilledSaver()
-    here = made(root, saver, ["yes", *OPENING, *["done"] * 9])
-    here.say("number 1")
+    chat = made(root, saver, ["yes", *OPENING, *["done"] * 9])
+    chat.say("number 1")
     saver.after, saver.last = after, ""
     with pytest.raises(Killed):
-        here.say("number 2", durability="sync")
+        chat.say("number 2", durability="sync")
     saver.after = ""
-    return here
+    return chat
 
 
 @pytest.mark.parametrize("after", NODES)
 def test_a_killed_turn_is_resumed(tmp_path: Path, after: str) -> None:
     """Wherever it was killed, the turn stands once in the archive, and its calls are answered."""
-    here = killed(tmp_path, after)
+    chat = killed(tmp_path, after)
 
-    state = here.agent.invoke(None, THREAD)
+    state = chat.agent.invoke(None, THREAD)
 
-    assert here.said(state) == ["number 1", "number 2"]
-    assert [record.status for record in here.records(state)] == ["done", "done"]
-    assert [orphans(sent.messages) for sent in here.model.sent if sent.messages] == [0] * len(
-        here.model.sent
+    assert chat.said(state) == ["number 1", "number 2"]
+    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert [orphans(sent.messages) for sent in chat.model.sent if sent.messages] == [0] * len(
+        chat.model.sent
     )
 
 
 @pytest.mark.parametrize("after", NODES)
 def test_a_new_message_after_a_kill_loses_nothing(tmp_path: Path, after: str) -> None:
     """What the killed turn left is committed first, once."""
-    here = killed(tmp_path, after)
+    chat = killed(tmp_path, after)
 
-    state = here.say("number 3")
+    state = chat.say("number 3")
 
-    assert here.said(state) == ["number 1", "number 2", "number 3"]
-    assert orphans(here.last) == 0
+    assert chat.said(state) == ["number 1", "number 2", "number 3"]
+    assert orphans(chat.last) == 0
 
 
 @pytest.mark.parametrize("after", NODES)
 def test_undo_keeps_what_a_killed_turn_said(tmp_path: Path, after: str) -> None:
     """The turn is in the archive before the thread goes back."""
-    here = killed(tmp_path, after)
+    chat = killed(tmp_path, after)
 
-    assert commands.undo(here.agent, THREAD) == 1
+    assert commands.undo(chat.agent, THREAD) == 1
 
-    assert "number 2" in stored(here.archive)
-    assert here.said(here.say("instead")) == ["number 1", "instead"]
+    assert "number 2" in stored(chat.archive)
+    assert chat.said(chat.say("instead")) == ["number 1", "instead"]
 
 
 def back_to(agent: Any, turn: int) -> RunnableConfig:
@@ -90,16 +90,16 @@ def back_to(agent: Any, turn: int) -> RunnableConfig:
 
 def test_a_fork_sees_its_own_past(tmp_path: Path, saver: Any) -> None:
     """A run from an older checkpoint sees the turns before it; the branch that was left goes on."""
-    here = made(tmp_path, saver, lambda _: "yes")
+    chat = made(tmp_path, saver, lambda _: "yes")
     for words in ("one", "two", "three"):
-        here.say(words)
-    old = back_to(here.agent, 3)
+        chat.say(words)
+    old = back_to(chat.agent, 3)
 
-    forked = here.say("other", back_to(here.agent, 1))
-    continued = here.say("four", old)
+    forked = chat.say("other", back_to(chat.agent, 1))
+    continued = chat.say("four", old)
 
-    assert here.said(forked) == ["one", "other"]
-    assert here.said(continued) == ["one", "two", "three", "four"]
+    assert chat.said(forked) == ["one", "other"]
+    assert chat.said(continued) == ["one", "two", "three", "four"]
 
 
 def test_commands_in_another_process(tmp_path: Path, saver: Any) -> None:
@@ -108,17 +108,17 @@ def test_commands_in_another_process(tmp_path: Path, saver: Any) -> None:
     first.say("open a")
     lived = first.say("hello")
 
-    here = made(tmp_path, saver, ["and on"], system_prompt="Be brief.")
+    chat = made(tmp_path, saver, ["and on"], system_prompt="Be brief.")
 
-    shown = commands.show_context(here.agent, THREAD, "hello")
+    shown = commands.show_context(chat.agent, THREAD, "hello")
     assert "Be brief." in shown.messages[0].text
     assert shown.tools[-1]["function"]["name"] == "add"
     assert shown.total > lived["memory"]["context_report"]["total"]
-    assert here.model.sent == []
-    closed = commands.close_effort(here.agent, THREAD)
+    assert chat.model.sent == []
+    closed = commands.close_effort(chat.agent, THREAD)
     assert (closed.turn, closed.result["status"]) == (3, "concluded")
-    assert erase(here.agent, THREAD, 2).erased == ((("main", 2)),)
-    assert here.said(here.say("go on"))[-1] == "go on"
+    assert erase(chat.agent, THREAD, 2).erased == ((("main", 2)),)
+    assert chat.said(chat.say("go on"))[-1] == "go on"
 
 
 class Strict(AgentMiddleware[Any, Any, Any]):
@@ -134,32 +134,32 @@ def test_commands_need_no_model_to_look(
 ) -> None:
     """If another middleware fails when the agent is asked what it is made of, that is logged."""
     made(tmp_path, saver, ["yes"], before=[Strict()]).say("hello")
-    here = made(tmp_path, saver, [], before=[Strict()])
+    chat = made(tmp_path, saver, [], before=[Strict()])
 
-    assert [line.turn for line in commands.messages(here.agent, THREAD).lines] == [1]
+    assert [line.turn for line in commands.messages(chat.agent, THREAD).lines] == [1]
 
     assert "not known before its first call" in caplog.text
 
 
 def test_a_lost_thread_is_restored(tmp_path: Path, saver: Any) -> None:
     """Its state is rebuilt from the archive; deleted, nothing is left of it."""
-    here = made(tmp_path, saver, ["one", "two", "three"])
-    [here.say(words) for words in ("a", "b")]
+    chat = made(tmp_path, saver, ["one", "two", "three"])
+    [chat.say(words) for words in ("a", "b")]
     saver.delete_thread("t")
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    assert here.said(here.say("c")) == ["a", "b", "c"]
-    assert len(delete_session(here.agent, THREAD).sessions) == 1
-    assert here.agent.get_state(THREAD).values == {}
+    assert chat.said(chat.say("c")) == ["a", "b", "c"]
+    assert len(delete_session(chat.agent, THREAD).sessions) == 1
+    assert chat.agent.get_state(THREAD).values == {}
 
 
 def test_no_cost_grows_with_the_session(tmp_path: Path, saver: Any) -> None:
     """Messages in the state stay few, and so do the bytes of a checkpoint."""
-    here = made(tmp_path, saver, lambda _: "a word or two")
+    chat = made(tmp_path, saver, lambda _: "a word or two")
     sizes = []
     for turn in range(60):
-        state = here.say(f"number {turn}")
+        state = chat.say(f"number {turn}")
         found = saver.get_tuple(THREAD).checkpoint
         sizes.append(len(str(found["channel_values"])))
 

@@ -27,10 +27,10 @@ def nudges(after: After) -> list[str]:
 
 def test_a_nudge_stands_right_before_the_message(tmp_path: Path) -> None:
     """It is the same in both calls of its turn, the last thing before what the user says."""
-    here = begin(tmp_path, [*LEFT, ASKED])
+    chat = begin(tmp_path, [*LEFT, ASKED])
     for turn in [*LEFT, ASKED]:
-        here.say(turn.said)
-    first, second = (call.messages for call in here.model.sent[-2:])
+        chat.say(turn.said)
+    first, second = (call.messages for call in chat.model.sent[-2:])
 
     assert first[-1].text == ASKED.said
     assert first[-2].text.startswith(NUDGE)
@@ -39,11 +39,11 @@ def test_a_nudge_stands_right_before_the_message(tmp_path: Path) -> None:
 
 def test_a_nudge_is_in_no_record(tmp_path: Path) -> None:
     """The archive has what was said, and nobody said the nudge."""
-    here = begin(tmp_path, RUN)
-    states = [here.say(turn.said) for turn in RUN]
-    messages = [message for record in here.records(states[-1]) for message in record.messages]
+    chat = begin(tmp_path, RUN)
+    states = [chat.say(turn.said) for turn in RUN]
+    messages = [message for record in chat.records(states[-1]) for message in record.messages]
 
-    assert here.said(states[-1]) == [turn.said for turn in RUN]
+    assert chat.said(states[-1]) == [turn.said for turn in RUN]
     assert [text(one) for one in messages if "[Memory:" in text(one)] == []
     assert [m.text for m in states[-1]["messages"] if "[Memory:" in m.text] == []
 
@@ -72,10 +72,10 @@ def test_a_restored_thread_is_nudged_as_it_would_have_been(
     question = Turn("And which train leaves platform 9?")
     *_, expected = play(tmp_path / "one", [*set_up, question])
     play(tmp_path / "two", set_up)
-    here = talk(tmp_path / "two", ["Done."], checkpointer=InMemorySaver())
-    restore(here.agent, THREAD)
+    chat = talk(tmp_path / "two", ["Done."], checkpointer=InMemorySaver())
+    restore(chat.agent, THREAD)
 
-    found = After(here.say(question.said), [here.last])
+    found = After(chat.say(question.said), [chat.last])
 
     assert nudges(found) == nudges(expected) != []
 
@@ -83,33 +83,33 @@ def test_a_restored_thread_is_nudged_as_it_would_have_been(
 def test_a_resumed_turn_has_its_nudge(tmp_path: Path) -> None:
     """Invoked with None after a provider's error, the model is sent the same."""
     opening = [call("open_effort", name="css"), *["Done."] * 4]
-    here = talk(tmp_path, [*opening, ConnectionError("gone"), "Done."])
+    chat = talk(tmp_path, [*opening, ConnectionError("gone"), "Done."])
     for turn in LEFT:
-        here.say(turn.said)
+        chat.say(turn.said)
     with pytest.raises(ConnectionError):
-        here.say(ASKED.said)
-    before = here.last
+        chat.say(ASKED.said)
+    before = chat.last
 
-    here.agent.invoke(None, THREAD)
+    chat.agent.invoke(None, THREAD)
 
-    assert here.last == before
+    assert chat.last == before
     assert before[-2].text.startswith(NUDGE)
 
 
 def test_a_branch_is_nudged_by_its_own_past(tmp_path: Path) -> None:
     """Of two branches the one that did not mention the effort has the line."""
     *quiet, css = (*LEFT, Turn("Why does the CSS overlap it?"))
-    here = begin(tmp_path, [*quiet, css, *[Turn("# Who wrote Emma?")] * 2])
+    chat = begin(tmp_path, [*quiet, css, *[Turn("# Who wrote Emma?")] * 2])
     for turn in (*quiet, css):
-        here.say(turn.said)
+        chat.say(turn.said)
     older = next(
         state.config
-        for state in here.agent.get_state_history(THREAD)
+        for state in chat.agent.get_state_history(THREAD)
         if state.values["memory"].get("turn") == len(quiet) and not state.next
     )
 
-    main = After(here.say("# Who wrote Emma?"), [here.last])
-    fork = After(here.say("# Who wrote Emma?", older), [here.last])
+    main = After(chat.say("# Who wrote Emma?"), [chat.last])
+    fork = After(chat.say("# Who wrote Emma?", older), [chat.last])
 
     assert [len(nudges(after)) for after in (main, fork)] == [0, 1]
 
@@ -117,10 +117,10 @@ def test_a_branch_is_nudged_by_its_own_past(tmp_path: Path) -> None:
 def test_a_nudge_stays_where_it_stood(tmp_path: Path) -> None:
     """After `switch_effort` the next call begins with the same bytes, nudge included."""
     turns = [*LEFT, Turn(ASKED.said, (call("switch_effort"), "."))]
-    here = begin(tmp_path, turns)
+    chat = begin(tmp_path, turns)
     for turn in turns:
-        here.say(turn.said)
-    first, second = (call.messages for call in here.model.sent[-2:])
+        chat.say(turn.said)
+    first, second = (call.messages for call in chat.model.sent[-2:])
 
     assert first[-2].text.startswith(NUDGE)
     assert second[: len(first)] == first

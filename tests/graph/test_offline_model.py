@@ -126,8 +126,6 @@ def result(name: str, body: object, number: int = 1) -> ToolMessage:
         ("Please conclude it", "close_effort", {}),
         ("wrap up", "close_effort", {}),
         ("close billing", "close_effort", {"effort_id": "billing"}),
-        ("Close the effort", "close_effort", {}),
-        ("work on 10:30 meeting", "open_effort", {"name": "10:30 meeting", "goal": ""}),
         ('let\'s go back to the "db move"', "switch_effort", {"effort_id": "db-move"}),
         ("switch to the db move", "switch_effort", {"effort_id": "db-move"}),
         ("Can you reopen auth-bug?", "reopen_effort", {"effort_id": "auth-bug"}),
@@ -159,7 +157,7 @@ def test_two_requests_in_one_message() -> None:
 
 
 def test_a_request_made_twice_is_one_call() -> None:
-    """What is said in two ways is done once."""
+    """Two requests for the same call make one call."""
     assert calls(ask("That's done. Please conclude it.")) == [("close_effort", {})]
 
 
@@ -176,7 +174,6 @@ def test_a_request_made_twice_is_one_call() -> None:
         "How are you?",
         "What's up?",
         "Are you okay?",
-        "Close the door",
     ],
 )
 def test_what_is_no_request(text: str) -> None:
@@ -203,9 +200,10 @@ def test_tool_choice_none() -> None:
 
 def test_tool_choice_any() -> None:
     """A forced choice calls the last tool where nothing asks for another."""
-    forced, asked = (ask(said, tools=[add], tool_choice="any") for said in ("hm", "status"))
+    forced, requested = (ask(text, tools=[add], tool_choice="any") for text in ("hm", "status"))
 
-    assert [calls(forced), calls(asked)] == [[("add", {})], [("effort_status", {})]]
+    assert calls(forced) == [("add", {})]
+    assert calls(requested) == [("effort_status", {})]
 
 
 def test_tools_of_the_application() -> None:
@@ -215,15 +213,8 @@ def test_tools_of_the_application() -> None:
     assert calls(answer) == [("add", {"a": "1", "b": "2"})]
 
 
-def test_unknown_tools() -> None:
-    """A tool that is not bound is not called."""
-    answer = ask("use shell with command=ls")
-
-    assert answer.tool_calls == []
-
-
 @pytest.mark.parametrize(
-    ("name", "body", "told"),
+    ("name", "body", "report"),
     [
         ("open_effort", {"status": "opened", "effort_id": "x"}, "Opened x."),
         (
@@ -274,33 +265,23 @@ def test_unknown_tools() -> None:
         ),
     ],
 )
-def test_results_are_told(name: str, body: object, told: str) -> None:
-    """After a result the answer says what happened and calls nothing."""
+def test_results_are_reported(name: str, body: object, report: str) -> None:
+    """After a result, or an error, the answer reports it and calls nothing."""
     answer = ask("open an effort for x", call(name), result(name, body))
 
-    assert answer.text == told
+    assert answer.text == report
     assert answer.tool_calls == []
 
 
-def test_two_results_are_told() -> None:
-    """Two results are told one after the other."""
-    opened, closed = (
-        {"status": "opened", "effort_id": "y"},
-        {"status": "switched", "effort_id": "x"},
-    )
-    both = together(call("switch_effort"), call("open_effort"))
-    after = (both, result("switch_effort", closed), result("open_effort", opened, 2))
-    answer = ask("switch to x and start on y", *after)
+def test_two_results_are_reported() -> None:
+    """Two results are reported in their order."""
+    tool_calls = together(call("switch_effort"), call("open_effort"))
+    switched = result("switch_effort", {"status": "switched", "effort_id": "x"})
+    opened = result("open_effort", {"status": "opened", "effort_id": "y"}, 2)
+
+    answer = ask("switch to x and start on y", tool_calls, switched, opened)
 
     assert answer.text == "Switched to x. Opened y."
-
-
-def test_an_error_is_told() -> None:
-    """What went wrong is told to the user, with what the tool says to do."""
-    after = (call("close_effort"), result("close_effort", {"error": "no effort is active"}))
-    answer = ask("that's done", *after)
-
-    assert answer.text == "close_effort did not work: no effort is active"
 
 
 @pytest.mark.parametrize(
@@ -325,7 +306,7 @@ def test_an_error_is_told() -> None:
     ],
 )
 def test_questions_are_answered_from_the_context(question: str, quoted: str) -> None:
-    """A question is answered by the best sentence of the prompt, with where it stands."""
+    """A question is answered by the best sentence of the prompt, with its source."""
     answer = ask(question)
 
     assert answer.text == quoted
@@ -379,7 +360,7 @@ def test_a_summary_that_does_not_say_enough_is_expanded() -> None:
 
 
 def test_an_expanded_log_answers() -> None:
-    """The log stands after the result that brought it, later before the turn; it is quoted."""
+    """An expanded log is quoted, after the tool's result as well as before the turn."""
     log = HumanMessage(
         '<effort id="auth-bug" key="bb22">\n[turn 2]\nuser: The stack trace ends in verify().\n'
         "</effort bb22>",
@@ -404,12 +385,12 @@ def test_an_expanded_log_answers() -> None:
     ],
 )
 def test_what_is_not_in_view_is_searched(said: str) -> None:
-    """A question about earlier work that nothing in view answers is searched for, mark or not."""
+    """A question or request about earlier work that the context does not answer is searched."""
     assert calls(ask(said)) == [("search_efforts", {"query": said})]
 
 
 def test_a_question_beside_a_request_is_searched_after_it() -> None:
-    """Once the requests are done, the question that is left is searched for."""
+    """After the requests are done, the unanswered question is searched."""
     after = (call("open_effort"), result("open_effort", {"status": "opened", "effort_id": "x"}))
     answer = ask("Let's work on x. What did we decide about caching?", *after)
 
@@ -417,7 +398,7 @@ def test_a_question_beside_a_request_is_searched_after_it() -> None:
 
 
 def test_a_turn_searches_once() -> None:
-    """A log that does not answer is followed by a search, and nothing after that."""
+    """If an expanded log does not answer, there is one search and no further call."""
     question = "What was the stack trace in the auth bug?"
     expanded = {"status": "expanded", "effort_id": "auth-bug", "tokens_loaded": 9}
     first = (call("expand_effort"), result("expand_effort", expanded))
@@ -427,8 +408,8 @@ def test_a_turn_searches_once() -> None:
     assert ask(question, *first, *vain).tool_calls == []
 
 
-def test_found_efforts_are_told_where_no_sentence_answers() -> None:
-    """A search that found something is the answer, even if nothing it found can be quoted."""
+def test_efforts_found_are_listed_if_no_sentence_answers() -> None:
+    """A search result is the answer if no sentence of it can be quoted."""
     question = "What about the authentication problem?"
     found = {"id": "sign-in", "summary": "Fixed 401 errors.", "turn": 7, "excerpt": "user: Hm."}
     body = {"query": question, "results": [found]}
@@ -437,8 +418,8 @@ def test_found_efforts_are_told_where_no_sentence_answers() -> None:
     assert answer.text == "Found sign-in: Fixed 401 errors."
 
 
-def test_what_was_decided_comes_before_what_was_asked_for() -> None:
-    """The request that opened an effort says less than what was found, though in more words."""
+def test_a_decision_comes_before_a_request() -> None:
+    """A decision is quoted rather than the request that shares more words."""
     question = "What was the fix for the auth thing?"
     excerpt = "user: I need to fix the auth flow.\nuser: The interceptor fixes it."
     body = {"query": question, "results": [{"id": "auth-flow", "turn": 7, "excerpt": excerpt}]}
@@ -465,8 +446,8 @@ def test_an_effort_that_left_is_found_and_tells(tmp_path: Path) -> None:
     assert said[-1].startswith("The search found nothing.")
 
 
-def test_what_was_told_of_a_search_is_no_answer() -> None:
-    """A list of what was found once is not quoted later, not even a sentence in its middle."""
+def test_an_earlier_report_of_a_search_is_not_quoted() -> None:
+    """An earlier list of search results is not quoted, not even a sentence in its middle."""
     told = (
         "Found flow: Users were logged out. The interceptor fixes it.; perf: The cache was empty."
     )
@@ -492,7 +473,7 @@ def test_found_text_answers() -> None:
 
 
 def test_a_result_that_is_no_json() -> None:
-    """A result that was filled in as plain text is told as an error."""
+    """A result that was filled in as plain text is reported as an error."""
     text = "No result was kept: the turn ended before this call was answered. It may have been run."
     filled = ToolMessage(text, name="close_effort", tool_call_id="1", status="error")
     answer = ask("that's done", call("close_effort"), filled)
@@ -501,7 +482,7 @@ def test_a_result_that_is_no_json() -> None:
 
 
 def test_a_shortened_result() -> None:
-    """A result that was cut to a preview is quoted as the text that is left of it."""
+    """A result that was cut to a preview is quoted as text."""
     cut = '{"turns":[{"turn":5,"text":"user: The backup port is 5433.\\nassistant: Noted…'
     left = ToolMessage(cut, name="read_log", tool_call_id="1")
     answer = OfflineModel().invoke([HumanMessage("show turn 5"), call("read_log"), left])
@@ -517,15 +498,6 @@ def test_results_of_the_application_answer(body: object) -> None:
 
     assert answer.text.startswith("lookup answered: ")
     assert "5433" in answer.text
-
-
-def test_a_failed_search_is_told_and_nothing_invented() -> None:
-    """A search without results ends in saying that nothing was found."""
-    after = (call("search_efforts"), result("search_efforts", {"query": "q", "results": []}))
-    answer = ask("What did we decide about caching?", *after)
-
-    assert answer.text.startswith("The search found nothing. I do not find")
-    assert answer.tool_calls == []
 
 
 def test_a_request_and_a_question() -> None:
@@ -665,15 +637,6 @@ def test_summaries(method: str) -> None:
     assert answer.summary == SUMMARY
     assert answer.importance == 85
     assert answer.keywords[0] == "seconds"
-
-
-async def test_summaries_async() -> None:
-    """Summaries work asynchronously too, and are the same."""
-    model = OfflineModel().with_structured_output(Summary, method="json_schema")
-    answer = await model.ainvoke([SystemMessage("Write the record."), HumanMessage(LOG)])
-
-    assert isinstance(answer, Summary)
-    assert answer.summary == SUMMARY
 
 
 def test_summaries_of_summaries() -> None:

@@ -1,4 +1,4 @@
-"""Plain requests, and what only looks like one."""
+"""Requests that the offline model reads in a message, and text that only resembles one."""
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -26,14 +26,14 @@ NOTE = HumanMessage('[Memory: the open effort "auth-bug".]', name="ebbtide")
     ],
 )
 def test_what_a_sentence_asks_for(sentence: str, call: Call | None) -> None:
-    """An effort is called by its id; what names none, and is no word of its own, closes none."""
+    """A name becomes an effort's id; a phrase that names no effort closes none."""
     prompt = Prompt([NOTE, HumanMessage(sentence)])
 
     assert [*prompt.requests(TOOLS).values()] == [call]
 
 
-def test_tool_that_is_not_there() -> None:
-    """It is not called."""
+def test_a_tool_that_is_not_bound() -> None:
+    """A request for a tool that is not bound makes no call."""
     prompt = Prompt([NOTE, HumanMessage("That's done.")])
 
     assert [*prompt.requests({"open_effort"}).values()] == [None]

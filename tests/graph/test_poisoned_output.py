@@ -58,7 +58,7 @@ def bare(messages: list[BaseMessage]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def here(tmp_path_factory: pytest.TempPathFactory) -> Talk:
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Talk:
     """Return an agent after poison went through log, summary, expansion, search and reading."""
     summary = {"summary": POISON, "keywords": [POISON], "importance": 50}
     talked = talk(
@@ -69,9 +69,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Talk:
     return talked
 
 
-def test_it_gets_everywhere(here: Talk) -> None:
+def test_it_gets_everywhere(chat: Talk) -> None:
     """The poison reaches the model as a result, a summary, a log, an excerpt and a reading."""
-    poisoned = [m for sent in here.model.sent for m in sent.messages if "mallory" in m.text]
+    poisoned = [m for sent in chat.model.sent for m in sent.messages if "mallory" in m.text]
 
     results = {m.name for m in poisoned if m.type == "tool"}
     notes = {m.text[:22] for m in poisoned if m.name == NAME}
@@ -79,9 +79,9 @@ def test_it_gets_everywhere(here: Talk) -> None:
     assert notes == {"[Memory: concluded eff", "[Memory: the stored lo"}
 
 
-def test_it_never_leaves_its_quotes(here: Talk) -> None:
+def test_it_never_leaves_its_quotes(chat: Talk) -> None:
     """Outside of fences, of results and of the user's words no piece of it is to be seen."""
-    outside = [line for one in here.model.sent for line in bare(one.messages) if "mallory" in line]
+    outside = [line for one in chat.model.sent for line in bare(one.messages) if "mallory" in line]
 
     assert outside == []
 
@@ -105,16 +105,16 @@ def test_it_never_leaves_them_where_there_is_no_room(tmp_path: Path) -> None:
     assert [state["memory"]["anchor"] for state in states] == [{}] * len(TURNS)
 
 
-def test_it_never_enters_the_system_message(here: Talk) -> None:
+def test_it_never_enters_the_system_message(chat: Talk) -> None:
     """Every call has the one system message that the settings make, and no other."""
-    asked = [[m.text for m in one.messages if m.type == "system"] for one in here.model.sent]
+    asked = [[m.text for m in one.messages if m.type == "system"] for one in chat.model.sent]
 
-    assert asked == [[instructions("", Settings())]] * len(here.model.sent)
+    assert asked == [[instructions("", Settings())]] * len(chat.model.sent)
 
 
-def test_the_summariser_gets_it_as_a_log(here: Talk) -> None:
+def test_the_summariser_gets_it_as_a_log(chat: Talk) -> None:
     """What summarises is told its task in the system message, and reads the log below."""
-    found: list[Sent] = here.model.asked
+    found: list[Sent] = chat.model.asked
 
     assert ["mallory" in m.text for one in found for m in one.messages] == [False, True]
     assert [m.type for m in found[0].messages] == ["system", "human"]

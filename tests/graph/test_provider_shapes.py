@@ -51,16 +51,16 @@ def begin(root: Path, provider: str, answers: Any, **options: Any) -> Talk:
     if provider in SHAPES:
         shape = SHAPES[provider]()
         answers = [shape(AIMessage(one) if isinstance(one, str) else one) for one in answers]
-    here = talk(root, answers, tools=[look_up, approve], **options)
-    here.model.kind = KINDS.get(provider, "openai-chat")
-    return here
+    chat = talk(root, answers, tools=[look_up, approve], **options)
+    chat.model.kind = KINDS.get(provider, "openai-chat")
+    return chat
 
 
-def told(here: Talk, *words: Any) -> Talk:
+def told(chat: Talk, *words: Any) -> Talk:
     """Say these things, a turn each."""
     for one in words:
-        here.say(one)
-    return here
+        chat.say(one)
+    return chat
 
 
 def thinking(provider: str, answer: AIMessage) -> AIMessage:
@@ -120,8 +120,8 @@ def expanded(root: Path, provider: str) -> Talk:
 def shortened(root: Path, provider: str) -> Talk:
     """Find and say what does not fit, in the running turn and in turns before it."""
     rounds = [call("look_up", word="long")] * 3
-    here = begin(root, provider, [*rounds, "read", "yes", "yes"], settings=SMALL)
-    return told(here, "Read the log", "word " * 20_000, "and now?")
+    chat = begin(root, provider, [*rounds, "read", "yes", "yes"], settings=SMALL)
+    return told(chat, "Read the log", "word " * 20_000, "and now?")
 
 
 def empty(root: Path, provider: str) -> Talk:
@@ -152,16 +152,16 @@ def images(root: Path, provider: str) -> Talk:
 def rebuilt(root: Path, provider: str) -> Talk:
     """Have the context cut more than once, with tools in each turn."""
     turns = [[call("look_up", word=f"w{n}"), f"It is word {n}."] for n in range(12)]
-    here = begin(root, provider, [one for turn in turns for one in turn], settings=SMALL)
-    return told(here, *(f"Number {n}: {LONG * 4}" for n in range(12)))
+    chat = begin(root, provider, [one for turn in turns for one in turn], settings=SMALL)
+    return told(chat, *(f"Number {n}: {LONG * 4}" for n in range(12)))
 
 
 def long_calls(root: Path, provider: str) -> Talk:
     """Think and call with more than fits, words before it, in the running turn and before it."""
     asked = together(call("look_up", word="w" + " and more" * 4_000), text="I look it up. " * 900)
     script = [call("look_up", word="a"), thinking(provider, asked), call("look_up", word="b")]
-    here = begin(root, provider, [*script, "yes", "yes"], settings=SMALL)
-    return told(here, "Look it up", "ok?")
+    chat = begin(root, provider, [*script, "yes", "yes"], settings=SMALL)
+    return told(chat, "Look it up", "ok?")
 
 
 def left(root: Path, provider: str) -> Talk:
@@ -173,9 +173,9 @@ def left(root: Path, provider: str) -> Talk:
 def resumed(root: Path, provider: str) -> Talk:
     """Wait for a person, who answers."""
     script = [together(call("approve", what="pay"), call("look_up", word="a")), "paid", "yes"]
-    here = told(begin(root, provider, script), "pay")
-    here.agent.invoke(Command(resume="yes"), THREAD)
-    return told(here, "ok?")
+    chat = told(begin(root, provider, script), "pay")
+    chat.agent.invoke(Command(resume="yes"), THREAD)
+    return told(chat, "ok?")
 
 
 def cut(root: Path, provider: str) -> Talk:
@@ -202,19 +202,19 @@ def odd_ids(root: Path, provider: str) -> Talk:
 
 def greeted(root: Path, provider: str) -> Talk:
     """Adopt a history that begins with what the assistant said."""
-    here = begin(root, provider, ["yes", "yes"])
+    chat = begin(root, provider, ["yes", "yes"])
     history = [AIMessage("Hello! How can I help?"), HumanMessage("hi"), AIMessage("hi")]
-    here.agent.invoke({"messages": [*history, HumanMessage("go on")]}, THREAD)
-    return told(here, "ok?")
+    chat.agent.invoke({"messages": [*history, HumanMessage("go on")]}, THREAD)
+    return told(chat, "ok?")
 
 
 def remembered(root: Path, provider: str) -> Talk:
     """Begin a second session, in whose context is what the first concluded."""
     script = [call("open_effort", name="a"), "opened", call("close_effort"), "closed", "hi", "yes"]
-    here = begin(root, provider, script)
+    chat = begin(root, provider, script)
     for thread, words in (("one", LONG), ("one", "done"), ("two", "hello"), ("two", "and?")):
-        here.say(words, {"configurable": {"thread_id": thread, "user_id": "ann"}})
-    return here
+        chat.say(words, {"configurable": {"thread_id": thread, "user_id": "ann"}})
+    return chat
 
 
 STORIES: tuple[Story, ...] = (
@@ -438,10 +438,10 @@ def test_no_request_is_invalid(tell: Any, entry: str, story: Story, provider: st
 @pytest.mark.parametrize("provider", ADAPTERS)
 def test_what_is_shortened_is_short_in_the_request(tmp_path: Path, provider: str) -> None:
     """Whatever form an answer has, its long words and arguments are not sent beside previews."""
-    here = long_calls(tmp_path, provider)
+    chat = long_calls(tmp_path, provider)
 
     sizes = []
-    for sent in here.model.sent:
+    for sent in chat.model.sent:
         body = requested(provider, sent)
         said = next(body[key] for key in ("messages", "input", "contents") if key in body)
         sizes.append(len(str(said)))
@@ -451,12 +451,12 @@ def test_what_is_shortened_is_short_in_the_request(tmp_path: Path, provider: str
 
 def test_openai_is_left_no_context_of_its_own(tmp_path: Path) -> None:
     """With `use_previous_response_id` the context is sent, and not what the provider kept."""
-    here = one_tool(tmp_path, "responses")
+    chat = one_tool(tmp_path, "responses")
     model = ChatOpenAI(
         model="gpt-5", api_key="x", use_responses_api=True, use_previous_response_id=True
     )
 
-    body = model._get_request_payload(here.model.sent[-1].messages)
+    body = model._get_request_payload(chat.model.sent[-1].messages)
 
-    assert body["input"] == requested("responses", here.model.sent[-1])["input"]
+    assert body["input"] == requested("responses", chat.model.sent[-1])["input"]
     assert "previous_response_id" not in body

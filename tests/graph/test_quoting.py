@@ -14,15 +14,15 @@ from tests.doubles import call
 ROOM = Settings(context_budget=20_000)
 
 
-def again(root: Path, here: Talk) -> list[str]:
+def again(root: Path, chat: Talk) -> list[str]:
     """Return what an agent that holds nothing yet would send."""
-    fresh = talk(root, [], checkpointer=here.agent.checkpointer, settings=ROOM)
+    fresh = talk(root, [], checkpointer=chat.agent.checkpointer, settings=ROOM)
     return [one.text for one in commands.show_context(fresh.agent, THREAD, "?").messages]
 
 
-def held(here: Talk) -> list[Any]:
+def held(chat: Talk) -> list[Any]:
     """Return what is held of turns as they were sent."""
-    graph: Any = here.agent.builder
+    graph: Any = chat.agent.builder
     kept = graph.parts.laid_out._values.items()
     return [messages for key, (_, messages) in kept if key[0] == "sent"]
 
@@ -30,20 +30,20 @@ def held(here: Talk) -> list[Any]:
 def test_a_quote_is_put_together_once(tmp_path: Path) -> None:
     """A result of `read_log` is held with its text after the turn."""
     answers = ["Noted.", call("read_log", turns="1"), "Read.", "Yes."]
-    here = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
+    chat = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
     for words in ("The gate is red.", "Read turn 1.", "And now?"):
-        here.say(words)
+        chat.say(words)
 
-    quoting = [one for messages in held(here) for one in messages if one["type"] == "tool"]
-    shown = [one.text for one in commands.show_context(here.agent, THREAD, "?").messages]
+    quoting = [one for messages in held(chat) for one in messages if one["type"] == "tool"]
+    shown = [one.text for one in commands.show_context(chat.agent, THREAD, "?").messages]
     assert "The gate is red." in json.dumps([one["data"]["content"] for one in quoting])
-    assert shown == again(tmp_path, here)
+    assert shown == again(tmp_path, chat)
 
 
 def test_a_quote_of_a_turn_to_come_is_read_anew(tmp_path: Path) -> None:
     """A client may hand over a result that names one; after an undo that turn is another."""
-    here = talk(tmp_path, lambda _: "Fine.", checkpointer=InMemorySaver(), settings=ROOM)
-    here.say("Hello.")
+    chat = talk(tmp_path, lambda _: "Fine.", checkpointer=InMemorySaver(), settings=ROOM)
+    chat.say("Hello.")
     quoted = {"recalled": [{"turn": 3, "offset": 0, "end": 400}]}
     body = json.dumps({"turns": [{"turn": 3, "text": "x"}], "next": None})
     asked = [
@@ -52,26 +52,26 @@ def test_a_quote_of_a_turn_to_come_is_read_anew(tmp_path: Path) -> None:
         ToolMessage(body, name="read_log", tool_call_id="c1", artifact=quoted),
         HumanMessage("So?"),
     ]
-    here.agent.invoke({"messages": asked}, THREAD)
-    here.say("The plan is magenta.")
-    commands.show_context(here.agent, THREAD, "?")
-    commands.undo(here.agent, THREAD)
-    here.say("The plan is yellow.")
+    chat.agent.invoke({"messages": asked}, THREAD)
+    chat.say("The plan is magenta.")
+    commands.show_context(chat.agent, THREAD, "?")
+    commands.undo(chat.agent, THREAD)
+    chat.say("The plan is yellow.")
 
-    shown = [one.text for one in commands.show_context(here.agent, THREAD, "?").messages]
+    shown = [one.text for one in commands.show_context(chat.agent, THREAD, "?").messages]
     assert not any("magenta" in one for one in shown)
-    assert shown == again(tmp_path, here)
+    assert shown == again(tmp_path, chat)
 
 
 def test_what_is_large_is_not_held(tmp_path: Path) -> None:
     """Neither a long text that is quoted nor an image fills the memory of the process."""
     answers = ["Noted.", call("read_log", turns="1"), "Read.", "Seen.", "Yes."]
-    here = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
-    here.say("The gate is red. " * 3_000)
-    here.say("Read turn 1.")
+    chat = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
+    chat.say("The gate is red. " * 3_000)
+    chat.say("Read turn 1.")
     url = {"url": f"data:image/png;base64,{'A' * 40_000}"}
     image = {"type": "image_url", "image_url": url}
-    here.agent.invoke({"messages": [HumanMessage([image])]}, THREAD)
-    here.say("And now?")
+    chat.agent.invoke({"messages": [HumanMessage([image])]}, THREAD)
+    chat.say("And now?")
 
-    assert max(len(str(messages)) for messages in held(here)) < 30_000
+    assert max(len(str(messages)) for messages in held(chat)) < 30_000

@@ -32,9 +32,9 @@ def reporting(share: float, text: str = "Fine.") -> Callable[[Any], AIMessage]:
     return answer
 
 
-def factors(here: Talk, *turns: str) -> list[float]:
+def factors(chat: Talk, *turns: str) -> list[float]:
     """Go through turns and return the factor that the report shows after each."""
-    return [here.say(words)["memory"]["context_report"]["safety_factor"] for words in turns]
+    return [chat.say(words)["memory"]["context_report"]["safety_factor"] for words in turns]
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -50,12 +50,12 @@ def test_a_provider_that_reports_what_was_counted_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Without a difference the factor is 1 and no key of the state."""
-    here = talk(tmp_path, [reporting(1.0), reporting(0.5), "no usage"])
+    chat = talk(tmp_path, [reporting(1.0), reporting(0.5), "no usage"])
 
-    seen = factors(here, "one", "two", "three")
+    seen = factors(chat, "one", "two", "three")
 
     assert seen == [1.0, 1.0, 1.0]
-    assert "safety_factor" not in here.agent.get_state(THREAD).values
+    assert "safety_factor" not in chat.agent.get_state(THREAD).values
     assert warnings(caplog) == []
 
 
@@ -63,12 +63,12 @@ def test_a_provider_that_reports_more_makes_a_factor(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """30 % more is a factor of 1.3, in the state and the report, and logged once."""
-    here = talk(tmp_path, [reporting(1.3), reporting(1.3), reporting(1.2)])
+    chat = talk(tmp_path, [reporting(1.3), reporting(1.3), reporting(1.2)])
 
-    seen = factors(here, "one", "two", "three")
+    seen = factors(chat, "one", "two", "three")
 
     assert seen == pytest.approx([1.3] * 3, abs=0.011)
-    assert here.agent.get_state(THREAD).values["memory"]["position"]["safety_factor"] == seen[-1]
+    assert chat.agent.get_state(THREAD).values["memory"]["position"]["safety_factor"] == seen[-1]
     first, *_ = warnings(caplog)
     assert first.startswith("greedy-1 read ")
     assert len(warnings(caplog)) == len({1.0, *seen}) - 1
@@ -78,9 +78,9 @@ def test_a_provider_that_reports_three_times_as_much_is_capped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The factor stops at 1.5, and the two figures are in the log once."""
-    here = talk(tmp_path, [reporting(3.0), reporting(3.0)])
+    chat = talk(tmp_path, [reporting(3.0), reporting(3.0)])
 
-    seen = factors(here, "one", "two")
+    seen = factors(chat, "one", "two")
 
     (line,) = warnings(caplog)
     read, counted = (int(word) for word in line.split() if word.isdigit())
@@ -91,20 +91,20 @@ def test_a_provider_that_reports_three_times_as_much_is_capped(
 
 async def test_the_asynchronous_path_makes_a_factor_too(tmp_path: Path) -> None:
     """`ainvoke` heeds the usage as `invoke` does."""
-    here = talk(tmp_path, [reporting(1.4)])
+    chat = talk(tmp_path, [reporting(1.4)])
 
-    state = await here.agent.ainvoke({"messages": [("user", "one")]}, THREAD)
+    state = await chat.agent.ainvoke({"messages": [("user", "one")]}, THREAD)
 
     assert state["memory"]["position"]["safety_factor"] == pytest.approx(1.4, abs=0.011)
 
 
 def test_a_resumed_call_makes_a_factor_too(tmp_path: Path) -> None:
     """A call whose context was assembled again after a crash is held against that context."""
-    here = talk(tmp_path, [RuntimeError("down"), reporting(1.4)])
+    chat = talk(tmp_path, [RuntimeError("down"), reporting(1.4)])
     with pytest.raises(RuntimeError, match="down"):
-        here.say("one")
+        chat.say("one")
 
-    state = here.agent.invoke(None, THREAD)
+    state = chat.agent.invoke(None, THREAD)
 
     assert state["memory"]["position"]["safety_factor"] == pytest.approx(1.4, abs=0.011)
     assert (
@@ -126,9 +126,9 @@ def test_a_factor_that_the_floor_takes_no_room_for_is_said(
 ) -> None:
     """Both numbers are in the report, and in the log once for each change of them."""
     answers = [reporting(1.2), "two", "three", reporting(3.0), "five", "six"]
-    here = talk(tmp_path, answers, settings=Settings(context_budget=2_300))
+    chat = talk(tmp_path, answers, settings=Settings(context_budget=2_300))
 
-    reports = [here.say(words)["memory"]["context_report"] for words in "123456"]
+    reports = [chat.say(words)["memory"]["context_report"] for words in "123456"]
 
     told = [report.get("below_floor") for report in reports]
     tokens = reports[0]["tokens"]
@@ -149,19 +149,19 @@ def expanded_tokens(root: Path, share: float) -> int:
     rounds = [call("open_effort", name="a"), *(reporting(share) for _ in range(9))]
     closing = [call("close_effort"), "Done.", call("expand_effort", effort_id="a"), "Shown."]
     limits = Settings(context_budget=4_000)
-    here = talk(root, [*rounds, *closing], settings=limits)
-    *_, state = [here.say(words) for words in [LONG * 3] * 9 + ["a is done", "Show it."]]
+    chat = talk(root, [*rounds, *closing], settings=limits)
+    *_, state = [chat.say(words) for words in [LONG * 3] * 9 + ["a is done", "Show it."]]
     return int(state["memory"]["context_report"]["tokens"]["expanded"])
 
 
 def test_the_factor_goes_back_with_time_travel(tmp_path: Path) -> None:
     """Going on from before the report, the factor is what it was then."""
-    here = talk(tmp_path, ["plain", reporting(1.4), "plain again"])
-    here.say("one")
-    before = here.agent.get_state(THREAD).config
-    changed = here.say("two")
+    chat = talk(tmp_path, ["plain", reporting(1.4), "plain again"])
+    chat.say("one")
+    before = chat.agent.get_state(THREAD).config
+    changed = chat.say("two")
 
-    back = here.say("two, differently", before)
+    back = chat.say("two, differently", before)
 
     assert changed["memory"]["position"]["safety_factor"] > 1
     assert back["memory"]["context_report"]["safety_factor"] == 1.0
@@ -169,12 +169,12 @@ def test_the_factor_goes_back_with_time_travel(tmp_path: Path) -> None:
 
 def test_a_restored_thread_keeps_its_factor(tmp_path: Path) -> None:
     """What a provider reported is saved with the turn, and holds when checkpoints are lost."""
-    here = talk(tmp_path, [reporting(1.4), "go on"])
-    reported = factors(here, "one")
+    chat = talk(tmp_path, [reporting(1.4), "go on"])
+    reported = factors(chat, "one")
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    assert factors(here, "two") == reported == [1.4]
+    assert factors(chat, "two") == reported == [1.4]
 
 
 @pytest.mark.parametrize("usage", [0, -7], ids=["zero", "negative"])
@@ -182,9 +182,9 @@ def test_usage_without_a_figure_changes_nothing(tmp_path: Path, usage: int) -> N
     """A provider that reports cached tokens only, or nonsense, makes no factor."""
     told: Any = {"input_tokens": usage, "output_tokens": 1, "total_tokens": 1}
     told["input_token_details"] = {"cache_read": 90_000}
-    here = talk(tmp_path, [AIMessage("Fine.", usage_metadata=told)])
+    chat = talk(tmp_path, [AIMessage("Fine.", usage_metadata=told)])
 
-    seen = factors(here, "one")
+    seen = factors(chat, "one")
 
     assert seen == [1.0]
 

@@ -99,15 +99,15 @@ def test_a_branch_finds_what_it_sees(tmp_path: Path) -> None:
     """After a fork the search finds the common past, and nothing of the sibling."""
     past, other = effort("css", PAGES[1]), effort("auth-bug", PAGES[0])
     searches = [asking(QUERY), asking(QUERY), asking("sidebar")]
-    here = begin(tmp_path, [*past, *other, *searches], [PAGES[1], PAGES[0]])
+    chat = begin(tmp_path, [*past, *other, *searches], [PAGES[1], PAGES[0]])
     for turn in (*past, *other):
-        here.say(turn.said)
-    history = here.agent.get_state_history(THREAD)
+        chat.say(turn.said)
+    history = chat.agent.get_state_history(THREAD)
     fork = next(s for s in history if s.values["memory"].get("turn") == 2 and not s.next)
 
-    left = after(here, "Go on.")
-    right = after(here, "Go on.", fork.config)
-    again = after(here, "Go on.")
+    left = after(chat, "Go on.")
+    right = after(chat, "Go on.", fork.config)
+    again = after(chat, "Go on.")
 
     assert [one["id"] for one in left.results[0]["results"]] == ["auth-bug"]
     assert right.results[0]["results"] == []

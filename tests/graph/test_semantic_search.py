@@ -29,38 +29,38 @@ class Slow(Concepts):
         return super().embed_documents(texts)
 
 
-def found(here: Talk) -> str:
+def found(chat: Talk) -> str:
     """Return what the model was told by its last tool call."""
-    return here.last[-1].text
+    return chat.last[-1].text
 
 
 def test_a_turn_is_found_by_its_meaning(tmp_path: Path) -> None:
     """A later turn finds what was said, although the question shares no word with it."""
     model = Concepts(*WORDS)
-    here = talk(tmp_path, ["Nice.", *ASKED], embeddings=model)
-    here.say(CAT)
-    here.say("What was the kitten named?")
+    chat = talk(tmp_path, ["Nice.", *ASKED], embeddings=model)
+    chat.say(CAT)
+    chat.say("What was the kitten named?")
 
-    assert CAT in found(here)
+    assert CAT in found(chat)
     assert model.queries == ["What was the kitten named?"]
 
 
 def test_without_embeddings_it_is_not(tmp_path: Path) -> None:
     """Words alone do not know that a kitten is a cat."""
-    here = talk(tmp_path, ["Nice.", *ASKED])
-    here.say(CAT)
-    here.say("What was the kitten named?")
+    chat = talk(tmp_path, ["Nice.", *ASKED])
+    chat.say(CAT)
+    chat.say("What was the kitten named?")
 
-    assert '"results":[]' in found(here).replace(" ", "")
+    assert '"results":[]' in found(chat).replace(" ", "")
 
 
 def test_a_turn_is_embedded_once(tmp_path: Path) -> None:
     """Each passage is embedded, whatever came before, question and answer; hints cost none."""
     model = Concepts()
-    here = talk(tmp_path, ["Yes."] * 20, embeddings=model)
+    chat = talk(tmp_path, ["Yes."] * 20, embeddings=model)
     counts = []
     for number in range(20):
-        here.say(f"Minka has {number} kittens.")
+        chat.say(f"Minka has {number} kittens.")
         counts.append(len(model.documents))
 
     assert counts == [PROBE + 2 * number for number in range(1, 21)]
@@ -71,15 +71,15 @@ def test_a_failing_model_fails_no_turn(tmp_path: Path, caplog: pytest.LogCapture
     """The turn is answered and committed, the failure logged, and the next turn catches up."""
     model = Concepts(*WORDS)
     model.error = ConnectionError("no route to host")
-    here = talk(tmp_path, ["Nice.", "Yes.", *ASKED], embeddings=model)
-    first = here.say(CAT)
+    chat = talk(tmp_path, ["Nice.", "Yes.", *ASKED], embeddings=model)
+    first = chat.say(CAT)
     model.error = None
-    here.say("And so on.")
-    here.say("What was the kitten named?")
+    chat.say("And so on.")
+    chat.say("What was the kitten named?")
 
-    assert here.said(first) == [CAT]
+    assert chat.said(first) == [CAT]
     assert caplog.text.count("turns without a vector: ConnectionError: no route to host") == 1
-    assert CAT in found(here)
+    assert CAT in found(chat)
 
 
 def test_an_old_session_catches_up_by_and_by(
@@ -103,14 +103,14 @@ def test_an_old_session_catches_up_by_and_by(
 
 def test_a_fork_finds_its_own_past_by_meaning(tmp_path: Path) -> None:
     """What was said on the branch that was left is not found, the common past is."""
-    here = talk(tmp_path, ["Yes.", "Yes.", *ASKED], embeddings=Concepts(*WORDS))
-    here.say(CAT)
-    first = next(s for s in here.agent.get_state_history(THREAD) if not s.next)
-    here.say("The kitten was named Mog.")
-    here.say("What was the kitten named?", first.config)
+    chat = talk(tmp_path, ["Yes.", "Yes.", *ASKED], embeddings=Concepts(*WORDS))
+    chat.say(CAT)
+    first = next(s for s in chat.agent.get_state_history(THREAD) if not s.next)
+    chat.say("The kitten was named Mog.")
+    chat.say("What was the kitten named?", first.config)
 
-    assert "Minka" in found(here)
-    assert "Mog" not in found(here)
+    assert "Minka" in found(chat)
+    assert "Mog" not in found(chat)
 
 
 async def test_the_event_loop_is_not_blocked(tmp_path: Path) -> None:

@@ -290,14 +290,14 @@ def thread(client: SyncLangGraphClient, user: str) -> str:
 
 def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """Context, turns, efforts, search, figures and the stored messages are read over HTTP."""
-    here = f"threads/{thread}"
+    chat = f"threads/{thread}"
 
-    context = asked(client, "GET", f"{here}/context", message="Which one?", user_id=user).json()
-    turns = asked(client, "GET", f"{here}/messages", user_id=user).json()
-    listed = asked(client, "GET", f"{here}/efforts", user_id=user).json()
-    found = asked(client, "GET", f"{here}/search", query="staging port", user_id=user).json()
-    figures = asked(client, "GET", f"{here}/stats", user_id=user).json()
-    said = asked(client, "GET", f"{here}/transcript", user_id=user).json()
+    context = asked(client, "GET", f"{chat}/context", message="Which one?", user_id=user).json()
+    turns = asked(client, "GET", f"{chat}/messages", user_id=user).json()
+    listed = asked(client, "GET", f"{chat}/efforts", user_id=user).json()
+    found = asked(client, "GET", f"{chat}/search", query="staging port", user_id=user).json()
+    figures = asked(client, "GET", f"{chat}/stats", user_id=user).json()
+    said = asked(client, "GET", f"{chat}/transcript", user_id=user).json()
 
     assert (context["turn"], context["messages"][-1]["data"]["content"][-10:]) == (3, "Which one?")
     assert context["total"] == sum(part["tokens"] for part in context["parts"])
@@ -340,12 +340,12 @@ def test_a_thread_on_which_nothing_was_said(client: SyncLangGraphClient, user: s
 
 def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """While a turn runs or is not finished, nothing is undone or deleted; one may look."""
-    here = f"threads/{thread}"
+    chat = f"threads/{thread}"
     say(client, thread, "And?", context={"user_id": user}, interrupt_before=["persist"])
-    unfinished = asked(client, "POST", f"{here}/undo", user_id=user)
-    context = asked(client, "GET", f"{here}/context", user_id=user)
+    unfinished = asked(client, "POST", f"{chat}/undo", user_id=user)
+    context = asked(client, "GET", f"{chat}/context", user_id=user)
     run = client.runs.create(thread, "ebbtide", context={"user_id": user}, after_seconds=60)
-    running = asked(client, "DELETE", here, user_id=user)
+    running = asked(client, "DELETE", chat, user_id=user)
     client.runs.cancel(thread, run["run_id"])
 
     assert (unfinished.status_code, running.status_code) == (409, 409)
@@ -368,11 +368,11 @@ def test_the_window_and_the_anchor_are_set_over_http(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
     """They count in the next turn, and a mistake is told."""
-    here = f"threads/{thread}"
+    chat = f"threads/{thread}"
 
-    window = asked(client, "POST", f"{here}/window", turns=3, user_id=user)
-    wrong = asked(client, "POST", f"{here}/window", turns=-1, user_id=user)
-    anchor = asked(client, "POST", f"{here}/anchor", user_id=user)
+    window = asked(client, "POST", f"{chat}/window", turns=3, user_id=user)
+    wrong = asked(client, "POST", f"{chat}/window", turns=-1, user_id=user)
+    anchor = asked(client, "POST", f"{chat}/anchor", user_id=user)
 
     found = say(client, thread, "And?", context={"user_id": user})
     assert (window.json(), wrong.status_code) == ({"turns": 3}, 422)
@@ -384,13 +384,13 @@ def test_efforts_are_changed_by_hand_over_http(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
     """Each is a turn, which the server ends, and the thread goes on from it."""
-    here = f"threads/{thread}/efforts"
+    chat = f"threads/{thread}/efforts"
 
-    closed = asked(client, "POST", f"{here}/close", user_id=user)
-    opened = asked(client, "POST", f"{here}/open", effort="css", goal="no overlap", user_id=user)
-    shown = asked(client, "POST", f"{here}/expand", effort="auth-bug", user_id=user)
-    nobody = asked(client, "POST", f"{here}/reopen", effort="cs", user_id=user)
-    unknown = asked(client, "POST", f"{here}/paint", user_id=user)
+    closed = asked(client, "POST", f"{chat}/close", user_id=user)
+    opened = asked(client, "POST", f"{chat}/open", effort="css", goal="no overlap", user_id=user)
+    shown = asked(client, "POST", f"{chat}/expand", effort="auth-bug", user_id=user)
+    nobody = asked(client, "POST", f"{chat}/reopen", effort="cs", user_id=user)
+    unknown = asked(client, "POST", f"{chat}/paint", user_id=user)
 
     found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
     assert [one.json()["turn"] for one in (closed, opened, shown)] == [3, 4, 5]
@@ -498,11 +498,11 @@ def test_a_copy_of_a_thread_goes_on(client: SyncLangGraphClient, thread: str, us
     ask = "Which port does the staging host listen on?"
 
     there = say(client, copied, ask, context={"user_id": user})
-    here = say(client, thread, "It listens on port 9000 now.", context={"user_id": user})
+    chat = say(client, thread, "It listens on port 9000 now.", context={"user_id": user})
 
     assert "8123" in there["messages"][-1]["content"]
-    assert [one["memory"]["turn"] for one in (here, there)] == [3, 3]
-    assert here["memory"]["position"]["branch"] != there["memory"]["position"]["branch"]
+    assert [one["memory"]["turn"] for one in (chat, there)] == [3, 3]
+    assert chat["memory"]["position"]["branch"] != there["memory"]["position"]["branch"]
 
 
 def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user: str) -> None:

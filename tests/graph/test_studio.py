@@ -71,11 +71,11 @@ async def test_no_turn_blocks_the_loop(tmp_path: Path) -> None:
     block = "Opened.\n\n---STATE---\nGoal: ship\n---END STATE---"
     find = [call("search_efforts", query="tide"), call("expand_effort", effort_id="auth-bug")]
     script = [both, block, call("close_effort"), "closed", *find, "shown"]
-    here = await asyncio.to_thread(talk, tmp_path, script, tools=[look_up])
+    chat = await asyncio.to_thread(talk, tmp_path, script, tools=[look_up])
 
     for words in ("Let's work on it", "done", "What was it?"):
-        state = await here.agent.ainvoke({"messages": words}, THREAD)
-    shown = await commands.ashow_context(here.agent, THREAD, "And?")
+        state = await chat.agent.ainvoke({"messages": words}, THREAD)
+    shown = await commands.ashow_context(chat.agent, THREAD, "And?")
 
     assert [*state["memory"]["expanded"]] == ["auth-bug"]
     assert (state["memory"]["anchor"], shown.turn) == ({"Goal": "ship"}, 4)

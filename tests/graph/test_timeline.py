@@ -18,9 +18,9 @@ def test_a_pass_that_fails_leaves_the_rebuild(tmp_path: Path) -> None:
     """With every-turn the context is rebuilt after each turn, also while no model compresses."""
     failing: dict[str, Any] = {"background": lambda _: ValueError("no answer")}
     settings = SMALL.model_copy(update={"rebuild": "every-turn"})
-    here = compressing(tmp_path, settings=settings, **failing)
+    chat = compressing(tmp_path, settings=settings, **failing)
 
-    states = [unpacked(state) for state in talked(here, 20)]
+    states = [unpacked(state) for state in talked(chat, 20)]
 
     assert states[-1].get("compressed", {}) == {}
     assert [state["view"]["built"] for state in states if state["view"]] == [*range(2, 21)]
@@ -35,11 +35,11 @@ def test_a_smaller_room_changes_nothing_before_the_next_rebuild(tmp_path: Path) 
         return asked.model_copy(update={"usage_metadata": usage})
 
     block = "Noted.\n---STATE---\nGoal: " + "a long goal " * 120 + "\n---END STATE---"
-    here = talk(tmp_path, [block, "Yes.", greedy, greedy, "Done."], settings=Settings())
-    here.say("Hello.")
-    here.say("Now.", context={"ambient_window": 5})
-    here.say("And now?", context={"ambient_window": 5})
-    sent = [to_dicts(one.messages) for one in here.model.sent[2:]]
+    chat = talk(tmp_path, [block, "Yes.", greedy, greedy, "Done."], settings=Settings())
+    chat.say("Hello.")
+    chat.say("Now.", context={"ambient_window": 5})
+    chat.say("And now?", context={"ambient_window": 5})
+    sent = [to_dicts(one.messages) for one in chat.model.sent[2:]]
 
-    assert here.model.sent[2].text.count("a long goal") > 50
+    assert chat.model.sent[2].text.count("a long goal") > 50
     assert all(after[: len(before)] == before for before, after in pairwise(sent))

@@ -39,15 +39,15 @@ class Heard(BaseCallbackHandler):
         self.tools.append(("error", str(error)))
 
 
-async def heard(here: Talk, entry: str) -> Heard:
+async def heard(chat: Talk, entry: str) -> Heard:
     """Open an effort and close it, and return what callbacks were told."""
     found = Heard()
     config: Any = {**THREAD, "callbacks": [found]}
     for words in WORDS:
         if entry == "sync":
-            here.say(words, config)
+            chat.say(words, config)
         else:
-            await here.agent.ainvoke({"messages": words}, config)
+            await chat.agent.ainvoke({"messages": words}, config)
     return found
 
 
@@ -92,11 +92,11 @@ async def test_a_wrong_call_is_told_as_an_error(tmp_path: Path) -> None:
 
 async def test_events_name_tools_and_nodes(tmp_path: Path) -> None:
     """The stream of events has the tools, and each node's runnable by the node's name."""
-    here = talk(tmp_path, [*SCRIPT])
+    chat = talk(tmp_path, [*SCRIPT])
 
     events = [
         (one["event"], one["name"])
-        async for one in here.agent.astream_events({"messages": WORDS[0]}, THREAD, version="v2")
+        async for one in chat.agent.astream_events({"messages": WORDS[0]}, THREAD, version="v2")
     ]
 
     assert [event for event, name in events if name == "open_effort"] == [

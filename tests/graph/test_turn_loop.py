@@ -49,9 +49,9 @@ def result(state: dict[str, Any], back: int = 2) -> dict[str, Any]:
 
 def test_answer_is_the_last_message(tmp_path: Path) -> None:
     """A plain question is one turn that ends with the model's answer."""
-    here = talk(tmp_path, ["hello"])
+    chat = talk(tmp_path, ["hello"])
 
-    state = here.say("hi")
+    state = chat.say("hi")
 
     assert (
         state["memory"]["turn"],
@@ -62,9 +62,9 @@ def test_answer_is_the_last_message(tmp_path: Path) -> None:
 
 def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
     """The messages in state are those of this turn and of the two before it."""
-    here = talk(tmp_path, ["a", "b", "c", "d"])
+    chat = talk(tmp_path, ["a", "b", "c", "d"])
 
-    states = [here.say(words) for words in ("one", "two", "three", "four")]
+    states = [chat.say(words) for words in ("one", "two", "three", "four")]
 
     kept = [message.text for message in states[-1]["messages"]]
     assert kept == ["two", "b", "three", "c", "four", "d"]
@@ -72,19 +72,19 @@ def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
 
 def test_state_is_small_and_plain(tmp_path: Path) -> None:
     """All state beside the messages is JSON, and the assembled prompt is not in it."""
-    here = talk(tmp_path, [call("open_effort", name="Auth bug"), "opened"])
+    chat = talk(tmp_path, [call("open_effort", name="Auth bug"), "opened"])
 
-    state = here.say("let's work on the auth bug")
+    state = chat.say("let's work on the auth bug")
 
     rest = {key: value for key, value in state.items() if key != "messages"}
     assert json.loads(json.dumps(rest)) == rest
     assert "context" not in state
-    assert "context" not in here.agent.get_state(THREAD).values
+    assert "context" not in chat.agent.get_state(THREAD).values
 
 
 def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
     """An effort is opened, concluded to its summary, expanded word for word, and collapsed."""
-    here = talk(
+    chat = talk(
         tmp_path,
         [
             *(call("open_effort", name="Auth bug", goal="fix it"), "opened"),
@@ -95,13 +95,13 @@ def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
         ],
         settings=EXACT,
     )
-    opened = here.say(LONG)
-    closed = here.say("that's done")
-    concluded_prompt = [str(message.text) for message in here.last]
-    expanded = here.say("show me the log")
-    expanded_prompt = [str(message.text) for message in here.last]
-    collapsed = here.say("put it away")
-    after = here.say("is it gone?")
+    opened = chat.say(LONG)
+    closed = chat.say("that's done")
+    concluded_prompt = [str(message.text) for message in chat.last]
+    expanded = chat.say("show me the log")
+    expanded_prompt = [str(message.text) for message in chat.last]
+    collapsed = chat.say("put it away")
+    after = chat.say("is it gone?")
 
     assert opened["memory"]["active_effort"] == "auth-bug"
     assert (closed["memory"]["active_effort"], closed["memory"]["summaries"]) == (
@@ -122,29 +122,29 @@ def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
 
 def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> None:
     """A turn belongs to the effort that is active at its end and to the one it concluded."""
-    here = talk(
+    chat = talk(
         tmp_path,
         [
             *(call("open_effort", name="a"), "opened"),
             *(together(call("close_effort"), call("open_effort", name="b")), "done"),
         ],
     )
-    here.say(LONG)
-    state = here.say("a is done, now b")
+    chat.say(LONG)
+    state = chat.say("a is done, now b")
 
-    assert [record.efforts for record in here.records(state)] == [("a",), ("b", "a")]
+    assert [record.efforts for record in chat.records(state)] == [("a",), ("b", "a")]
 
 
 def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
     """When the summary fails the effort stays open and the model is told (complaint 2)."""
-    here = talk(
+    chat = talk(
         tmp_path,
         [call("open_effort", name="a"), "opened", call("close_effort"), "sorry"],
         structured=[RuntimeError("boom")],
     )
-    here.say(LONG)
+    chat.say(LONG)
 
-    state = here.say("that's done")
+    state = chat.say("that's done")
 
     assert state["memory"]["active_effort"] == "a"
     assert "stays open" in result(state)["error"]
@@ -153,9 +153,9 @@ def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
 def test_parallel_calls_run_in_order(tmp_path: Path) -> None:
     """Of two opens of one slug in a message the second is an error, and the third sees both."""
     opens = [call("open_effort", name="a"), call("open_effort", name="A!"), call("effort_status")]
-    here = talk(tmp_path, [together(*opens), "done"])
+    chat = talk(tmp_path, [together(*opens), "done"])
 
-    state = here.say("open it twice")
+    state = chat.say("open it twice")
 
     assert result(state, 4)["status"] == "opened"
     assert "exists already" in result(state, 3)["error"]
@@ -165,9 +165,9 @@ def test_parallel_calls_run_in_order(tmp_path: Path) -> None:
 def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
     """Sixty-four calls in one message get sixty-four results, the surplus opens an error."""
     opens = [call("open_effort", name=f"effort {number}") for number in range(64)]
-    here = talk(tmp_path, [together(*opens), "done"])
+    chat = talk(tmp_path, [together(*opens), "done"])
 
-    state = here.say("open many")
+    state = chat.say("open many")
 
     results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert len(results) == 64
@@ -177,11 +177,11 @@ def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
 def test_application_and_memory_calls_together(tmp_path: Path) -> None:
     """A message that calls tools of both kinds gets both results before the next call."""
     both = together(call("add", a=1, b=2), call("open_effort", name="sums"))
-    here = talk(tmp_path, [both, "three"], tools=[add])
+    chat = talk(tmp_path, [both, "three"], tools=[add])
 
-    state = here.say("add and open")
+    state = chat.say("add and open")
 
-    assert next(m.text for m in here.last if isinstance(m, ToolMessage)) == "3"
+    assert next(m.text for m in chat.last if isinstance(m, ToolMessage)) == "3"
     assert state["memory"]["active_effort"] == "sums"
 
 
@@ -201,9 +201,9 @@ def test_application_and_memory_calls_together(tmp_path: Path) -> None:
 )
 def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, says: str) -> None:
     """Whatever the model calls wrongly is answered with an error that quotes it."""
-    here = talk(tmp_path, [asked, "I see"], tools=[add])
+    chat = talk(tmp_path, [asked, "I see"], tools=[add])
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert state["messages"][-2].status == "error"
     assert says in state["messages"][-2].text
@@ -222,10 +222,10 @@ def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any
 
 def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
     """A call by a name that no tool has is answered: by the memory, or by LangChain's tool node."""
-    here = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
+    chat = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
     said = {"graph": "there is no tool 'no_such_tool'", "middleware": "no_such_tool is not a valid"}
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert state["messages"][-2].status == "error"
     assert said[entry] in state["messages"][-2].text
@@ -234,26 +234,26 @@ def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> Non
 def test_rounds_end_with_an_answer(tmp_path: Path) -> None:
     """After the last round the model is told to call no tool, with its tools still bound."""
     rounds = [call("effort_status"), call("effort_status"), "at last"]
-    here = talk(tmp_path, rounds, settings=Settings(max_tool_rounds=2))
+    chat = talk(tmp_path, rounds, settings=Settings(max_tool_rounds=2))
 
-    state = here.say("loop")
+    state = chat.say("loop")
 
     assert state["messages"][-1].text == "at last"
-    assert [sent.tool_choice for sent in here.model.sent] == [None, None, "none"]
-    assert "open_effort" in here.model.sent[-1].tool_names
+    assert [sent.tool_choice for sent in chat.model.sent] == [None, None, "none"]
+    assert "open_effort" in chat.model.sent[-1].tool_names
 
 
 def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None:
     """A model that calls tools all the same gets errors, and the user an answer."""
     rounds = [call("effort_status"), together(call("open_effort", name="x"), call("add", a=1, b=1))]
-    here = talk(tmp_path, rounds, tools=[add], settings=Settings(max_tool_rounds=1))
+    chat = talk(tmp_path, rounds, tools=[add], settings=Settings(max_tool_rounds=1))
 
-    state = here.say("loop")
+    state = chat.say("loop")
 
     assert [m.type for m in state["messages"][-4:]] == ["ai", "tool", "tool", "ai"]
     assert state["memory"]["open_efforts"] == {}
     assert "limit of 1 for rounds" in state["messages"][-1].text
-    assert here.records(state)[0].status == "done"
+    assert chat.records(state)[0].status == "done"
 
 
 def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
@@ -267,10 +267,10 @@ def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
         return n
 
     both = together(call("once", n=1), call("approve", what="deploy"))
-    here = talk(tmp_path, [both, "deployed"], tools=[once, approve])
-    waiting = here.say("deploy it")
+    chat = talk(tmp_path, [both, "deployed"], tools=[once, approve])
+    waiting = chat.say("deploy it")
 
-    state = here.agent.invoke(Command(resume="yes"), THREAD)
+    state = chat.agent.invoke(Command(resume="yes"), THREAD)
 
     assert waiting["__interrupt__"][0].value == "deploy"
     assert runs == [1]
@@ -280,15 +280,15 @@ def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
 
 def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
     """A new message instead of a resume commits the turn as aborted, its calls answered."""
-    here = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
-    here.say("deploy it")
+    chat = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
+    chat.say("deploy it")
 
-    state = here.say("never mind")
+    state = chat.say("never mind")
 
-    records = here.records(state)
+    records = chat.records(state)
     assert [record.status for record in records] == ["aborted", "done"]
     assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
-    assert here.said(state) == ["deploy it", "never mind"]
+    assert chat.said(state) == ["deploy it", "never mind"]
 
 
 @pytest.mark.parametrize(
@@ -304,23 +304,23 @@ def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
 )
 def test_odd_user_message_comes_back_equal(tmp_path: Path, content: Any) -> None:
     """Whatever a user sends is answered, and comes back equal from the archive."""
-    here = talk(tmp_path, ["seen"])
+    chat = talk(tmp_path, ["seen"])
 
-    state = here.say(content)
+    state = chat.say(content)
 
-    (record,) = here.records(state)
+    (record,) = chat.records(state)
     assert record.messages[0]["data"]["content"] == content
     assert state["messages"][-1].text == "seen"
 
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     """Lone surrogates, from the user or the model, become U+FFFD everywhere."""
-    here = talk(tmp_path, ["answer \udfff"])
+    chat = talk(tmp_path, ["answer \udfff"])
 
-    state = here.say("question \ud800")
+    state = chat.say("question \ud800")
 
     assert [m.text for m in state["messages"]] == ["question \ufffd", "answer \ufffd"]
-    assert [m["data"]["content"] for m in here.records(state)[0].messages] == [
+    assert [m["data"]["content"] for m in chat.records(state)[0].messages] == [
         "question \ufffd",
         "answer \ufffd",
     ]
@@ -334,10 +334,10 @@ def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
         """Return what no checkpointer can store."""
         return "bad \ud800 end"
 
-    here = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
-    here.say("one")
+    chat = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
+    chat.say("one")
 
-    state = here.say("two")
+    state = chat.say("two")
 
     assert [m.text for m in state["messages"]][2] == "bad \ufffd end"
     assert state["memory"]["position"]["branch"] == "main"
@@ -352,85 +352,85 @@ def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
         return "found", [Document("text", metadata={"pages": {1, 2}}, id="1")]
 
     with SqliteSaver.from_conn_string(":memory:") as saver:
-        here = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
-        [here.say(words) for words in ("one", "two", "three")]
+        chat = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
+        [chat.say(words) for words in ("one", "two", "three")]
 
-    assert here.archive.verify(Owner("default", "t")) == ()
+    assert chat.archive.verify(Owner("default", "t")) == ()
 
 
 @pytest.mark.parametrize("thread", [5, 0, UUID(int=7), "a\ud800"])
 def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
     """A thread id may be what LangGraph takes, and its second turn finds the first."""
-    here = talk(tmp_path, ["a", "b"])
+    chat = talk(tmp_path, ["a", "b"])
     config: Any = {"configurable": {"thread_id": thread, "user_id": 0}}
-    here.say("one", config)
+    chat.say("one", config)
 
-    state = here.say("two", config)
+    state = chat.say("two", config)
 
-    assert here.said(state) == ["one", "two"]
+    assert chat.said(state) == ["one", "two"]
     assert state["memory"]["position"]["session"]["user"] == "0"
 
 
 def test_call_without_an_id_from_outside(tmp_path: Path) -> None:
     """A handed-over call without an id gets one, and the next turns work."""
-    here = talk(tmp_path, ["a", "b", "c"])
-    here.say("one")
+    chat = talk(tmp_path, ["a", "b", "c"])
+    chat.say("one")
     bad: Any = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": None}])
-    here.agent.invoke({"messages": [bad, HumanMessage("two")]}, THREAD)
+    chat.agent.invoke({"messages": [bad, HumanMessage("two")]}, THREAD)
 
-    state = here.say("three")
+    state = chat.say("three")
 
-    assert here.said(state) == ["one", "two", "three"]
+    assert chat.said(state) == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("node", ["begin_turn", "call_model", "run_tools"])
 def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
     """A run that begins inside the turn of an empty thread says that there is nothing to answer."""
-    here = talk(tmp_path, ["a"])
-    here.agent.update_state(THREAD, {}, as_node=node)
+    chat = talk(tmp_path, ["a"])
+    chat.agent.update_state(THREAD, {}, as_node=node)
 
     with pytest.raises(InputError, match="no new message"):
-        here.agent.invoke(None, THREAD)
+        chat.agent.invoke(None, THREAD)
 
 
 def test_repeated_message_ids(tmp_path: Path) -> None:
     """A model that repeats its message id and a client that repeats its own lose nothing."""
-    here = talk(tmp_path, [AIMessage("first", id="same"), AIMessage("second", id="same")])
-    here.agent.invoke({"messages": [HumanMessage("one", id="u")]}, THREAD)
+    chat = talk(tmp_path, [AIMessage("first", id="same"), AIMessage("second", id="same")])
+    chat.agent.invoke({"messages": [HumanMessage("one", id="u")]}, THREAD)
 
-    state = here.agent.invoke({"messages": [HumanMessage("two", id="u")]}, THREAD)
+    state = chat.agent.invoke({"messages": [HumanMessage("two", id="u")]}, THREAD)
 
-    assert here.said(state) == ["one", "two"]
+    assert chat.said(state) == ["one", "two"]
     assert [m.text for m in state["messages"]] == ["one", "first", "two", "second"]
 
 
 def test_nothing_new_is_an_error(tmp_path: Path) -> None:
     """An input without a new message is an error that says what to pass, and changes nothing."""
-    here = talk(tmp_path, ["hello", "again"])
-    here.say("hi")
+    chat = talk(tmp_path, ["hello", "again"])
+    chat.say("hi")
 
     with pytest.raises(InputError, match="no new message"):
-        here.agent.invoke({"messages": []}, THREAD)
+        chat.agent.invoke({"messages": []}, THREAD)
 
-    assert here.said(here.say("hi again")) == ["hi", "hi again"]
+    assert chat.said(chat.say("hi again")) == ["hi", "hi again"]
 
 
 def test_history_handed_over(tmp_path: Path) -> None:
     """Of a history handed over the last question is the turn, and the rest is adopted."""
-    here = talk(tmp_path, ["answer"])
+    chat = talk(tmp_path, ["answer"])
     history = [SystemMessage("be kind"), HumanMessage("old"), AIMessage("old answer")]
 
-    state = here.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
 
-    assert here.said(state) == ["old", "new"]
+    assert chat.said(state) == ["old", "new"]
 
 
 def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
     """Without a checkpointer each run is a session of its own, with an id of its own."""
-    here = talk(tmp_path, ["a", "b"], checkpointer=None)
+    chat = talk(tmp_path, ["a", "b"], checkpointer=None)
 
-    first, second = here.agent.invoke({"messages": "x"}), here.agent.invoke({"messages": "x"})
+    first, second = chat.agent.invoke({"messages": "x"}), chat.agent.invoke({"messages": "x"})
 
     assert (
         first["memory"]["position"]["session"]["thread"]
@@ -441,23 +441,23 @@ def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
 
 def test_two_users_share_nothing(tmp_path: Path) -> None:
     """Threads of the same name belong to their users, and another user's is not found."""
-    here = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
-    here.say("mine", context={"user_id": "ann"})
+    chat = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
+    chat.say("mine", context={"user_id": "ann"})
 
     with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        here.say("yours", context={"user_id": "bob"})
+        chat.say("yours", context={"user_id": "bob"})
 
-    assert [owner.thread for owner in here.archive.sessions("ann")] == ["t"]
-    assert here.archive.sessions("bob") == ()
+    assert [owner.thread for owner in chat.archive.sessions("ann")] == ["t"]
+    assert chat.archive.sessions("bob") == ()
 
 
 def test_settings_of_one_run(tmp_path: Path) -> None:
     """A run overrides the settings it names and keeps the agent's for the rest."""
     agent_settings = Settings(max_tool_rounds=0, messages_window=0)
-    here = talk(tmp_path, ["a", call("effort_status"), "b"], settings=agent_settings)
-    here.say("one")
+    chat = talk(tmp_path, ["a", call("effort_status"), "b"], settings=agent_settings)
+    chat.say("one")
 
-    state = here.say("two", context={"max_tool_rounds": 1})
+    state = chat.say("two", context={"max_tool_rounds": 1})
 
     assert state["messages"][0].text == "two"
     assert state["messages"][-1].text == "b"

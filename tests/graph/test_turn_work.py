@@ -46,11 +46,11 @@ def archive(tmp_path: Path) -> Iterator[Watched]:
 
 def begun(archive: Watched, opening: list[Any], turns: int) -> Talk:
     """Return a talk of so many turns, the first of which calls tools."""
-    here = talk(archive.root, [*opening, *["Done."] * 200], archive=archive)
+    chat = talk(archive.root, [*opening, *["Done."] * 200], archive=archive)
     for _ in range(turns):
-        here.say(SAID)
+        chat.say(SAID)
     archive.taken()
-    return here
+    return chat
 
 
 @pytest.mark.parametrize(
@@ -62,11 +62,11 @@ def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
     Whatever else context and references need is known since then or since the turn before, and
     after the commit nothing is read at all. Late turns do as early ones.
     """
-    here = begun(archive, opening, 8)
+    chat = begun(archive, opening, 8)
 
     found = []
     for _ in range(40):
-        here.say(SAID)
+        chat.say(SAID)
         found.append(archive.taken())
 
     sessions = [sum("FROM ebbtide_sessions" in one for one in turn) for turn in found]
@@ -79,10 +79,10 @@ def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
 def test_round_trips_of_a_turn(archive: Watched) -> None:
     """A turn reads in three round trips what it needs, what is out of view too, then it commits."""
     settings = Settings(ambient_window=1, rebuild="every-turn")
-    here = talk(archive.root, ["Done."] * 60, archive=archive, settings=settings)
+    chat = talk(archive.root, ["Done."] * 60, archive=archive, settings=settings)
     for number in range(30):
         archive.taken()
-        here.say(f"{SAID} It was number {number} of the server room.")
+        chat.say(f"{SAID} It was number {number} of the server room.")
 
     found = archive.taken()
     commits = [at for at, one in enumerate(found) if "FROM ebbtide_sessions" in one][1]
@@ -94,9 +94,9 @@ def test_round_trips_of_a_turn(archive: Watched) -> None:
 
 def test_message_without_a_subject_is_not_searched_for(archive: Watched) -> None:
     """Fewer terms than a hint needs are looked up nowhere."""
-    here = begun(archive, [], 4)
+    chat = begun(archive, [], 4)
 
-    here.say("Thanks, go on.")
+    chat.say("Thanks, go on.")
 
     assert [one for one in archive.taken() if "ebbtide_said" in one and "MATCH" in one] == []
 
@@ -104,10 +104,10 @@ def test_message_without_a_subject_is_not_searched_for(archive: Watched) -> None
 def test_steps_of_a_turn(archive: Watched) -> None:
     """A turn of one call is five checkpoints: two of the input, and one for each node."""
     saver = InMemorySaver()
-    here = talk(archive.root, ["Done."] * 9, archive=archive, checkpointer=saver)
-    here.say(SAID)
+    chat = talk(archive.root, ["Done."] * 9, archive=archive, checkpointer=saver)
+    chat.say(SAID)
     before = len([*saver.list(THREAD)])
 
-    here.say(SAID)
+    chat.say(SAID)
 
     assert len([*saver.list(THREAD)]) - before == 5

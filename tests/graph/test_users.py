@@ -62,43 +62,43 @@ def approve(what: str) -> str:
     return f"{what}: {interrupt(what)}"
 
 
-def texts(here: Talk) -> str:
+def texts(chat: Talk) -> str:
     """Return what users said in any checkpoint of the thread."""
-    states = here.agent.get_state_history(THREAD)
+    states = chat.agent.get_state_history(THREAD)
     return "\n".join(m.text for state in states for m in state.values.get("messages", []))
 
 
 @pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
 def test_another_user_is_refused(tmp_path: Path, context: Any) -> None:
     """Bob with ann's thread id is told that there is no such thread, and the model is not asked."""
-    here = talk(tmp_path, ["noted", "4711"])
-    here.say(CODE, context=context(user_id="ann"))
+    chat = talk(tmp_path, ["noted", "4711"])
+    chat.say(CODE, context=context(user_id="ann"))
 
     with pytest.raises(SessionNotFoundError):
-        here.say("What is the code?", context=context(user_id="bob"))
+        chat.say("What is the code?", context=context(user_id="bob"))
 
-    assert len(here.model.sent) == 1
-    assert here.say("mine", context=context(user_id="ann"))["memory"]["turn"] == 2
+    assert len(chat.model.sent) == 1
+    assert chat.say("mine", context=context(user_id="ann"))["memory"]["turn"] == 2
 
 
 @pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
 async def test_another_user_is_refused_asynchronously(tmp_path: Path, context: Any) -> None:
     """The asynchronous path knows who asks as well."""
-    here = talk(tmp_path, ["noted", "4711"])
-    await here.agent.ainvoke({"messages": CODE}, THREAD, context=context(user_id="ann"))
+    chat = talk(tmp_path, ["noted", "4711"])
+    await chat.agent.ainvoke({"messages": CODE}, THREAD, context=context(user_id="ann"))
 
     with pytest.raises(SessionNotFoundError):
-        await here.agent.ainvoke({"messages": "The code?"}, THREAD, context=context(user_id="bob"))
+        await chat.agent.ainvoke({"messages": "The code?"}, THREAD, context=context(user_id="bob"))
 
-    assert len(here.model.sent) == 1
+    assert len(chat.model.sent) == 1
 
 
 @pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
 def test_tools_see_the_context_of_the_application(tmp_path: Path, context: Any) -> None:
     """What is foreign to us is there for the application's tools."""
-    here = talk(tmp_path, [call("tenant"), "done"], tools=[tenant])
+    chat = talk(tmp_path, [call("tenant"), "done"], tools=[tenant])
 
-    state = here.say("Whose?", context=context(user_id="ann"))
+    state = chat.say("Whose?", context=context(user_id="ann"))
 
     assert state["messages"][-2].text == "x"
 
@@ -106,21 +106,21 @@ def test_tools_see_the_context_of_the_application(tmp_path: Path, context: Any) 
 @pytest.mark.parametrize("context", [{"context_budget": 5, "tenant": "x"}, {"user_id": ["ann"]}])
 def test_a_bad_value_of_ours_is_an_error(tmp_path: Path, context: Any) -> None:
     """The value is quoted, and the message is in no state."""
-    here = talk(tmp_path, ["yes"])
+    chat = talk(tmp_path, ["yes"])
     value = next(iter(context.values()))
 
     with pytest.raises(SettingsError) as raised:
-        here.say("hello", context=context)
+        chat.say("hello", context=context)
 
     assert f"(got {value!r})" in str(raised.value)
-    assert texts(here) == ""
+    assert texts(chat) == ""
 
 
 def test_a_number_names_a_user(tmp_path: Path) -> None:
     """Ids that are numbers are taken as they are written."""
-    here = talk(tmp_path, ["yes"])
+    chat = talk(tmp_path, ["yes"])
 
-    state = here.say("hello", context={"user_id": 7})
+    state = chat.say("hello", context={"user_id": 7})
 
     assert state["memory"]["position"]["session"]["user"] == "7"
 
@@ -128,45 +128,45 @@ def test_a_number_names_a_user(tmp_path: Path) -> None:
 def test_a_refused_message_is_in_no_state(tmp_path: Path) -> None:
     """What eve said to ann's thread is nowhere, and ann's turn goes on where it was."""
     answers = [ConnectionError("gone"), "noted", "yes"]
-    here = talk(tmp_path, answers)
+    chat = talk(tmp_path, answers)
     with pytest.raises(ConnectionError):
-        here.say(CODE, context={"user_id": "ann"})
-    before = here.agent.get_state(THREAD)
+        chat.say(CODE, context={"user_id": "ann"})
+    before = chat.agent.get_state(THREAD)
 
     with pytest.raises(SessionNotFoundError):
-        here.say("I am eve.", context={"user_id": "eve"})
+        chat.say("I am eve.", context={"user_id": "eve"})
 
-    assert here.agent.get_state(THREAD) == before
-    state = here.agent.invoke(None, THREAD, context={"user_id": "ann"})
+    assert chat.agent.get_state(THREAD) == before
+    state = chat.agent.invoke(None, THREAD, context={"user_id": "ann"})
     assert [message.text for message in state["messages"]] == [CODE, "noted"]
-    here.say("more", context={"user_id": "ann"})
-    assert "I am eve" not in texts(here) + "".join(message.text for message in here.last)
+    chat.say("more", context={"user_id": "ann"})
+    assert "I am eve" not in texts(chat) + "".join(message.text for message in chat.last)
 
 
 @pytest.mark.parametrize("given", [None, {"messages": [("user", "I am eve.")]}])
 def test_what_waits_for_ann_is_not_given_to_eve(tmp_path: Path, given: Any) -> None:
     """Resuming and asking anew are refused while a tool waits, and it still waits."""
-    here = talk(tmp_path, [call("approve", what="pay"), "done"], tools=[approve])
-    here.say("Pay it.", context={"user_id": "ann"})
+    chat = talk(tmp_path, [call("approve", what="pay"), "done"], tools=[approve])
+    chat.say("Pay it.", context={"user_id": "ann"})
 
     with pytest.raises(SessionNotFoundError):
-        here.agent.invoke(given, THREAD, context={"user_id": "eve"})
+        chat.agent.invoke(given, THREAD, context={"user_id": "eve"})
 
-    waiting = here.agent.get_state(THREAD)
+    waiting = chat.agent.get_state(THREAD)
     assert (waiting.next, len(waiting.interrupts)) == (("application_tools",), 1)
 
 
 def test_going_back_is_refused_as_well(tmp_path: Path) -> None:
     """Before ann's first turn was counted the state names no owner, and her thread does."""
-    here = talk(tmp_path, ["noted", "4711"])
-    here.say(CODE, context={"user_id": "ann"})
-    *_, first, _ = here.agent.get_state_history(THREAD)
+    chat = talk(tmp_path, ["noted", "4711"])
+    chat.say(CODE, context={"user_id": "ann"})
+    *_, first, _ = chat.agent.get_state_history(THREAD)
     assert first.next == ("begin_turn",)
 
     with pytest.raises(SessionNotFoundError):
-        here.agent.invoke(None, first.config, context={"user_id": "eve"})
+        chat.agent.invoke(None, first.config, context={"user_id": "eve"})
 
-    assert len(here.model.sent) == 1
+    assert len(chat.model.sent) == 1
 
 
 COMMANDS: dict[str, Any] = {
@@ -190,26 +190,26 @@ def test_commands_find_no_thread_of_another_user(
     tmp_path: Path, name: str, user: dict[str, str]
 ) -> None:
     """Ann's thread is there for nobody else, and nothing in it changes."""
-    here = talk(tmp_path, ["noted"])
-    here.say(CODE, context={"user_id": "ann"})
-    before = here.agent.get_state(THREAD)
+    chat = talk(tmp_path, ["noted"])
+    chat.say(CODE, context={"user_id": "ann"})
+    before = chat.agent.get_state(THREAD)
     config: Any = {"configurable": {"thread_id": "t", **user}}
 
     with pytest.raises(SessionNotFoundError, match="session 't' not found"):
-        COMMANDS[name](here.agent, config)
+        COMMANDS[name](chat.agent, config)
 
-    assert here.agent.get_state(THREAD) == before
+    assert chat.agent.get_state(THREAD) == before
 
 
 def test_nobody_rebuilds_a_thread_of_another_user(tmp_path: Path) -> None:
     """A session of the same name does not take the place of ann's state."""
-    here = talk(tmp_path, ["noted", "hi"])
+    chat = talk(tmp_path, ["noted", "hi"])
     eve: Any = {"configurable": {"thread_id": "t", "user_id": "eve"}}
-    talk(tmp_path, ["hi"], archive=here.archive).say("hello", eve)
-    here.say(CODE, context={"user_id": "ann"})
+    talk(tmp_path, ["hi"], archive=chat.archive).say("hello", eve)
+    chat.say(CODE, context={"user_id": "ann"})
 
     with pytest.raises(SessionNotFoundError):
-        restore(here.agent, eve)
+        restore(chat.agent, eve)
 
 
 class Asking:
@@ -227,42 +227,42 @@ ODD: list[Any] = [Asking().user_id, UUID(int=5), b"ann", "u\ud800", True, 1.5]
 @pytest.mark.parametrize("place", ["context", "object", "configurable"])
 def test_what_is_no_user_is_refused(tmp_path: Path, user: Any, place: str) -> None:
     """Nobody is anybody else because of how a name is written; the value is quoted."""
-    here = talk(tmp_path, ["yes"])
+    chat = talk(tmp_path, ["yes"])
     config: Any = {"configurable": {"thread_id": "t", "user_id": user}}
     contexts = {"context": {"user_id": user}, "object": Plain(user)}
 
     with pytest.raises(SettingsError, match="user_id: pass a string") as raised:
-        here.say("hello", THREAD if place in contexts else config, context=contexts.get(place))
+        chat.say("hello", THREAD if place in contexts else config, context=contexts.get(place))
 
     assert f"(got {user!r})" in str(raised.value)
-    assert texts(here) == ""
+    assert texts(chat) == ""
 
 
 def test_a_context_with_a_method_for_a_user_is_refused(tmp_path: Path) -> None:
     """It is not taken for a context that names no user."""
-    here = talk(tmp_path, ["yes"])
+    chat = talk(tmp_path, ["yes"])
 
     with pytest.raises(SettingsError, match="user_id: pass a string"):
-        here.say("hello", context=Asking())
+        chat.say("hello", context=Asking())
 
 
 @pytest.mark.parametrize("user", [*ODD, "", None])
 def test_what_is_no_user_is_not_deleted(tmp_path: Path, user: Any) -> None:
     """Nothing is deleted, above all nothing of those who named no user."""
-    here = talk(tmp_path, ["yes"])
-    here.say("hello")
+    chat = talk(tmp_path, ["yes"])
+    chat.say("hello")
 
     with pytest.raises(SettingsError, match="user_id: pass a string"):
-        delete_user(here.agent, user)
+        delete_user(chat.agent, user)
 
-    assert here.archive.sessions("default") == (Owner("default", "t"),)
+    assert chat.archive.sessions("default") == (Owner("default", "t"),)
 
 
 def test_a_number_is_deleted_as_it_was_taken(tmp_path: Path) -> None:
     """Ids that are numbers are taken as they are written here too."""
-    here = talk(tmp_path, ["yes"])
-    here.say("hello", context={"user_id": 42})
+    chat = talk(tmp_path, ["yes"])
+    chat.say("hello", context={"user_id": 42})
 
-    report = delete_user(here.agent, 42)  # type: ignore[arg-type]
+    report = delete_user(chat.agent, 42)  # type: ignore[arg-type]
 
     assert report.sessions == (Owner("42", "t"),)

@@ -53,9 +53,9 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[After], str]:
         Turn("Details, please.", using("expand_effort", effort_id="auth-bug")),
         *trains(4, first=90),
     ]
-    here = begin(tmp_path_factory.mktemp("walk"), turns, [SUMMARY], settings=EXACT)
-    afters = [after(here, turn.said) for turn in turns]
-    return [afters[0], *afters], transcript(here.records(afters[-1].state)[17:20])
+    chat = begin(tmp_path_factory.mktemp("walk"), turns, [SUMMARY], settings=EXACT)
+    afters = [after(chat, turn.said) for turn in turns]
+    return [afters[0], *afters], transcript(chat.records(afters[-1].state)[17:20])
 
 
 @pytest.mark.parametrize(

@@ -25,21 +25,21 @@ LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 def around(root: Path, schema: Any, *answers: Any, **options: Any) -> tuple[Talk, Any]:
     """Return an agent without a checkpointer, and the graph around it."""
-    here = talk(root, [*answers], checkpointer=None, **options)
-    return here, inside(here, schema)
+    chat = talk(root, [*answers], checkpointer=None, **options)
+    return chat, inside(chat, schema)
 
 
-def said(here: Talk) -> list[str]:
+def said(chat: Talk) -> list[str]:
     """Return what the user said in the newest branch."""
-    tip = here.archive.newest(OWNER)
+    tip = chat.archive.newest(OWNER)
     assert tip is not None
-    records = here.archive.turns(OWNER, tip, range(1, tip.turn + 1))
+    records = chat.archive.turns(OWNER, tip, range(1, tip.turn + 1))
     return [record.messages[0]["data"]["content"] for record in records]
 
 
 def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
     """Each is a turn of the thread, in the messages of the graph as in the archive."""
-    here, outer = around(tmp_path, schema, "hello", "noted", "yes")
+    chat, outer = around(tmp_path, schema, "hello", "noted", "yes")
     outer.invoke({"messages": "hi"}, THREAD)
     done = [commands.open_effort(outer, THREAD, "auth bug", "sign-in works")]
     outer.invoke({"messages": LONG}, THREAD)
@@ -56,9 +56,9 @@ def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
     assert [one.result["status"] for one in done] == [
         *("opened", "concluded", "expanded", "collapsed", "reopened", "paused")
     ]
-    assert said(here)[:4] == ["hi", "/open auth bug: sign-in works", LONG, "/close"]
-    assert said(here)[-2:] == ["/switch", "on"]
-    assert [tip.branch for tip in here.archive.tips(OWNER)] == ["main"]
+    assert said(chat)[:4] == ["hi", "/open auth bug: sign-in works", LONG, "/close"]
+    assert said(chat)[-2:] == ["/switch", "on"]
+    assert [tip.branch for tip in chat.archive.tips(OWNER)] == ["main"]
     assert commands.efforts(outer, THREAD)["efforts"][0]["id"] == "auth-bug"
     assert state["messages"][0].text == "hi"
     assert outer.get_state(THREAD).next == ()
@@ -66,17 +66,17 @@ def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
 
 def test_the_first_turn_may_be_a_command(tmp_path: Path, schema: Any) -> None:
     """Its session is the one that the agent's turns have, and what was said before is kept."""
-    here, outer = around(tmp_path, schema, "well")
+    chat, outer = around(tmp_path, schema, "well")
 
     commands.open_effort(outer, THREAD, "a")
     outer.invoke({"messages": "go on"}, THREAD)
 
-    assert said(here) == ["/open a", "go on"]
+    assert said(chat) == ["/open a", "go on"]
 
 
 def test_a_command_that_fails_changes_nothing(tmp_path: Path, schema: Any) -> None:
     """The tool's error is raised, and neither state nor archive knows of it."""
-    here, outer = around(tmp_path, schema, "hello")
+    chat, outer = around(tmp_path, schema, "hello")
     outer.invoke({"messages": "hi"}, THREAD)
     before = outer.get_state(THREAD)
 
@@ -84,12 +84,12 @@ def test_a_command_that_fails_changes_nothing(tmp_path: Path, schema: Any) -> No
         commands.close_effort(outer, THREAD, "nope")
 
     assert outer.get_state(THREAD) == before
-    assert said(here) == ["hi"]
+    assert said(chat) == ["hi"]
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path, schema: Any) -> None:
     """A command settles no turn that may yet be resumed."""
-    here, outer = around(tmp_path, schema, ConnectionError("gone"), "here")
+    chat, outer = around(tmp_path, schema, ConnectionError("gone"), "here")
     with pytest.raises(ConnectionError):
         outer.invoke({"messages": "question"}, THREAD)
 
@@ -97,12 +97,12 @@ def test_an_unfinished_turn_is_in_the_way(tmp_path: Path, schema: Any) -> None:
         commands.open_effort(outer, THREAD, "a")
 
     assert outer.invoke(None, THREAD)["messages"][-1].text == "here"
-    assert said(here) == ["question"]
+    assert said(chat) == ["question"]
 
 
 def test_a_turn_is_undone(tmp_path: Path, schema: Any) -> None:
     """The thread goes on from before it, and the turn stays on its branch; one by hand as well."""
-    here, outer = around(tmp_path, schema, "one", "two", "three")
+    chat, outer = around(tmp_path, schema, "one", "two", "three")
     for words in ("first", "second"):
         outer.invoke({"messages": words}, THREAD)
     commands.open_effort(outer, THREAD, "a")
@@ -110,27 +110,27 @@ def test_a_turn_is_undone(tmp_path: Path, schema: Any) -> None:
     undone = [commands.undo(outer, THREAD) for _ in range(2)]
     state = outer.invoke({"messages": "third"}, THREAD)
 
-    assert (undone, said(here)) == ([2, 1], ["first", "third"])
+    assert (undone, said(chat)) == ([2, 1], ["first", "third"])
     assert [message.text for message in state["messages"]] == ["first", "one", "third", "three"]
-    assert sorted(tip.turn for tip in here.archive.tips(OWNER)) == [2, 3]
+    assert sorted(tip.turn for tip in chat.archive.tips(OWNER)) == [2, 3]
 
 
 def test_a_turn_that_waits_is_undone(tmp_path: Path, schema: Any) -> None:
     """What there is of it is archived as aborted."""
-    here, outer = around(tmp_path, schema, "one", ConnectionError("gone"))
+    chat, outer = around(tmp_path, schema, "one", ConnectionError("gone"))
     outer.invoke({"messages": "first"}, THREAD)
     with pytest.raises(ConnectionError):
         outer.invoke({"messages": "second"}, THREAD)
 
     assert commands.undo(outer, THREAD) == 1
 
-    assert (said(here), outer.get_state(THREAD).next) == (["first", "second"], ())
+    assert (said(chat), outer.get_state(THREAD).next) == (["first", "second"], ())
     assert commands.transcript(outer, THREAD)[0].text == "first"
 
 
 def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path, schema: Any) -> None:
     """A config that names a checkpoint of the graph is where the command begins its branch."""
-    here, outer = around(tmp_path, schema, "one", "two", "three")
+    chat, outer = around(tmp_path, schema, "one", "two", "three")
     outer.invoke({"messages": "first"}, THREAD)
     first = outer.get_state(THREAD).config
     outer.invoke({"messages": "second"}, THREAD)
@@ -138,12 +138,12 @@ def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path, schema: Any) -> N
     done = commands.open_effort(outer, first, "other")
     outer.invoke({"messages": "third"}, THREAD)
 
-    assert (done.turn, said(here)) == (2, ["first", "/open other", "third"])
+    assert (done.turn, said(chat)) == (2, ["first", "/open other", "third"])
 
 
 def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
     """A command loses nothing of what other nodes said, before the agent's first turn or later."""
-    here, outer = around(tmp_path, schema, "yes", "yes")
+    chat, outer = around(tmp_path, schema, "yes", "yes")
     history: list[Any] = [("user", "Who is there?"), ("ai", "Another agent.")]
     outer.update_state(THREAD, {"messages": history}, as_node="agent")
     outer.update_state(THREAD, None, as_node=END)
@@ -156,7 +156,7 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
     undone = commands.undo(outer, THREAD)
     outer.invoke({"messages": "on"}, THREAD)
 
-    first, second, third, *rest = said(here)
+    first, second, third, *rest = said(chat)
     assert (undone, first, second, third) == (3, "Who is there?", "/open a", "go on")
     assert rest[0] == "And more."
     said_ = [message.text for message in outer.get_state(THREAD).values["messages"]]
@@ -165,26 +165,26 @@ def test_what_was_said_before_is_adopted(tmp_path: Path, schema: Any) -> None:
 
 def test_a_full_disk_loses_no_command(tmp_path: Path, schema: Any) -> None:
     """If its turn cannot be archived it is not done, or ended once with the next message."""
-    here, outer = around(tmp_path, schema, "one", "on", archive=FullDisk(tmp_path, durable=False))
-    assert isinstance(here.archive, FullDisk)
+    chat, outer = around(tmp_path, schema, "one", "on", archive=FullDisk(tmp_path, durable=False))
+    assert isinstance(chat.archive, FullDisk)
     outer.invoke({"messages": "first"}, THREAD)
-    here.archive.failures = 3
+    chat.archive.failures = 3
     with pytest.raises(OSError, match="No space left"):
         commands.open_effort(outer, THREAD, "a")
 
     state = outer.invoke({"messages": "on"}, THREAD)
 
-    once = ["/open a"] * (schema is MemoryState and isinstance(here.agent, MemoryAgent))
-    assert said(here) == ["first", *once, "on"]
-    assert [tip.branch for tip in here.archive.tips(OWNER)] == ["main"]
+    once = ["/open a"] * (schema is MemoryState and isinstance(chat.agent, MemoryAgent))
+    assert said(chat) == ["first", *once, "on"]
+    assert [tip.branch for tip in chat.archive.tips(OWNER)] == ["main"]
     assert len([one for one in state["messages"] if one.text == "/open a"]) == len(once)
 
 
 def test_what_is_still_to_run_is_in_the_way(tmp_path: Path, schema: Any) -> None:
     """While the graph waits in a node after the agent, nothing is changed."""
-    here = talk(tmp_path, ["yes", "no"], checkpointer=None)
+    chat = talk(tmp_path, ["yes", "no"], checkpointer=None)
     graph = StateGraph(schema)
-    graph.add_node("agent", here.agent)
+    graph.add_node("agent", chat.agent)
     graph.add_node("review", lambda _: {"messages": [("ai", interrupt("Is it right?"))]})
     graph.add_edge(START, "agent")
     graph.add_edge("agent", "review")
@@ -201,15 +201,15 @@ def test_what_is_still_to_run_is_in_the_way(tmp_path: Path, schema: Any) -> None
 def test_no_other_node_runs(tmp_path: Path, schema: Any) -> None:
     """What the graph does before and after the agent is not done for a command."""
     ran: list[str] = []
-    here = talk(tmp_path, ["yes"], checkpointer=None)
+    chat = talk(tmp_path, ["yes"], checkpointer=None)
     graph = StateGraph(schema)
     graph.add_node("before", lambda _: ran.append("before"))
-    graph.add_node("agent", here.agent)
+    graph.add_node("agent", chat.agent)
     graph.add_node("after", lambda _: ran.append("after"))
     graph.add_edge(START, "before")
     graph.add_edge("before", "agent")
     graph.add_edge("agent", "after")
-    outer: Any = graph.compile(checkpointer=inside(here, schema).checkpointer)
+    outer: Any = graph.compile(checkpointer=inside(chat, schema).checkpointer)
 
     commands.open_effort(outer, THREAD, "a")
 

@@ -36,31 +36,31 @@ LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 def begun(root: Path, *answers: Any, **options: Any) -> Talk:
     """Return an agent after a turn, then an effort that was opened by hand and talked in."""
-    here = talk(root, ["hello", "noted", *answers], **options)
-    here.say("hi")
-    commands.open_effort(here.agent, THREAD, "auth bug", "sign-in works")
-    here.say(LONG)
-    return here
+    chat = talk(root, ["hello", "noted", *answers], **options)
+    chat.say("hi")
+    commands.open_effort(chat.agent, THREAD, "auth bug", "sign-in works")
+    chat.say(LONG)
+    return chat
 
 
-def state_of(here: Talk) -> dict[str, Any]:
+def state_of(chat: Talk) -> dict[str, Any]:
     """Return the state of the thread."""
-    found: dict[str, Any] = here.agent.get_state(THREAD).values
+    found: dict[str, Any] = chat.agent.get_state(THREAD).values
     return found
 
 
 def test_every_tool_works_by_hand(tmp_path: Path) -> None:
     """Each command does what its tool does, says so, and is a turn; no model answers."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
 
     done = [
-        commands.open_effort(here.agent, THREAD, "css"),
-        commands.switch_effort(here.agent, THREAD, "auth-bug"),
-        commands.close_effort(here.agent, THREAD),
-        commands.expand_effort(here.agent, THREAD, "auth-bug", "3"),
-        commands.collapse_effort(here.agent, THREAD, "auth-bug"),
-        commands.reopen_effort(here.agent, THREAD, "auth-bug"),
-        commands.close_effort(here.agent, THREAD, "css"),
+        commands.open_effort(chat.agent, THREAD, "css"),
+        commands.switch_effort(chat.agent, THREAD, "auth-bug"),
+        commands.close_effort(chat.agent, THREAD),
+        commands.expand_effort(chat.agent, THREAD, "auth-bug", "3"),
+        commands.collapse_effort(chat.agent, THREAD, "auth-bug"),
+        commands.reopen_effort(chat.agent, THREAD, "auth-bug"),
+        commands.close_effort(chat.agent, THREAD, "css"),
     ]
 
     assert [one.result["status"] for one in done] == [
@@ -69,15 +69,15 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
     assert [one.turn for one in done] == [4, 5, 6, 7, 8, 9, 10]
     assert done[3].result["turns"] == "3"
     assert done[1].banners == ("--- Switched to effort: auth-bug ---",)
-    assert len(here.model.sent) == 2
-    assert state_of(here)["memory"]["active_effort"] == "auth-bug"
+    assert len(chat.model.sent) == 2
+    assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
 
 
 def test_a_command_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
     """Its record has the command, the call, the result and an answer, and its events."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
 
-    record = here.records(state_of(here))[1]
+    record = chat.records(state_of(chat))[1]
 
     assert [message["type"] for message in record.messages] == ["human", "ai", "tool", "ai"]
     assert record.messages[0]["data"]["content"] == "/open auth bug: sign-in works"
@@ -88,36 +88,36 @@ def test_a_command_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
 
 def test_the_model_sees_what_the_user_did(tmp_path: Path) -> None:
     """In the next call the command stands where it was said, well formed."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
 
-    types = [message.type for message in here.last]
+    types = [message.type for message in chat.last]
 
     assert types[-5:] == ["human", "ai", "tool", "ai", "human"]
-    assert "/open auth bug: sign-in works" in [m.content for m in here.last]
+    assert "/open auth bug: sign-in works" in [m.content for m in chat.last]
 
 
 def test_turns_without_a_call_of_the_model_cost_nothing(tmp_path: Path) -> None:
     """The metrics have a row for each turn in which the model was called, and no other."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
 
-    found = commands.stats(here.agent, THREAD)
+    found = commands.stats(chat.agent, THREAD)
 
     assert [turn.turn for turn in found.turns] == [1, 3]
 
 
 def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
     """The turn that pauses is ambient, and a thread that is restored is as paused as before."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
 
-    done = [commands.switch_effort(here.agent, THREAD) for _ in range(2)]
+    done = [commands.switch_effort(chat.agent, THREAD) for _ in range(2)]
     again = talk(tmp_path, [], checkpointer=InMemorySaver())
     restore(again.agent, THREAD)
 
     paused = {"status": "paused", "effort_id": "auth-bug"}
     assert [one.result for one in done] == [paused, {"status": "paused"}]
     assert done[0].banners == ("--- Paused effort: auth-bug ---",)
-    assert here.said(state_of(here))[-2:] == ["/switch", "/switch"]
-    assert here.records(state_of(here))[-1].efforts == ()
+    assert chat.said(state_of(chat))[-2:] == ["/switch", "/switch"]
+    assert chat.records(state_of(chat))[-1].efforts == ()
     memory = state_of(again)["memory"]
     assert (memory["active_effort"], [*memory["open_efforts"]]) == (None, ["auth-bug"])
 
@@ -137,35 +137,35 @@ def test_a_command_that_fails_changes_nothing(
     tmp_path: Path, command: Callable[..., Any], why: str
 ) -> None:
     """The tool's error is raised, and neither state nor archive knows of it."""
-    here = begun(tmp_path)
-    before = here.agent.get_state(THREAD)
+    chat = begun(tmp_path)
+    before = chat.agent.get_state(THREAD)
 
     with pytest.raises(CommandError, match=why):
-        command(here.agent, THREAD)
+        command(chat.agent, THREAD)
 
-    assert here.agent.get_state(THREAD) == before
-    assert here.archive.newest(OWNER) == Tip("main", 3, before.values["memory"]["position"]["tip"])
+    assert chat.agent.get_state(THREAD) == before
+    assert chat.archive.newest(OWNER) == Tip("main", 3, before.values["memory"]["position"]["tip"])
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
     """Closing by hand fails as closing does, and nothing is changed."""
-    here = begun(tmp_path, structured=[ConnectionError("gone")] * 3)
+    chat = begun(tmp_path, structured=[ConnectionError("gone")] * 3)
 
     with pytest.raises(CommandError, match="stays open and nothing changed"):
-        commands.close_effort(here.agent, THREAD)
+        commands.close_effort(chat.agent, THREAD)
 
-    assert state_of(here)["memory"]["active_effort"] == "auth-bug"
-    assert state_of(here)["memory"]["turn"] == 3
+    assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
+    assert state_of(chat)["memory"]["turn"] == 3
 
 
 def test_decay_counts_commands_as_turns(tmp_path: Path) -> None:
     """A log that nobody mentions collapses during commands as it does during talk."""
-    here = begun(tmp_path, settings=Settings(decay_threshold=2))
-    commands.close_effort(here.agent, THREAD)
-    commands.expand_effort(here.agent, THREAD, "auth-bug")
+    chat = begun(tmp_path, settings=Settings(decay_threshold=2))
+    commands.close_effort(chat.agent, THREAD)
+    commands.expand_effort(chat.agent, THREAD, "auth-bug")
 
-    done = [commands.open_effort(here.agent, THREAD, name) for name in ("one", "two")]
+    done = [commands.open_effort(chat.agent, THREAD, name) for name in ("one", "two")]
 
     assert done[0].banners == ("--- Started effort: one ---",)
     assert done[1].banners[1:] == (
@@ -175,11 +175,11 @@ def test_decay_counts_commands_as_turns(tmp_path: Path) -> None:
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     """A name that no checkpointer could store is taken without what breaks it."""
-    here = talk(tmp_path, [])
+    chat = talk(tmp_path, [])
 
-    commands.open_effort(here.agent, THREAD, "a\ud800b", "goal \udfff")
+    commands.open_effort(chat.agent, THREAD, "a\ud800b", "goal \udfff")
 
-    (record,) = here.records(state_of(here))
+    (record,) = chat.records(state_of(chat))
     assert record.messages[1]["data"]["tool_calls"][0]["args"] == {
         "name": "a\ufffdb",
         "goal": "goal \ufffd",
@@ -188,43 +188,43 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
 
 def test_the_first_turn_may_be_a_command(tmp_path: Path) -> None:
     """An effort can be opened before anything was said."""
-    here = talk(tmp_path, ["well"])
+    chat = talk(tmp_path, ["well"])
 
-    commands.open_effort(here.agent, THREAD, "a")
+    commands.open_effort(chat.agent, THREAD, "a")
 
-    assert here.said(here.say("go on")) == ["/open a", "go on"]
+    assert chat.said(chat.say("go on")) == ["/open a", "go on"]
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
     """A command settles no turn that may yet be resumed."""
-    here = talk(tmp_path, [ConnectionError("gone"), "here"])
+    chat = talk(tmp_path, [ConnectionError("gone"), "here"])
     with pytest.raises(ConnectionError):
-        here.say("question")
+        chat.say("question")
 
     with pytest.raises(TurnRunningError, match="turn 1"):
-        commands.open_effort(here.agent, THREAD, "a")
+        commands.open_effort(chat.agent, THREAD, "a")
 
-    assert here.agent.invoke(None, THREAD)["messages"][-1].text == "here"
+    assert chat.agent.invoke(None, THREAD)["messages"][-1].text == "here"
 
 
 def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
     """Nobody changes the efforts of somebody else."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
 
     with pytest.raises(SessionNotFoundError):
-        commands.close_effort(here.agent, {"configurable": {"thread_id": "t", "user_id": "b"}})
+        commands.close_effort(chat.agent, {"configurable": {"thread_id": "t", "user_id": "b"}})
 
 
 @pytest.mark.parametrize("verb", ["open", "close", "expand"])
 def test_commands_are_replayed_from_the_archive(tmp_path: Path, verb: str) -> None:
     """A thread that is restored right after a command is where it was."""
-    here = begun(tmp_path)
-    commands.close_effort(here.agent, THREAD)
+    chat = begun(tmp_path)
+    commands.close_effort(chat.agent, THREAD)
     if verb == "open":
-        commands.open_effort(here.agent, THREAD, "css", "narrow")
+        commands.open_effort(chat.agent, THREAD, "css", "narrow")
     if verb == "expand":
-        commands.expand_effort(here.agent, THREAD, "auth-bug")
-    before = state_of(here)
+        commands.expand_effort(chat.agent, THREAD, "auth-bug")
+    before = state_of(chat)
     again = talk(tmp_path, ["on"], checkpointer=InMemorySaver())
 
     restore(again.agent, THREAD)
@@ -237,44 +237,44 @@ def test_commands_are_replayed_from_the_archive(tmp_path: Path, verb: str) -> No
 
 def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path) -> None:
     """Each branch sees the commands of its own past."""
-    here = begun(tmp_path, "on one", "on the other")
-    commands.close_effort(here.agent, THREAD)
-    rests = [one for one in here.agent.get_state_history(THREAD) if not one.next]
+    chat = begun(tmp_path, "on one", "on the other")
+    commands.close_effort(chat.agent, THREAD)
+    rests = [one for one in chat.agent.get_state_history(THREAD) if not one.next]
     after, before = rests[:2]
 
-    one, other = here.say("one", after.config), here.say("other", before.config)
+    one, other = chat.say("one", after.config), chat.say("other", before.config)
 
     assert (one["memory"]["active_effort"], other["memory"]["active_effort"]) == (None, "auth-bug")
-    assert here.said(one)[-2:] == ["/close", "one"]
-    assert here.said(other)[-2:] == [LONG, "other"]
+    assert chat.said(one)[-2:] == ["/close", "one"]
+    assert chat.said(other)[-2:] == [LONG, "other"]
 
 
 def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path) -> None:
     """A config that names a checkpoint is where the command begins its branch."""
-    here = begun(tmp_path)
+    chat = begun(tmp_path)
     first = next(
-        one for one in here.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
+        one for one in chat.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
     )
 
-    done = commands.open_effort(here.agent, first.config, "other")
+    done = commands.open_effort(chat.agent, first.config, "other")
 
-    assert (done.turn, state_of(here)["memory"]["active_effort"]) == (2, "other")
-    assert here.said(state_of(here)) == ["hi", "/open other"]
+    assert (done.turn, state_of(chat)["memory"]["active_effort"]) == (2, "other")
+    assert chat.said(state_of(chat)) == ["hi", "/open other"]
 
 
 def test_a_full_disk_leaves_a_turn_that_is_ended_once(tmp_path: Path) -> None:
     """The command is done, its turn waits for the archive, and resuming commits it once."""
-    here = begun(tmp_path, "on", archive=FullDisk(tmp_path, durable=False))
-    assert isinstance(here.archive, FullDisk)
-    here.archive.failures = 3
+    chat = begun(tmp_path, "on", archive=FullDisk(tmp_path, durable=False))
+    assert isinstance(chat.archive, FullDisk)
+    chat.archive.failures = 3
 
     with pytest.raises(OSError, match="No space left"):
-        commands.close_effort(here.agent, THREAD)
-    here.agent.invoke(None, THREAD)
+        commands.close_effort(chat.agent, THREAD)
+    chat.agent.invoke(None, THREAD)
 
-    assert here.said(here.say("on"))[-2:] == ["/close", "on"]
-    assert [tip.branch for tip in here.archive.tips(OWNER)] == ["main"]
-    assert len(here.model.asked) == 1
+    assert chat.said(chat.say("on"))[-2:] == ["/close", "on"]
+    assert [tip.branch for tip in chat.archive.tips(OWNER)] == ["main"]
+    assert len(chat.model.asked) == 1
 
 
 class Deadly(DiskArchive):
@@ -311,29 +311,29 @@ def test_a_killed_command_is_there_once(tmp_path: Path, *, before: bool, resumes
     if child == 0:
         archive = Deadly(tmp_path / "kept")
         archive.before = before
-        here = on_sqlite(tmp_path, archive, call("open_effort", name="a"), "opened", "more")
-        here.say("work")
-        here.say("more work")
-        commands.close_effort(here.agent, THREAD)
+        chat = on_sqlite(tmp_path, archive, call("open_effort", name="a"), "opened", "more")
+        chat.say("work")
+        chat.say("more work")
+        commands.close_effort(chat.agent, THREAD)
         os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    here = on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on")
+    chat = on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on")
 
     if resumes:
-        here.agent.invoke(None, THREAD)
-    state = here.say("on")
+        chat.agent.invoke(None, THREAD)
+    state = chat.say("on")
 
-    assert here.said(state) == ["work", "more work", "/close", "on"]
+    assert chat.said(state) == ["work", "more work", "/close", "on"]
     assert [*state["memory"]["summaries"]] == ["a"]
-    assert [record.status for record in here.records(state)] == ["done"] * 4
-    assert here.archive.verify(OWNER) == ()
+    assert [record.status for record in chat.records(state)] == ["done"] * 4
+    assert chat.archive.verify(OWNER) == ()
 
 
 async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, read and written asynchronously, they do the same."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        here = talk(tmp_path / "kept", [], checkpointer=saver)
-        agent = here.agent
+        chat = talk(tmp_path / "kept", [], checkpointer=saver)
+        agent = chat.agent
 
         done = [
             await commands.aopen_effort(agent, THREAD, "a", "first"),
@@ -348,4 +348,4 @@ async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -
             await commands.aclose_effort(agent, THREAD, "c")
 
     assert [one.turn for one in done] == [1, 2, 3, 4, 5, 6, 7]
-    assert here.archive.newest(OWNER) is not None
+    assert chat.archive.newest(OWNER) is not None

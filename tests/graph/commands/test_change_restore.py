@@ -30,19 +30,19 @@ SCRIPT = [
 
 def lived(root: Path) -> tuple[Talk, dict[str, Any]]:
     """Return an agent after five turns, and its state."""
-    here = talk(root, [*SCRIPT])
-    states = [here.say(words) for words in (LONG, LONG, "a is done", "show a", "read turn 1")]
-    return here, states[-1]
+    chat = talk(root, [*SCRIPT])
+    states = [chat.say(words) for words in (LONG, LONG, "a is done", "show a", "read turn 1")]
+    return chat, states[-1]
 
 
 def test_state_is_rebuilt(tmp_path: Path) -> None:
     """Turn, efforts, counters and messages are what they were."""
     _, before = lived(tmp_path)
-    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, [], checkpointer=InMemorySaver())
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    after = here.agent.get_state(THREAD)
+    after = chat.agent.get_state(THREAD)
     assert lasting(after.values) == lasting(before)
     assert after.values["messages"] == before["messages"]
     assert after.next == ()
@@ -53,8 +53,8 @@ def test_the_graph_around_the_agent_is_restored(tmp_path: Path, schema: Any) -> 
     """It has its messages and the memory again, nothing follows, and the conversation goes on."""
     config: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
     script = ["hello", call("open_effort", name="a"), "opened", "yes"]
-    here = talk(tmp_path, script, checkpointer=None)
-    lost, outer = inside(here, schema), inside(here, schema)
+    chat = talk(tmp_path, script, checkpointer=None)
+    lost, outer = inside(chat, schema), inside(chat, schema)
     for words in ("hi", LONG):
         before = lost.invoke({"messages": words}, config)
 
@@ -74,14 +74,14 @@ def test_the_graph_around_the_agent_is_restored(tmp_path: Path, schema: Any) -> 
 def test_conversation_goes_on(tmp_path: Path) -> None:
     """The next turn of a restored thread continues the same lineage, on the same branch."""
     lived(tmp_path)
-    here = talk(tmp_path, ["on we go"], checkpointer=InMemorySaver())
-    restore(here.agent, THREAD)
+    chat = talk(tmp_path, ["on we go"], checkpointer=InMemorySaver())
+    restore(chat.agent, THREAD)
 
-    state = here.say("next")
+    state = chat.say("next")
 
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
-    assert here.said(state)[-2:] == ["read turn 1", "next"]
-    assert [tip.branch for tip in here.archive.tips(Owner("default", "t"))] == ["main"]
+    assert chat.said(state)[-2:] == ["read turn 1", "next"]
+    assert [tip.branch for tip in chat.archive.tips(Owner("default", "t"))] == ["main"]
 
 
 def test_a_state_saved_by_an_earlier_version_is_read(tmp_path: Path) -> None:
@@ -99,21 +99,21 @@ def test_a_state_saved_by_an_earlier_version_is_read(tmp_path: Path) -> None:
 async def test_async_restore(tmp_path: Path) -> None:
     """The asynchronous form does the same."""
     _, before = lived(tmp_path)
-    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, [], checkpointer=InMemorySaver())
 
-    await arestore(here.agent, THREAD)
+    await arestore(chat.agent, THREAD)
 
-    assert (await here.agent.aget_state(THREAD)).values["memory"]["position"]["tip"] == before[
+    assert (await chat.agent.aget_state(THREAD)).values["memory"]["position"]["tip"] == before[
         "memory"
     ]["position"]["tip"]
 
 
 def test_unknown_thread(tmp_path: Path) -> None:
     """A thread that the archive does not hold is not found."""
-    here = talk(tmp_path, [])
+    chat = talk(tmp_path, [])
 
     with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        restore(here.agent, THREAD)
+        restore(chat.agent, THREAD)
 
 
 def test_foreign_graph() -> None:
@@ -128,38 +128,38 @@ def test_foreign_graph() -> None:
 
 def test_the_config_that_is_returned_keeps_the_user(tmp_path: Path) -> None:
     """Ann goes on with it as it is."""
-    here = talk(tmp_path, ["yes", "yes"])
+    chat = talk(tmp_path, ["yes", "yes"])
     ann: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    here.say("one", ann)
+    chat.say("one", ann)
 
-    config = restore(here.agent, ann)
+    config = restore(chat.agent, ann)
 
-    assert here.said(here.say("two", config)) == ["one", "two"]
+    assert chat.said(chat.say("two", config)) == ["one", "two"]
 
 
 def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
     """A thread that began anew says where it was, and goes on there; no other name is one."""
     lived(tmp_path)
-    here = talk(tmp_path, ["hello", "on we go"], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, ["hello", "on we go"], checkpointer=InMemorySaver())
 
-    stray = here.say("I am back.")
-    config = restore(here.agent, THREAD, branch="main")
+    stray = chat.say("I am back.")
+    config = restore(chat.agent, THREAD, branch="main")
 
     assert "5 turns, restore(agent, config, branch='main')" in stray["memory"]["banners"][0]
-    assert here.said(here.say("next", config))[-2:] == ["read turn 1", "next"]
+    assert chat.said(chat.say("next", config))[-2:] == ["read turn 1", "next"]
     with pytest.raises(SettingsError, match="no branch 'nix': use one of "):
-        restore(here.agent, THREAD, branch="nix")
+        restore(chat.agent, THREAD, branch="nix")
 
 
 def test_an_erased_past_is_no_silent_beginning(tmp_path: Path) -> None:
     """An old checkpoint that an erasure took away does not hide what the archive has."""
-    here = talk(tmp_path, ["a", "b", "c"])
-    here.say("one")
-    old = here.agent.get_state(THREAD).config
-    here.say("two")
-    erase(here.agent, THREAD, 1)
+    chat = talk(tmp_path, ["a", "b", "c"])
+    chat.say("one")
+    old = chat.agent.get_state(THREAD).config
+    chat.say("two")
+    erase(chat.agent, THREAD, 1)
 
-    state = here.say("three", old)
+    state = chat.say("three", old)
 
     assert "the archive has 2 turns" in "".join(state["memory"]["banners"])
 
@@ -167,10 +167,10 @@ def test_an_erased_past_is_no_silent_beginning(tmp_path: Path) -> None:
 def test_others_are_told_nothing(tmp_path: Path) -> None:
     """A new thread, and another user's of the same name, begin without a word."""
     lived(tmp_path)
-    here = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
 
-    new = here.say("Hi.", {"configurable": {"thread_id": "new"}})
-    bob = here.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
+    new = chat.say("Hi.", {"configurable": {"thread_id": "new"}})
+    bob = chat.say("Hi.", {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
     assert new["memory"]["banners"] == bob["memory"]["banners"] == []
 
@@ -179,28 +179,28 @@ def test_others_are_told_nothing(tmp_path: Path) -> None:
 def test_turn_that_was_cut_short_is_archived_first(tmp_path: Path, said_before: int) -> None:
     """Its question is in the archive, where the restored thread has it, and is not asked again."""
     script = [*["one"][:said_before], ConnectionError("gone"), "two"]
-    here = talk(tmp_path, script, checkpointer=InMemorySaver())
+    chat = talk(tmp_path, script, checkpointer=InMemorySaver())
     for words in ("One.",) * said_before:
-        here.say(words)
+        chat.say(words)
     with pytest.raises(ConnectionError):
-        here.say("Cut short.")
+        chat.say("Cut short.")
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    state = here.say("New.")
-    assert here.said(state) == ["One."] * said_before + ["Cut short.", "New."]
-    assert [record.status for record in here.records(state)][-2:] == ["aborted", "done"]
+    state = chat.say("New.")
+    assert chat.said(state) == ["One."] * said_before + ["Cut short.", "New."]
+    assert [record.status for record in chat.records(state)][-2:] == ["aborted", "done"]
 
 
 def test_first_turn_of_a_lost_thread_that_was_cut_short(tmp_path: Path) -> None:
     """It does not stand in the place of what is restored."""
     lived(tmp_path)
-    here = talk(tmp_path, [ConnectionError("gone"), "six"], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, [ConnectionError("gone"), "six"], checkpointer=InMemorySaver())
     with pytest.raises(ConnectionError):
-        here.say("Cut short.")
+        chat.say("Cut short.")
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    state = here.say("New.")
-    assert here.said(state)[:5] == [LONG, LONG, "a is done", "show a", "read turn 1"]
-    assert here.said(state)[5:] == ["New."]
+    state = chat.say("New.")
+    assert chat.said(state)[:5] == [LONG, LONG, "a is done", "show a", "read turn 1"]
+    assert chat.said(state)[5:] == ["New."]

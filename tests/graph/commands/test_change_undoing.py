@@ -31,151 +31,151 @@ set_window = partial(commands.set_window, turns=1)
 
 def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
     """Return an agent after some turns."""
-    here = talk(root, ["yes"] * 20, **options)
+    chat = talk(root, ["yes"] * 20, **options)
     for turn in range(1, turns + 1):
-        here.say(f"number {turn}")
-    return here
+        chat.say(f"number {turn}")
+    return chat
 
 
-def stored(here: Talk) -> set[str]:
+def stored(chat: Talk) -> set[str]:
     """Return what the user said in any turn of any branch."""
-    tips = here.archive.tips(OWNER)
-    records = [r for tip in tips for r in here.archive.turns(OWNER, tip, range(1, tip.turn + 1))]
+    tips = chat.archive.tips(OWNER)
+    records = [r for tip in tips for r in chat.archive.turns(OWNER, tip, range(1, tip.turn + 1))]
     return {text(m) for r in records for m in r.messages if m["type"] == "human"}
 
 
 def test_the_last_turn_is_gone_from_the_thread(tmp_path: Path) -> None:
     """The state is that of the turn before, at rest, and the archive has all."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
-    turn = commands.undo(here.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD)
 
-    state = here.agent.get_state(THREAD)
+    state = chat.agent.get_state(THREAD)
     assert (turn, state.values["memory"]["turn"], state.next) == (2, 2, ())
-    assert here.said(state.values) == ["number 1", "number 2"]
-    assert stored(here) == {"number 1", "number 2", "number 3"}
+    assert chat.said(state.values) == ["number 1", "number 2"]
+    assert stored(chat) == {"number 1", "number 2", "number 3"}
 
 
 def test_talking_on_begins_a_branch(tmp_path: Path) -> None:
     """The new turn has the number of the one undone, on a branch of its own."""
-    here = lived(tmp_path)
-    commands.undo(here.agent, THREAD)
+    chat = lived(tmp_path)
+    commands.undo(chat.agent, THREAD)
 
-    state = here.say("instead")
+    state = chat.say("instead")
 
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"] == "main") == (3, False)
-    assert here.said(state) == ["number 1", "number 2", "instead"]
-    assert stored(here) == {"number 1", "number 2", "number 3", "instead"}
+    assert chat.said(state) == ["number 1", "number 2", "instead"]
+    assert stored(chat) == {"number 1", "number 2", "number 3", "instead"}
 
 
 def test_it_goes_back_turn_by_turn_to_the_beginning(tmp_path: Path) -> None:
     """Each undo takes one turn, the first one too; then there is none."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
-    turns = [commands.undo(here.agent, THREAD) for _ in range(3)]
+    turns = [commands.undo(chat.agent, THREAD) for _ in range(3)]
 
     assert turns == [2, 1, 0]
     with pytest.raises(CommandError, match="no turn to undo"):
-        commands.undo(here.agent, THREAD)
-    state = here.say("anew")
-    assert (state["memory"]["turn"], here.said(state)) == (1, ["anew"])
-    assert stored(here) == {"number 1", "number 2", "number 3", "anew"}
+        commands.undo(chat.agent, THREAD)
+    state = chat.say("anew")
+    assert (state["memory"]["turn"], chat.said(state)) == (1, ["anew"])
+    assert stored(chat) == {"number 1", "number 2", "number 3", "anew"}
 
 
 def test_after_an_undo_it_follows_the_new_branch(tmp_path: Path) -> None:
     """Turns of the branch that was left are not met again."""
-    here = lived(tmp_path)
-    commands.undo(here.agent, THREAD)
-    commands.undo(here.agent, THREAD)
-    here.say("two again")
-    here.say("three again")
+    chat = lived(tmp_path)
+    commands.undo(chat.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
+    chat.say("two again")
+    chat.say("three again")
 
-    turns = [commands.undo(here.agent, THREAD), commands.undo(here.agent, THREAD)]
+    turns = [commands.undo(chat.agent, THREAD), commands.undo(chat.agent, THREAD)]
 
     assert turns == [2, 1]
-    assert here.said(here.agent.get_state(THREAD).values) == ["number 1"]
+    assert chat.said(chat.agent.get_state(THREAD).values) == ["number 1"]
 
 
 def test_it_follows_the_lineage_and_not_the_clock(tmp_path: Path) -> None:
     """States of other branches that are newer are no past of this one."""
-    here = lived(tmp_path)
-    third = here.agent.get_state(THREAD).config
+    chat = lived(tmp_path)
+    third = chat.agent.get_state(THREAD).config
     first = next(
-        one for one in here.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
+        one for one in chat.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
     )
-    here.say("other", first.config)
-    here.say("number 4", third)
+    chat.say("other", first.config)
+    chat.say("number 4", third)
 
-    commands.undo(here.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
 
-    said = here.said(here.agent.get_state(THREAD).values)
+    said = chat.said(chat.agent.get_state(THREAD).values)
     assert said == ["number 1", "number 2", "number 3"]
 
 
 def test_efforts_go_back_as_well(tmp_path: Path) -> None:
     """An effort that was concluded in the turn is open again, for search and for the model."""
-    here = talk(tmp_path, [call("open_effort", name="a"), "o", call("close_effort"), "c"])
-    here.say("work")
-    here.say("done")
+    chat = talk(tmp_path, [call("open_effort", name="a"), "o", call("close_effort"), "c"])
+    chat.say("work")
+    chat.say("done")
 
-    commands.undo(here.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
 
-    (found,) = commands.efforts(here.agent, THREAD)["efforts"]
+    (found,) = commands.efforts(chat.agent, THREAD)["efforts"]
     assert (found["status"], found["active"]) == ("open", True)
 
 
 def test_a_command_is_undone_like_a_turn(tmp_path: Path) -> None:
     """What was closed by hand is open again."""
-    here = lived(tmp_path, 1)
-    commands.open_effort(here.agent, THREAD, "a")
-    commands.close_effort(here.agent, THREAD)
+    chat = lived(tmp_path, 1)
+    commands.open_effort(chat.agent, THREAD, "a")
+    commands.close_effort(chat.agent, THREAD)
 
-    turn = commands.undo(here.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD)
 
-    assert (turn, here.agent.get_state(THREAD).values["memory"]["active_effort"]) == (2, "a")
+    assert (turn, chat.agent.get_state(THREAD).values["memory"]["active_effort"]) == (2, "a")
 
 
 @pytest.mark.parametrize("before", [0, 2])
 def test_an_unfinished_turn_is_archived_and_left_behind(tmp_path: Path, before: int) -> None:
     """What was said in it is kept as aborted on a branch, and the thread is at rest before it."""
-    here = talk(tmp_path, [*["yes"] * before, ConnectionError("gone"), "instead"])
+    chat = talk(tmp_path, [*["yes"] * before, ConnectionError("gone"), "instead"])
     for turn in range(1, before + 1):
-        here.say(f"number {turn}")
+        chat.say(f"number {turn}")
     with pytest.raises(ConnectionError):
-        here.say("question")
+        chat.say("question")
 
-    turn = commands.undo(here.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD)
 
-    assert (turn, here.agent.get_state(THREAD).next) == (before, ())
-    state = here.say("other")
-    assert here.said(state)[before:] == ["other"]
-    assert "question" in stored(here)
+    assert (turn, chat.agent.get_state(THREAD).next) == (before, ())
+    state = chat.say("other")
+    assert chat.said(state)[before:] == ["other"]
+    assert "question" in stored(chat)
 
 
 def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) -> None:
     """A turn with its answer is archived as done before it is left behind."""
-    here = lived(tmp_path, 1, archive=FullDisk(tmp_path, durable=False))
-    assert isinstance(here.archive, FullDisk)
-    here.archive.failures = 3
+    chat = lived(tmp_path, 1, archive=FullDisk(tmp_path, durable=False))
+    assert isinstance(chat.archive, FullDisk)
+    chat.archive.failures = 3
     with pytest.raises(OSError, match="No space left"):
-        here.say("number 2")
+        chat.say("number 2")
 
-    turn = commands.undo(here.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD)
 
-    tip = here.archive.newest(OWNER)
+    tip = chat.archive.newest(OWNER)
     assert tip is not None
     assert turn == 1
-    assert [r.status for r in here.archive.turns(OWNER, tip, [2])] == ["done"]
+    assert [r.status for r in chat.archive.turns(OWNER, tip, [2])] == ["done"]
 
 
 def test_a_message_whose_turn_could_not_begin_is_left_behind(tmp_path: Path) -> None:
     """Where the turn was never counted, the thread goes back to its last turn."""
-    here = lived(tmp_path, 2)
-    here.agent.update_state(THREAD, {"messages": [("user", "late")]}, as_node="__start__")
+    chat = lived(tmp_path, 2)
+    chat.agent.update_state(THREAD, {"messages": [("user", "late")]}, as_node="__start__")
 
-    turn = commands.undo(here.agent, THREAD)
+    turn = commands.undo(chat.agent, THREAD)
 
-    assert (turn, here.said(here.say("on"))) == (2, ["number 1", "number 2", "on"])
+    assert (turn, chat.said(chat.say("on"))) == (2, ["number 1", "number 2", "on"])
 
 
 def test_without_older_checkpoints_it_says_so(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ class NewestOnly(InMemorySaver):
 @pytest.mark.parametrize("schema", [None, MemoryState, MessagesState])
 def test_a_checkpoint_that_is_not_kept_is_no_beginning(tmp_path: Path, schema: Any) -> None:
     """The newest one still names the one before it; the thread stays as it is."""
-    here = talk(tmp_path, ["one", "two", "three"], checkpointer=None if schema else NewestOnly())
-    agent = here.agent
+    chat = talk(tmp_path, ["one", "two", "three"], checkpointer=None if schema else NewestOnly())
+    agent = chat.agent
     if schema is not None:
-        agent = inside(here, schema)
+        agent = inside(chat, schema)
         agent.checkpointer = NewestOnly()
     for words in ("first", "second"):
         agent.invoke({"messages": words}, THREAD)
@@ -223,61 +223,61 @@ def test_a_checkpoint_that_is_not_kept_is_no_beginning(tmp_path: Path, schema: A
 
 def test_it_goes_back_where_only_the_ends_of_turns_are_kept(tmp_path: Path) -> None:
     """With durability `exit` there is a checkpoint for each turn, which is enough."""
-    here = talk(tmp_path, ["yes"] * 3)
+    chat = talk(tmp_path, ["yes"] * 3)
     for words in ("one", "two", "three"):
-        here.say(words, durability="exit")
+        chat.say(words, durability="exit")
 
-    turns = [commands.undo(here.agent, THREAD) for _ in range(2)]
+    turns = [commands.undo(chat.agent, THREAD) for _ in range(2)]
 
     assert turns == [2, 1]
     with pytest.raises(CommandError, match="turn 1 cannot be undone"):
-        commands.undo(here.agent, THREAD)
+        commands.undo(chat.agent, THREAD)
 
 
 def test_at_the_beginning_nothing_is_known(tmp_path: Path) -> None:
     """A thread that went back to its beginning shows none of the turns that the archive has."""
-    here = lived(tmp_path, 1)
+    chat = lived(tmp_path, 1)
 
-    commands.undo(here.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
 
     with pytest.raises(SessionNotFoundError):
-        commands.messages(here.agent, THREAD)
+        commands.messages(chat.agent, THREAD)
 
 
 def test_a_new_thread_has_nothing_to_undo(tmp_path: Path) -> None:
     """Where nothing was said there is no turn."""
-    here = talk(tmp_path, [])
+    chat = talk(tmp_path, [])
 
     with pytest.raises(CommandError, match="no turn to undo"):
-        commands.undo(here.agent, THREAD)
+        commands.undo(chat.agent, THREAD)
 
 
 def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
     """Nobody undoes what somebody else said."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
     with pytest.raises(SessionNotFoundError):
-        commands.undo(here.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
+        commands.undo(chat.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
 async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, read and written asynchronously, it goes back as well."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        here = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
+        chat = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
         for words in ("hi", "ho"):
-            await here.agent.ainvoke({"messages": [("user", words)]}, THREAD)
+            await chat.agent.ainvoke({"messages": [("user", words)]}, THREAD)
 
-        turns = [await commands.aundo(here.agent, THREAD) for _ in range(2)]
+        turns = [await commands.aundo(chat.agent, THREAD) for _ in range(2)]
 
         assert turns == [1, 0]
-        assert (await here.agent.aget_state(THREAD)).next == ()
+        assert (await chat.agent.aget_state(THREAD)).next == ()
 
 
 def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
     """Window, anchor and undoing work on the memory that it keeps."""
     script = ["one\n\n---STATE---\nGoal: ship\n---END STATE---", "two", "three"]
-    here = talk(tmp_path, script, checkpointer=None, entry="graph")
-    outer = inside(here, MemoryState)
+    chat = talk(tmp_path, script, checkpointer=None, entry="graph")
+    outer = inside(chat, MemoryState)
     for words in ("first", "second"):
         outer.invoke({"messages": words}, THREAD)
 
@@ -287,14 +287,14 @@ def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
 
     assert (source, undone, outer.get_state(THREAD).next) == ("block", 1, ())
     state = outer.invoke({"messages": "third"}, THREAD)
-    assert (here.said(state), state["memory"]["position"]["window"]) == (["first", "third"], 1)
+    assert (chat.said(state), state["memory"]["position"]["window"]) == (["first", "third"], 1)
 
 
 @pytest.mark.parametrize("change", [commands.rebuild_anchor, set_window])
 def test_a_graph_that_keeps_messages_alone_says_what_it_lacks(tmp_path: Path, change: Any) -> None:
     """There is nothing in its state that could be changed."""
-    here = talk(tmp_path, ["one"], checkpointer=None)
-    outer = inside(here, MessagesState)
+    chat = talk(tmp_path, ["one"], checkpointer=None)
+    outer = inside(chat, MessagesState)
     outer.invoke({"messages": "first"}, THREAD)
 
     with pytest.raises(SettingsError, match="mix MemoryState"):

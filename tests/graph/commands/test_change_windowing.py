@@ -12,18 +12,18 @@ from tests.agents import THREAD, Talk, shown_turns, talk
 pytestmark = pytest.mark.usefixtures("entry")
 
 
-def ambient(here: Talk) -> tuple[int, ...]:
+def ambient(chat: Talk) -> tuple[int, ...]:
     """Return the ambient turns that the next call would be sent."""
-    shown = commands.show_context(here.agent, THREAD)
+    shown = commands.show_context(chat.agent, THREAD)
     return shown_turns(shown)["turns"]
 
 
 def lived(root: Path) -> Talk:
     """Return an agent after seven turns outside of efforts, of which four are in the window."""
-    here = talk(root, ["yes"] * 10, settings=Settings(ambient_window=4, rebuild="every-turn"))
+    chat = talk(root, ["yes"] * 10, settings=Settings(ambient_window=4, rebuild="every-turn"))
     for turn in range(1, 8):
-        here.say(f"number {turn}")
-    return here
+        chat.say(f"number {turn}")
+    return chat
 
 
 @pytest.mark.parametrize(
@@ -33,31 +33,31 @@ def test_the_window_of_the_thread_counts(
     tmp_path: Path, window: int | None, turns: tuple[int, ...]
 ) -> None:
     """It takes the place of the setting; 0 is all, None the setting again."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 3)
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, 3)
 
-    commands.set_window(here.agent, THREAD, window)
+    commands.set_window(chat.agent, THREAD, window)
 
-    assert ambient(here) == turns
+    assert ambient(chat) == turns
 
 
 def test_the_last_three_turns_are_shown_whatever_the_window(tmp_path: Path) -> None:
     """A window of one hides nothing that was just said."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
-    commands.set_window(here.agent, THREAD, 1)
+    commands.set_window(chat.agent, THREAD, 1)
 
-    assert ambient(here) == (5, 6, 7)
+    assert ambient(chat) == (5, 6, 7)
 
 
 def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
     """A change of settings takes effect at once, also where rebuilding waits."""
-    here = talk(tmp_path, ["yes"] * 9)
+    chat = talk(tmp_path, ["yes"] * 9)
     for turn in range(1, 8):
-        here.say(f"number {turn}")
-    commands.set_window(here.agent, THREAD, 4)
+        chat.say(f"number {turn}")
+    commands.set_window(chat.agent, THREAD, 4)
 
-    report = here.say("next")["memory"]["context_report"]
+    report = chat.say("next")["memory"]["context_report"]
 
     assert report["rebuilt"] == {"after_turn": 7, "why": "settings"}
     assert report["left_out"]["turns"] == "1-3"
@@ -65,10 +65,10 @@ def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
 
 def test_a_run_that_sets_its_own_window_has_that(tmp_path: Path) -> None:
     """What the application says of one run comes before what was set for the thread."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 3)
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, 3)
 
-    state = here.agent.invoke(
+    state = chat.agent.invoke(
         {"messages": [("user", "next")]}, THREAD, context={"ambient_window": 6}
     )
 
@@ -77,33 +77,33 @@ def test_a_run_that_sets_its_own_window_has_that(tmp_path: Path) -> None:
 
 def test_it_stays_and_is_the_threads_alone(tmp_path: Path) -> None:
     """The turns that follow have it, another thread does not."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 5)
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, 5)
 
-    mine = here.say("next")
-    other = here.say("other", {"configurable": {"thread_id": "u"}})
+    mine = chat.say("next")
+    other = chat.say("other", {"configurable": {"thread_id": "u"}})
 
     assert mine["memory"]["position"]["window"] == 5
     assert "window" not in other["memory"]["position"]
-    assert ambient(here) == (4, 5, 6, 7, 8)
+    assert ambient(chat) == (4, 5, 6, 7, 8)
 
 
 def test_it_goes_back_with_time_travel(tmp_path: Path) -> None:
     """A state from before it was set has the setting's window."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 6)
-    here.say("next")
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, 6)
+    chat.say("next")
 
-    commands.undo(here.agent, THREAD)
-    commands.undo(here.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
 
-    assert ambient(here) == (3, 4, 5, 6)
+    assert ambient(chat) == (3, 4, 5, 6)
 
 
 def test_without_a_turn_after_it_a_rebuilt_thread_begins_without_it(tmp_path: Path) -> None:
     """Until the next turn it is kept in checkpoints alone, and lost with them."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 4)
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, 4)
     again = talk(tmp_path, [], checkpointer=InMemorySaver())
 
     restore(again.agent, THREAD)
@@ -114,63 +114,63 @@ def test_without_a_turn_after_it_a_rebuilt_thread_begins_without_it(tmp_path: Pa
 @pytest.mark.parametrize("window", [0, 1, 3])
 def test_a_turn_is_archived_with_it(tmp_path: Path, window: int) -> None:
     """A thread that is rebuilt has the window of its last turn."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, window)
-    here.say("next")
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, window)
+    chat.say("next")
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    assert here.agent.get_state(THREAD).values["memory"]["position"]["window"] == window
+    assert chat.agent.get_state(THREAD).values["memory"]["position"]["window"] == window
 
 
 def test_an_older_state_goes_on_even_if_it_has_that_window(tmp_path: Path) -> None:
     """The state that is named becomes the newest of the thread, whatever its window was."""
-    here = lived(tmp_path)
-    commands.set_window(here.agent, THREAD, 3)
-    older = here.agent.get_state(THREAD).config
-    here.say("number 8")
+    chat = lived(tmp_path)
+    commands.set_window(chat.agent, THREAD, 3)
+    older = chat.agent.get_state(THREAD).config
+    chat.say("number 8")
 
-    commands.set_window(here.agent, older, 3)
+    commands.set_window(chat.agent, older, 3)
 
-    assert here.agent.get_state(THREAD).values["memory"]["turn"] == 7
+    assert chat.agent.get_state(THREAD).values["memory"]["turn"] == 7
 
 
 def test_it_can_be_set_before_the_first_turn(tmp_path: Path) -> None:
     """A new thread takes it, and its first turn is its first."""
-    here = talk(tmp_path, ["yes"])
+    chat = talk(tmp_path, ["yes"])
 
-    commands.set_window(here.agent, THREAD, 4)
+    commands.set_window(chat.agent, THREAD, 4)
 
-    state = here.say("hi")
+    state = chat.say("hi")
     assert (state["memory"]["turn"], state["memory"]["position"]["window"]) == (1, 4)
 
 
 @pytest.mark.parametrize("window", [-1, 10_001])
 def test_a_window_out_of_range_is_refused(tmp_path: Path, window: int) -> None:
     """The range is that of the setting."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
     with pytest.raises(SettingsError, match="ambient_window"):
-        commands.set_window(here.agent, THREAD, window)
+        commands.set_window(chat.agent, THREAD, window)
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
     """Nothing is changed under a turn that may yet be resumed."""
-    here = talk(tmp_path, [ConnectionError("gone"), "here"])
+    chat = talk(tmp_path, [ConnectionError("gone"), "here"])
     with pytest.raises(ConnectionError):
-        here.say("question")
+        chat.say("question")
 
     with pytest.raises(TurnRunningError):
-        commands.set_window(here.agent, THREAD, 3)
+        commands.set_window(chat.agent, THREAD, 3)
 
-    assert here.agent.get_state(THREAD).next in {("call_model",), ("model",)}
+    assert chat.agent.get_state(THREAD).next in {("call_model",), ("model",)}
 
 
 async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, written asynchronously, it is kept."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        here = talk(tmp_path / "kept", [], checkpointer=saver)
+        chat = talk(tmp_path / "kept", [], checkpointer=saver)
 
-        await commands.aset_window(here.agent, THREAD, 3)
+        await commands.aset_window(chat.agent, THREAD, 3)
 
-        assert (await here.agent.aget_state(THREAD)).values["memory"]["position"]["window"] == 3
+        assert (await chat.agent.aget_state(THREAD)).values["memory"]["position"]["window"] == 3

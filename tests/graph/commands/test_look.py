@@ -28,17 +28,17 @@ SCRIPT = [
 
 def lived(root: Path, **options: Any) -> Talk:
     """Return an agent after a turn outside, one effort concluded and one open."""
-    here = talk(root, SCRIPT, **options)
+    chat = talk(root, SCRIPT, **options)
     for words in ("hi", LONG, "done", "The sidebar overlaps."):
-        here.say(words)
-    return here
+        chat.say(words)
+    return chat
 
 
 def test_messages_lists_the_turns_newest_first(tmp_path: Path) -> None:
     """Each turn has its number, its efforts and how the user began it."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
-    found = commands.messages(here.agent, THREAD)
+    found = commands.messages(chat.agent, THREAD)
 
     assert [(line.turn, line.efforts, line.said) for line in found.lines] == [
         (4, ("css",), "The sidebar overlaps."),
@@ -51,17 +51,17 @@ def test_messages_lists_the_turns_newest_first(tmp_path: Path) -> None:
 
 def test_messages_has_pages(tmp_path: Path) -> None:
     """Twenty turns stand on a page; a page that is not there is an error that says which are."""
-    here = talk(tmp_path, ["yes"] * 21)
+    chat = talk(tmp_path, ["yes"] * 21)
     for turn in range(1, 22):
-        here.say(f"number {turn}")
+        chat.say(f"number {turn}")
 
-    found = commands.messages(here.agent, THREAD, 2)
+    found = commands.messages(chat.agent, THREAD, 2)
 
     assert [line.said for line in found.lines] == ["number 1"]
-    newest = commands.messages(here.agent, THREAD).lines
+    newest = commands.messages(chat.agent, THREAD).lines
     assert [line.turn for line in newest] == [*range(21, 1, -1)]
     with pytest.raises(CommandError, match="no page 3: the pages are 1-2"):
-        commands.messages(here.agent, THREAD, 3)
+        commands.messages(chat.agent, THREAD, 3)
 
 
 def test_a_line_says_how_the_user_began() -> None:
@@ -84,22 +84,22 @@ def test_a_turn_without_user_message_has_an_empty_line() -> None:
 
 def test_messages_of_a_fork_are_its_own(tmp_path: Path) -> None:
     """A state sees the turns of its lineage only."""
-    here = talk(tmp_path, ["one", "two", "three"])
-    here.say("first")
-    first = here.agent.get_state(THREAD).config
-    here.say("second")
-    here.say("other", first)
+    chat = talk(tmp_path, ["one", "two", "three"])
+    chat.say("first")
+    first = chat.agent.get_state(THREAD).config
+    chat.say("second")
+    chat.say("other", first)
 
-    found = commands.messages(here.agent, THREAD)
+    found = commands.messages(chat.agent, THREAD)
 
     assert [line.said for line in found.lines] == ["other", "first"]
 
 
 def test_efforts_are_what_the_tool_says(tmp_path: Path) -> None:
     """Status, activity and turns of each effort, each turn once."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
-    found = commands.efforts(here.agent, THREAD)["efforts"]
+    found = commands.efforts(chat.agent, THREAD)["efforts"]
 
     listed = [(one["id"], one["status"], one["active"], one["turns"]) for one in found]
     assert listed == [("css", "open", True, "4"), ("auth-bug", "concluded", False, "2-3")]
@@ -107,21 +107,21 @@ def test_efforts_are_what_the_tool_says(tmp_path: Path) -> None:
 
 def test_search_finds_and_counts_no_search(tmp_path: Path) -> None:
     """What is stored is found, and the metrics do not know of it."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
-    found = commands.search(here.agent, THREAD, "refresh token")
+    found = commands.search(chat.agent, THREAD, "refresh token")
 
     assert (found["results"][0]["id"], found["results"][0]["turn"]) == ("auth-bug", 2)
-    assert commands.stats(here.agent, THREAD).searches == 0
+    assert commands.stats(chat.agent, THREAD).searches == 0
 
 
 def test_stats_are_of_the_lineage(tmp_path: Path) -> None:
     """A turn that was undone does not count."""
-    here = lived(tmp_path)
-    before = commands.stats(here.agent, THREAD)
-    commands.undo(here.agent, THREAD)
+    chat = lived(tmp_path)
+    before = commands.stats(chat.agent, THREAD)
+    commands.undo(chat.agent, THREAD)
 
-    after = commands.stats(here.agent, THREAD)
+    after = commands.stats(chat.agent, THREAD)
 
     assert after.turns == before.turns[:-1]
 
@@ -129,29 +129,29 @@ def test_stats_are_of_the_lineage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("look", [commands.messages, commands.stats])
 def test_a_thread_without_checkpoints_is_read_from_the_archive(tmp_path: Path, look: Any) -> None:
     """What the archive holds of a thread can be looked at before it is restored."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
     again = talk(tmp_path, [], checkpointer=InMemorySaver())
 
     found = look(again.agent, THREAD)
 
-    assert found == look(here.agent, THREAD)
+    assert found == look(chat.agent, THREAD)
 
 
 @pytest.mark.parametrize("look", [commands.messages, commands.efforts, commands.stats])
 def test_a_thread_on_which_nothing_was_said_is_not_found(tmp_path: Path, look: Any) -> None:
     """There is no session yet, and the error says so."""
-    here = talk(tmp_path, [])
+    chat = talk(tmp_path, [])
 
     with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        look(here.agent, THREAD)
+        look(chat.agent, THREAD)
 
 
 def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
     """Nobody reads what somebody else said."""
-    here = lived(tmp_path)
+    chat = lived(tmp_path)
 
     with pytest.raises(SessionNotFoundError):
-        commands.messages(here.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
+        commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
 def test_a_foreign_graph_is_refused() -> None:
@@ -167,14 +167,14 @@ def test_a_foreign_graph_is_refused() -> None:
 async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, read asynchronously, everything is found."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        here = talk(tmp_path / "kept", SCRIPT, checkpointer=saver)
+        chat = talk(tmp_path / "kept", SCRIPT, checkpointer=saver)
         for words in ("hi", LONG):
-            await here.agent.ainvoke({"messages": [("user", words)]}, THREAD)
+            await chat.agent.ainvoke({"messages": [("user", words)]}, THREAD)
 
-        turns = await commands.amessages(here.agent, THREAD)
-        efforts = await commands.aefforts(here.agent, THREAD)
-        found = await commands.asearch(here.agent, THREAD, "refresh token")
-        stats = await commands.astats(here.agent, THREAD)
+        turns = await commands.amessages(chat.agent, THREAD)
+        efforts = await commands.aefforts(chat.agent, THREAD)
+        found = await commands.asearch(chat.agent, THREAD, "refresh token")
+        stats = await commands.astats(chat.agent, THREAD)
 
     assert [line.turn for line in turns.lines] == [2, 1]
     assert [one["id"] for one in efforts["efforts"]] == ["auth-bug"]
@@ -185,13 +185,13 @@ async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -
 def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
     """A thread's lone surrogates are read as turns read them; in a user's id they are refused."""
     ours: RunnableConfig = {"configurable": {"thread_id": "t\ud800", "user_id": "ann"}}
-    here = talk(tmp_path, ["one"])
-    here.say("hi", ours)
+    chat = talk(tmp_path, ["one"])
+    chat.say("hi", ours)
 
-    assert commands.messages(here.agent, ours).lines[0].said == "hi"
-    assert commands.erase(here.agent, ours, 1).branches == ("main",)
+    assert commands.messages(chat.agent, ours).lines[0].said == "hi"
+    assert commands.erase(chat.agent, ours, 1).branches == ("main",)
     with pytest.raises(SettingsError, match="user_id: pass a string"):
-        commands.messages(here.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
+        commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
 
 
 def approve(what: str) -> str:
@@ -203,8 +203,8 @@ def approve(what: str) -> str:
 def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> None:
     """What is shown of it is what the agent alone would show, and what it sends next."""
     alone = lived(tmp_path / "alone")
-    here = talk(tmp_path / "inside", [*SCRIPT, "It does."], checkpointer=None)
-    outer = inside(here, schema)
+    chat = talk(tmp_path / "inside", [*SCRIPT, "It does."], checkpointer=None)
+    outer = inside(chat, schema)
     for words in ("hi", LONG, "done", "The sidebar overlaps."):
         outer.invoke({"messages": words}, THREAD)
 
@@ -216,7 +216,7 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
     assert [line.turn for line in commands.stats(outer, THREAD).turns] == [1, 2, 3, 4]
     shown = commands.show_context(outer, THREAD, "Does it?")
     outer.invoke({"messages": "Does it?"}, THREAD)
-    assert [m.text for m in shown.messages] == [m.text for m in here.last]
+    assert [m.text for m in shown.messages] == [m.text for m in chat.last]
     assert shown.turn == 5
 
 
@@ -224,8 +224,8 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
 def test_an_unfinished_turn_inside_a_graph_is_shown(tmp_path: Path, schema: Any) -> None:
     """While a tool waits for a person, the context is the one of the turn that waits."""
     script = ["hello", call("approve", what="pay")]
-    here = talk(tmp_path, script, tools=[approve], checkpointer=None)
-    outer = inside(here, schema)
+    chat = talk(tmp_path, script, tools=[approve], checkpointer=None)
+    outer = inside(chat, schema)
     outer.invoke({"messages": "hi"}, THREAD)
     outer.invoke({"messages": "pay"}, THREAD)
 

@@ -95,26 +95,26 @@ def test_it_is_what_the_server_receives(tmp_path: Path, budget: int, unused: str
 
 def test_nothing_is_written(tmp_path: Path) -> None:
     """Neither the archive nor the checkpoints change, nor what is sent afterwards."""
-    here = talk(tmp_path, ["one", "two"])
-    here.say("hi")
-    before = read(here.archive, OWNER), here.agent.get_state(THREAD)
+    chat = talk(tmp_path, ["one", "two"])
+    chat.say("hi")
+    before = read(chat.archive, OWNER), chat.agent.get_state(THREAD)
 
-    shown = commands.show_context(here.agent, THREAD, HumanMessage("and now?", id="mine"))
+    shown = commands.show_context(chat.agent, THREAD, HumanMessage("and now?", id="mine"))
 
-    assert (read(here.archive, OWNER), here.agent.get_state(THREAD)) == before
-    here.say("and now?")
-    assert [message.content for message in shown.messages] == [m.content for m in here.last]
+    assert (read(chat.archive, OWNER), chat.agent.get_state(THREAD)) == before
+    chat.say("and now?")
+    assert [message.content for message in shown.messages] == [m.content for m in chat.last]
 
 
 def test_parts_name_their_turns_and_tokens(tmp_path: Path) -> None:
     """Each part says how large it is and which turn stands in it; the sum is the report's."""
-    here = talk(tmp_path, ["one", call("open_effort", name="a"), "two", "three"])
-    here.say("hi")
-    here.say("work")
+    chat = talk(tmp_path, ["one", call("open_effort", name="a"), "two", "three"])
+    chat.say("hi")
+    chat.say("work")
 
-    shown = commands.show_context(here.agent, THREAD, "go on")
+    shown = commands.show_context(chat.agent, THREAD, "go on")
 
-    report = here.say("go on")["memory"]["context_report"]
+    report = chat.say("go on")["memory"]["context_report"]
     names = {part.name for part in shown.parts}
     sizes = {n: sum(part.tokens for part in shown.parts if part.name == n) for n in names}
     assert sizes == report["tokens"]
@@ -125,22 +125,22 @@ def test_parts_name_their_turns_and_tokens(tmp_path: Path) -> None:
 def test_an_expanded_log_names_its_turn(tmp_path: Path) -> None:
     """The turn of an expanded log is the one in which it was put."""
     script = [call("open_effort", name="a"), "o", call("close_effort"), "c"]
-    here = talk(tmp_path, [*script, call("expand_effort", effort_id="a"), "e"])
+    chat = talk(tmp_path, [*script, call("expand_effort", effort_id="a"), "e"])
     for words in ("work", "done", "show"):
-        here.say(words)
+        chat.say(words)
 
-    shown = commands.show_context(here.agent, THREAD, "next")
+    shown = commands.show_context(chat.agent, THREAD, "next")
 
     assert shown_turns(shown)["expanded"] == (3,)
 
 
 def test_without_a_message_it_is_what_stands_before_one(tmp_path: Path) -> None:
     """The parts are the same, and the current turn is not there."""
-    here = talk(tmp_path, ["one"])
-    here.say("hi")
+    chat = talk(tmp_path, ["one"])
+    chat.say("hi")
 
-    bare = commands.show_context(here.agent, THREAD)
-    asked = commands.show_context(here.agent, THREAD, "well?")
+    bare = commands.show_context(chat.agent, THREAD)
+    asked = commands.show_context(chat.agent, THREAD, "well?")
 
     assert bare.parts == asked.parts[:-1]
     assert (asked.parts[-1].name, bare.turn, bare.unfinished) == ("turn", 2, False)
@@ -148,12 +148,12 @@ def test_without_a_message_it_is_what_stands_before_one(tmp_path: Path) -> None:
 
 def test_a_new_thread_can_be_shown(tmp_path: Path) -> None:
     """Before the first turn it is the instructions and the message."""
-    here = talk(tmp_path, ["one"])
+    chat = talk(tmp_path, ["one"])
 
-    shown = commands.show_context(here.agent, THREAD, "hi")
+    shown = commands.show_context(chat.agent, THREAD, "hi")
 
-    here.say("hi")
-    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+    chat.say("hi")
+    assert [m.content for m in shown.messages] == [m.content for m in chat.last]
 
 
 def page() -> str:
@@ -163,97 +163,97 @@ def page() -> str:
 
 def broken(root: Path, *answers: Any) -> Any:
     """Return an agent whose turn was left unfinished by its model."""
-    here = talk(root, [*answers, ConnectionError("gone"), "here"])
+    chat = talk(root, [*answers, ConnectionError("gone"), "here"])
     with pytest.raises(ConnectionError):
-        here.say("question")
-    return here
+        chat.say("question")
+    return chat
 
 
 @pytest.mark.parametrize("answers", [(), (call("effort_status"),)])
 def test_an_unfinished_turn_is_shown_as_resuming_sends_it(tmp_path: Path, answers: Any) -> None:
     """What has been done of it stands there; the next call is sent just that."""
-    here = broken(tmp_path, *answers)
+    chat = broken(tmp_path, *answers)
 
-    shown = commands.show_context(here.agent, THREAD)
+    shown = commands.show_context(chat.agent, THREAD)
 
-    here.agent.invoke(None, THREAD)
+    chat.agent.invoke(None, THREAD)
     assert (shown.unfinished, shown.turn) == (True, 1)
-    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+    assert [m.content for m in shown.messages] == [m.content for m in chat.last]
 
 
 def test_what_was_said_beside_an_answer_counts_in_its_turn(tmp_path: Path) -> None:
     """A preview points past the state block too, as it does when the turn is resumed."""
     looking = together(call("page"), text="I look.\n\n---STATE---\nGoal: x\n---END STATE---")
-    here = talk(
+    chat = talk(
         tmp_path,
         [looking, ConnectionError("gone"), "here"],
         tools=[page],
         settings=Settings(context_budget=3_000),
     )
     with pytest.raises(ConnectionError):
-        here.say("question")
+        chat.say("question")
 
-    shown = commands.show_context(here.agent, THREAD)
+    shown = commands.show_context(chat.agent, THREAD)
 
-    here.agent.invoke(None, THREAD)
+    chat.agent.invoke(None, THREAD)
     assert 'read_log(turns="1", offset=' in shown.messages[-1].text
-    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+    assert [m.content for m in shown.messages] == [m.content for m in chat.last]
 
 
 def test_a_message_beside_an_unfinished_turn_is_refused(tmp_path: Path) -> None:
     """What a new message would send is not known before the turn is settled."""
-    here = broken(tmp_path)
+    chat = broken(tmp_path)
 
     with pytest.raises(TurnRunningError, match="turn 1 of thread 't' is not finished"):
-        commands.show_context(here.agent, THREAD, "other")
+        commands.show_context(chat.agent, THREAD, "other")
 
 
 def test_a_turn_whose_message_is_not_in_the_state_is_refused(tmp_path: Path) -> None:
     """Killed before its first step, a turn is not shown as the one before it."""
-    here = talk(tmp_path, ["one", "two"])
-    here.say("hi")
-    here.say("ho")
-    killed = next(s for s in here.agent.get_state_history(THREAD) if s.next == ("__start__",))
+    chat = talk(tmp_path, ["one", "two"])
+    chat.say("hi")
+    chat.say("ho")
+    killed = next(s for s in chat.agent.get_state_history(THREAD) if s.next == ("__start__",))
 
     with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
-        commands.show_context(here.agent, killed.config)
+        commands.show_context(chat.agent, killed.config)
 
 
 def test_the_context_of_a_run_counts(tmp_path: Path) -> None:
     """Settings of a run shape what is shown as they shape the run."""
-    here = talk(tmp_path, ["yes"] * 5)
+    chat = talk(tmp_path, ["yes"] * 5)
     for turn in range(5):
-        here.say(f"number {turn}")
+        chat.say(f"number {turn}")
 
-    shown = commands.show_context(here.agent, THREAD, context={"ambient_window": 4})
+    shown = commands.show_context(chat.agent, THREAD, context={"ambient_window": 4})
 
     assert shown_turns(shown)["turns"] == (2, 3, 4, 5)
 
 
 def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
     """A thread that belongs to somebody else does not exist for a user."""
-    here = talk(tmp_path, ["one"])
-    here.say("hi")
+    chat = talk(tmp_path, ["one"])
+    chat.say("hi")
 
     with pytest.raises(SessionNotFoundError):
-        commands.show_context(here.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
+        commands.show_context(chat.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
 def test_an_agent_without_checkpointer_has_no_threads(tmp_path: Path) -> None:
     """It is refused with what to do."""
-    here = talk(tmp_path, [], checkpointer=None)
+    chat = talk(tmp_path, [], checkpointer=None)
 
     with pytest.raises(SettingsError, match="no checkpointer"):
-        commands.show_context(here.agent, THREAD)
+        commands.show_context(chat.agent, THREAD)
 
 
 async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, read asynchronously, it is the same."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        here = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
-        await here.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
+        chat = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
+        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
 
-        shown = await commands.ashow_context(here.agent, THREAD, "ho")
+        shown = await commands.ashow_context(chat.agent, THREAD, "ho")
 
-        await here.agent.ainvoke({"messages": [("user", "ho")]}, THREAD)
-    assert [m.content for m in shown.messages] == [m.content for m in here.last]
+        await chat.agent.ainvoke({"messages": [("user", "ho")]}, THREAD)
+    assert [m.content for m in shown.messages] == [m.content for m in chat.last]

@@ -56,11 +56,11 @@ def test_it_is_what_was_said_to_the_user(tmp_path: Path) -> None:
     """Calls of the application's tools are there; the memory's calls and state blocks are not."""
     both = together(call("look_up", word="tide"), call("open_effort", name="a"), text="I look.")
     block = f"A tide.\n\n{BEGIN}\nGoal: tides\n{END}"
-    here = talk(tmp_path, [both, block, call("close_effort"), "Closed."], tools=[look_up])
-    here.say("What is a tide?")
-    here.say("That's done")
+    chat = talk(tmp_path, [both, block, call("close_effort"), "Closed."], tools=[look_up])
+    chat.say("What is a tide?")
+    chat.say("That's done")
 
-    found = transcript(here.agent, THREAD)
+    found = transcript(chat.agent, THREAD)
 
     assert short(found) == [
         ("human", "What is a tide?"),
@@ -77,37 +77,37 @@ def test_it_is_what_was_said_to_the_user(tmp_path: Path) -> None:
 
 def test_it_goes_back_page_by_page(tmp_path: Path) -> None:
     """Each page ends before the first turn of the one after it; the last one is empty."""
-    here = talk(tmp_path, ["yes"] * 6)
+    chat = talk(tmp_path, ["yes"] * 6)
     for turn in range(1, 6):
-        here.say(f"number {turn}")
+        chat.say(f"number {turn}")
 
-    last = transcript(here.agent, THREAD, turns=2)
-    here.say("number 6")
-    middle = transcript(here.agent, THREAD, turns=2, before=turns(last)[0])
-    first = transcript(here.agent, THREAD, turns=2, before=turns(middle)[0])
+    last = transcript(chat.agent, THREAD, turns=2)
+    chat.say("number 6")
+    middle = transcript(chat.agent, THREAD, turns=2, before=turns(last)[0])
+    first = transcript(chat.agent, THREAD, turns=2, before=turns(middle)[0])
 
     assert [turns(page) for page in (last, middle, first)] == [[4, 4, 5, 5], [2, 2, 3, 3], [1, 1]]
-    assert transcript(here.agent, THREAD, before=1) == []
+    assert transcript(chat.agent, THREAD, before=1) == []
 
 
 @pytest.mark.parametrize("asked", [{"turns": 0}, {"before": 0}])
 def test_a_number_below_one_is_refused(tmp_path: Path, asked: Any) -> None:
     """The error says which numbers there are."""
-    here = talk(tmp_path, ["yes"])
-    here.say("hi")
+    chat = talk(tmp_path, ["yes"])
+    chat.say("hi")
 
     with pytest.raises(CommandError, match="from 1 on"):
-        transcript(here.agent, THREAD, **asked)
+        transcript(chat.agent, THREAD, **asked)
 
 
 def test_an_erased_turn_is_marked(tmp_path: Path) -> None:
     """Its place is kept by one message that says so and belongs to nobody."""
-    here = talk(tmp_path, ["one", "two"])
+    chat = talk(tmp_path, ["one", "two"])
     for words in ("secret", "other"):
-        here.say(words)
-    erase(here.agent, THREAD, 1)
+        chat.say(words)
+    erase(chat.agent, THREAD, 1)
 
-    found = transcript(here.agent, THREAD)
+    found = transcript(chat.agent, THREAD)
 
     assert short(found) == [("system", "(erased)"), ("human", "other"), ("ai", "two")]
     assert [status(message) for message in found] == ["erased", "done", "done"]
@@ -115,61 +115,61 @@ def test_an_erased_turn_is_marked(tmp_path: Path) -> None:
 
 def test_a_turn_that_waits_for_a_person_is_running(tmp_path: Path) -> None:
     """What was said in it so far is there, on the first page only; afterwards all of it."""
-    here = talk(tmp_path, ["one", call("approve", what="pay"), "paid"], tools=[approve])
-    here.say("hi")
-    here.say("pay")
+    chat = talk(tmp_path, ["one", call("approve", what="pay"), "paid"], tools=[approve])
+    chat.say("hi")
+    chat.say("pay")
 
-    found, earlier = transcript(here.agent, THREAD), transcript(here.agent, THREAD, before=2)
-    here.agent.invoke(Command(resume="yes"), THREAD)
+    found, earlier = transcript(chat.agent, THREAD), transcript(chat.agent, THREAD, before=2)
+    chat.agent.invoke(Command(resume="yes"), THREAD)
 
     assert [(one.type, *turns([one]), status(one)) for one in found[2:]] == [
         ("human", 2, "running"),
         ("ai", 2, "running"),
     ]
     assert earlier == found[:2]
-    assert short(transcript(here.agent, THREAD))[-2:] == [("tool", "pay: yes"), ("ai", "paid")]
+    assert short(transcript(chat.agent, THREAD))[-2:] == [("tool", "pay: yes"), ("ai", "paid")]
 
 
 def test_a_first_turn_that_waits_is_shown(tmp_path: Path) -> None:
     """Nothing is archived yet."""
-    here = talk(tmp_path, [call("approve", what="pay")], tools=[approve])
-    here.say("pay")
+    chat = talk(tmp_path, [call("approve", what="pay")], tools=[approve])
+    chat.say("pay")
 
-    assert short(transcript(here.agent, THREAD)) == [("human", "pay"), ("ai", "")]
+    assert short(transcript(chat.agent, THREAD)) == [("human", "pay"), ("ai", "")]
 
 
 def test_a_fork_has_its_own(tmp_path: Path) -> None:
     """A state sees the turns of its lineage only."""
-    here = talk(tmp_path, ["one", "two", "three"])
-    here.say("first")
-    first = here.agent.get_state(THREAD).config
-    here.say("second")
-    here.say("other", first)
+    chat = talk(tmp_path, ["one", "two", "three"])
+    chat.say("first")
+    first = chat.agent.get_state(THREAD).config
+    chat.say("second")
+    chat.say("other", first)
 
-    assert [text for _, text in short(transcript(here.agent, THREAD))] == [
+    assert [text for _, text in short(transcript(chat.agent, THREAD))] == [
         *("first", "one", "other", "three")
     ]
 
 
 def test_it_needs_no_checkpoints(tmp_path: Path) -> None:
     """What the archive holds of a thread is shown before it is restored."""
-    here = talk(tmp_path, ["one"])
-    here.say("hi")
+    chat = talk(tmp_path, ["one"])
+    chat.say("hi")
     again = talk(tmp_path, [], checkpointer=InMemorySaver())
 
-    assert transcript(again.agent, THREAD) == transcript(here.agent, THREAD)
+    assert transcript(again.agent, THREAD) == transcript(chat.agent, THREAD)
 
 
 @pytest.mark.parametrize("user", ["bob", ""])
 def test_another_users_thread_is_not_found(tmp_path: Path, user: str) -> None:
     """Nobody reads what somebody else said."""
     ours: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    here = talk(tmp_path, ["one"])
-    here.say("hi", ours)
+    chat = talk(tmp_path, ["one"])
+    chat.say("hi", ours)
 
-    assert short(transcript(here.agent, ours)) == [("human", "hi"), ("ai", "one")]
+    assert short(transcript(chat.agent, ours)) == [("human", "hi"), ("ai", "one")]
     with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        transcript(here.agent, {"configurable": {"thread_id": "t", "user_id": user}})
+        transcript(chat.agent, {"configurable": {"thread_id": "t", "user_id": user}})
 
 
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
@@ -177,8 +177,8 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
     """It finds the agent in it, whether it keeps the memory's state or messages alone."""
     ours: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
     answers = ["one", "two", call("approve", what="pay"), "paid"]
-    here = talk(tmp_path, answers, tools=[approve], checkpointer=None)
-    outer = inside(here, schema)
+    chat = talk(tmp_path, answers, tools=[approve], checkpointer=None)
+    outer = inside(chat, schema)
     for words in ("first", "second"):
         outer.invoke({"messages": words}, ours)
 
@@ -208,7 +208,7 @@ def test_a_foreign_graph_is_refused() -> None:
 
 async def test_the_asynchronous_form_finds_the_same(tmp_path: Path) -> None:
     """It runs on a thread."""
-    here = talk(tmp_path, ["one"])
-    here.say("hi")
+    chat = talk(tmp_path, ["one"])
+    chat.say("hi")
 
-    assert await atranscript(here.agent, THREAD) == transcript(here.agent, THREAD)
+    assert await atranscript(chat.agent, THREAD) == transcript(chat.agent, THREAD)

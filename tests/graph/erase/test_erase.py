@@ -96,7 +96,7 @@ def words_in(folder: Path, word: bytes) -> list[str]:
 def begun(folder: Path, words: Iterable[str] = WORDS, **options: Any) -> Iterator[Talk]:
     """Have the conversation on files below a folder, checkpoints in a WAL, and keep it open."""
     connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
-    here = talk(
+    chat = talk(
         folder / "archive",
         list(SCRIPT) + ["And so on."] * 9,
         [TELLING, {"summary": "Something was kept.", "keywords": []}],
@@ -104,22 +104,22 @@ def begun(folder: Path, words: Iterable[str] = WORDS, **options: Any) -> Iterato
         **{"checkpointer": SqliteSaver(connection), **options},
     )
     try:
-        [here.say(said) for said in words]
-        yield here
+        [chat.say(said) for said in words]
+        yield chat
     finally:
         connection.close()
-        here.archive.close()
+        chat.archive.close()
 
 
 def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
     """Row 23: afterwards no byte of it stands in the session or the checkpoints, WAL included."""
-    with begun(tmp_path) as here:
+    with begun(tmp_path) as chat:
         before = traces(tmp_path)
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
         left = traces(tmp_path)
-        kept = here.records(here.agent.get_state(THREAD).values)
+        kept = chat.records(chat.agent.get_state(THREAD).values)
     assert {line.rpartition(": ")[2] for line in before} >= {FOUND, NOTED}
     assert left == []
     assert (report.erased, report.quoted) == ((("main", 2),), ())
@@ -130,14 +130,14 @@ def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
     """What other sessions search knows the words before, and none of them afterwards."""
     ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
     asking = Owner("ann", "u")
-    with begun(tmp_path, ()) as here:
-        [here.say(said, ann) for said in WORDS]
-        before = here.archive.search_sessions(asking, "Marion", 5)
+    with begun(tmp_path, ()) as chat:
+        [chat.say(said, ann) for said in WORDS]
+        before = chat.archive.search_sessions(asking, "Marion", 5)
         assert words_in(tmp_path, b"marion") != []
 
-        erase(here.agent, ann, 2)
+        erase(chat.agent, ann, 2)
 
-        after = here.archive.search_sessions(asking, "Marion harbour kept", 5)
+        after = chat.archive.search_sessions(asking, "Marion harbour kept", 5)
         left = words_in(tmp_path, b"marion")
     assert [one.effort and one.effort.id for one in before] == ["keys"]
     assert left == []
@@ -147,29 +147,29 @@ def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
 @pytest.mark.parametrize("turn", [1, 2, 3])
 def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
     """First, middle or last: the turn is gone, the others stay, and the thread goes on."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        erase(here.agent, THREAD, turn)
+    with begun(tmp_path, WORDS[:3]) as chat:
+        erase(chat.agent, THREAD, turn)
 
-        state = here.say("What now, after all this?")
+        state = chat.say("What now, after all this?")
 
-        records = here.records(state)
-        findings = here.archive.verify(Owner("default", "t"))
+        records = chat.records(state)
+        findings = chat.archive.verify(Owner("default", "t"))
         assert traces(tmp_path, WORDS[turn - 1 : turn]) == []
     assert state["memory"]["position"]["branch"] == "main"
     assert [r.turn for r in records if r.status == "erased"] == [turn]
     assert [found.fatal for found in findings] == [False]
-    assert WORDS[turn - 1] not in here.model.sent[-1].text
+    assert WORDS[turn - 1] not in chat.model.sent[-1].text
 
 
 @pytest.mark.parametrize(("turn", "gone"), [(3, [3]), (2, [2, 3]), (1, [1, 3])])
 def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: list[int]) -> None:
     """If the last turn was erased before, every other stands once, on the same branch."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        [erase(here.agent, THREAD, number) for number in (3, turn)]
+    with begun(tmp_path, WORDS[:3]) as chat:
+        [erase(chat.agent, THREAD, number) for number in (3, turn)]
 
-        state = here.say("Go on.")
+        state = chat.say("Go on.")
 
-        records = here.records(state)
+        records = chat.records(state)
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
     assert [record.turn for record in records if record.status == "erased"] == gone
     assert [record.turn for record in records] == [1, 2, 3, 4]
@@ -177,12 +177,12 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
 
 def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
     """Efforts, counters and the other messages are as before; the erased ones are gone."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        before = here.agent.get_state(THREAD).values
+    with begun(tmp_path, WORDS[:3]) as chat:
+        before = chat.agent.get_state(THREAD).values
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
-        after = here.agent.get_state(THREAD)
+        after = chat.agent.get_state(THREAD)
     assert lasting(after.values) == lasting(before)
     said = [message.text for message in after.values["messages"]]
     assert said == ["Hello there.", "Hello.", THANKS, "Noted."]
@@ -192,30 +192,30 @@ def test_state_is_kept_but_for_the_text(tmp_path: Path) -> None:
 def test_older_checkpoints_are_gone(tmp_path: Path) -> None:
     """One checkpoint remains of the thread, and all of another thread of the same database."""
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    with begun(tmp_path, WORDS[:3]) as here:
-        here.say("Another matter.", other)
-        before = [one.config for one in here.agent.get_state_history(other)]
+    with begun(tmp_path, WORDS[:3]) as chat:
+        chat.say("Another matter.", other)
+        before = [one.config for one in chat.agent.get_state_history(other)]
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
-        assert len([*here.agent.get_state_history(THREAD)]) == 1
-        assert [one.config for one in here.agent.get_state_history(other)] == before
+        assert len([*chat.agent.get_state_history(THREAD)]) == 1
+        assert [one.config for one in chat.agent.get_state_history(other)] == before
 
 
 def test_summary_is_written_again(tmp_path: Path) -> None:
     """A summary that the turn went into is made again, from a log without it."""
-    with begun(tmp_path) as here:
-        report = erase(here.agent, THREAD, 2)
+    with begun(tmp_path) as chat:
+        report = erase(chat.agent, THREAD, 2)
 
-        state = here.say("And now?")
+        state = chat.say("And now?")
 
-        effort = here.archive.effort(Owner("default", "t"), here.records(state)[-1].tip, "keys")
+        effort = chat.archive.effort(Owner("default", "t"), chat.records(state)[-1].tip, "keys")
     assert (report.resummarised, report.stale) == (("keys",), ())
     assert effort is not None
     assert (effort.summary, effort.stale) == ("Something was kept.", False)
-    assert THANKS in here.model.asked[-1].text
-    assert "Marion" not in here.model.asked[-1].text
-    assert any("keys: Something was kept." in message.text for message in here.last)
+    assert THANKS in chat.model.asked[-1].text
+    assert "Marion" not in chat.model.asked[-1].text
+    assert any("keys: Something was kept." in message.text for message in chat.last)
 
 
 def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
@@ -223,9 +223,9 @@ def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
     said = ["Marion has the key.", "Marion is known.", "All about Marion.", "The garden is open."]
     then = ["A key is known.", "Hedges are cut.", "It is tidy."]
     summaries = [{"summary": one, "keywords": []} for one in (*said, *then)]
-    with begun(tmp_path, ()) as here:
-        here.model.structured = summaries
-        here.model.answers = [
+    with begun(tmp_path, ()) as chat:
+        chat.model.structured = summaries
+        chat.model.answers = [
             *(call("open_effort", name="keys"), "Yes.", ANSWERED),
             *(together(call("close_effort"), call("open_effort", name="hedge")), "Yes."),
             *(together(call("close_effort"), call("open_effort", name="shed")), "Yes."),
@@ -233,11 +233,11 @@ def test_summary_made_from_a_summary_goes_too(tmp_path: Path) -> None:
             *(call("close_effort"), "Yes."),
         ]
         talked = ("Keys.", ASKED, *(f"{number}: {THANKS}" for number in range(5)))
-        [here.say(words) for words in talked]
+        [chat.say(words) for words in talked]
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
-        known = commands.efforts(here.agent, THREAD)["efforts"]
+        known = commands.efforts(chat.agent, THREAD)["efforts"]
     assert report.resummarised == ("shed", "hedge", "keys")
     assert sorted(one["summary"] for one in known) == sorted([*then, said[-1]])
     assert traces(tmp_path, said[:3]) == []
@@ -251,14 +251,14 @@ def test_summary_is_written_again_after_a_crash(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with begun(tmp_path) as here:
-        here.model.structured = [TELLING, *[{"summary": "Cables.", "keywords": []}] * 2]
+    with begun(tmp_path) as chat:
+        chat.model.structured = [TELLING, *[{"summary": "Cables.", "keywords": []}] * 2]
         with monkeypatch.context() as dying:
-            dying.setattr(type(here.archive), "resummarised", killed)
+            dying.setattr(type(chat.archive), "resummarised", killed)
             with pytest.raises(KeyboardInterrupt):
-                erase(here.agent, THREAD, 2)
+                erase(chat.agent, THREAD, 2)
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
     assert (report.resummarised, report.stale) == (("keys",), ())
     assert traces(tmp_path) == []
@@ -266,13 +266,13 @@ def test_summary_is_written_again_after_a_crash(
 
 def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
     """If the call fails, the line says that it was redacted, and erasing again tries again."""
-    with begun(tmp_path) as here:
-        here.model.structured = [TELLING, RuntimeError("boom"), {"summary": "Cables."}]
-        report = erase(here.agent, THREAD, 2)
-        here.say("And now?")
-        shown = "".join(message.text for message in here.last)
+    with begun(tmp_path) as chat:
+        chat.model.structured = [TELLING, RuntimeError("boom"), {"summary": "Cables."}]
+        report = erase(chat.agent, THREAD, 2)
+        chat.say("And now?")
+        shown = "".join(message.text for message in chat.last)
 
-        again = erase(here.agent, THREAD, 2)
+        again = erase(chat.agent, THREAD, 2)
 
     assert (report.resummarised, report.stale) == ((), ("keys",))
     assert "keys: (redacted: a turn of this effort was erased)" in shown
@@ -282,25 +282,25 @@ def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["invoke", "ainvoke"])
 async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: str) -> None:
     """The thread keeps the turn, the error says what to do, and erasing again finishes it."""
-    with begun(tmp_path, checkpointer=InMemorySaver()) as here:
+    with begun(tmp_path, checkpointer=InMemorySaver()) as chat:
 
         def summarise(_messages: Any) -> dict[str, Any]:
-            here.model.structured = [{"summary": "Cables.", "keywords": []}] * 9
-            here.say("Something came up meanwhile.")
+            chat.model.structured = [{"summary": "Cables.", "keywords": []}] * 9
+            chat.say("Something came up meanwhile.")
             return {"summary": "Cables.", "keywords": []}
 
-        here.model.structured = summarise
+        chat.model.structured = summarise
         with pytest.raises(TurnArrivedError, match="went on while turn 2 was erased"):
-            await aerase(here.agent, THREAD, 2) if path == "ainvoke" else erase(
-                here.agent, THREAD, 2
+            await aerase(chat.agent, THREAD, 2) if path == "ainvoke" else erase(
+                chat.agent, THREAD, 2
             )
-        kept = here.agent.get_state(THREAD).values
+        kept = chat.agent.get_state(THREAD).values
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
-        state = here.say("Go on.")
+        state = chat.say("Go on.")
         said = "".join(message.text for message in state["messages"])
-        records = here.records(state)
+        records = chat.records(state)
     assert (
         kept["memory"]["turn"],
         state["memory"]["turn"],
@@ -321,30 +321,30 @@ def test_goal_of_an_erased_turn_is_gone_everywhere(tmp_path: Path, looks: str) -
         *("Hello.", call("open_effort", name="keys", goal=goal), "Opened.", "Noted."),
         *(call("close_effort"), "Closed.", call(looks, **args.get(looks, {})), "Looked."),
     ]
-    with begun(tmp_path, ()) as here:
-        here.model.answers = [*script, call("effort_status"), "Looked again.", "And so on."]
+    with begun(tmp_path, ()) as chat:
+        chat.model.answers = [*script, call("effort_status"), "Looked again.", "And so on."]
         summaries = [told, "It was talked about."]
-        here.model.structured = [{"summary": one, "keywords": ["x"]} for one in summaries]
-        [here.say(words) for words in ("Hello.", "Open it.", THANKS, "Close it.", "What is there?")]
+        chat.model.structured = [{"summary": one, "keywords": ["x"]} for one in summaries]
+        [chat.say(words) for words in ("Hello.", "Open it.", THANKS, "Close it.", "What is there?")]
         assert traces(tmp_path, [goal]) != []
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
-        asked = here.model.asked[-1].text
+        asked = chat.model.asked[-1].text
         left = traces(tmp_path, [goal, told])
-        state = here.say("And what now?")
-        here.say("Well?")
-        shown = "".join(message.text for sent in here.model.sent[-3:] for message in sent.messages)
-        values = repr(here.agent.get_state(THREAD).values)
+        state = chat.say("And what now?")
+        chat.say("Well?")
+        shown = "".join(message.text for sent in chat.model.sent[-3:] for message in sent.messages)
+        values = repr(chat.agent.get_state(THREAD).values)
     assert (left, report.resummarised) == ([], ("keys",))
     assert not any(goal.lower() in text.lower() for text in (asked, shown, values))
-    assert here.said(state)[0] == "Hello."
+    assert chat.said(state)[0] == "Hello."
 
 
 def test_what_stays_is_said(tmp_path: Path) -> None:
     """The name of an effort that the turn opened stays, and the report says so."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        report = erase(here.agent, THREAD, 2)
+    with begun(tmp_path, WORDS[:3]) as chat:
+        report = erase(chat.agent, THREAD, 2)
 
     assert report.not_erased == ("the name of effort 'keys', which the turn opened",)
 
@@ -352,48 +352,48 @@ def test_what_stays_is_said(tmp_path: Path) -> None:
 def test_reading_the_turn_says_that_it_was_erased(tmp_path: Path) -> None:
     """The model is told that the turn was erased, and what it had read of it is gone."""
     script = ["Well.", call("read_log", turns=1), "Read.", call("read_log", turns=1), "Gone."]
-    here = talk(tmp_path, script)
-    [here.say(words) for words in (ASKED, "read it")]
-    erase(here.agent, THREAD, 1)
+    chat = talk(tmp_path, script)
+    [chat.say(words) for words in (ASKED, "read it")]
+    erase(chat.agent, THREAD, 1)
 
-    here.say("read it once more")
+    chat.say("read it once more")
 
-    results = [m.text for m in here.last if m.type == "tool"]
+    results = [m.text for m in chat.last if m.type == "tool"]
     assert "turn 1 was erased" in results[-1]
-    assert not any(ASKED in message.text for message in here.last)
+    assert not any(ASKED in message.text for message in chat.last)
 
 
 def test_recalled_text_leaves_the_checkpoints(tmp_path: Path) -> None:
     """What a later turn had read of it is gone from the state as well; the later turn stays."""
     script = ["Well.", call("read_log", turns=1), "Read.", "And on."]
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
-        here = talk(tmp_path / "archive", script, checkpointer=saver)
-        [here.say(words) for words in (ASKED, "read it")]
+        chat = talk(tmp_path / "archive", script, checkpointer=saver)
+        [chat.say(words) for words in (ASKED, "read it")]
 
-        report = erase(here.agent, THREAD, 1)
+        report = erase(chat.agent, THREAD, 1)
 
         assert traces(tmp_path, [ASKED]) == []
-        state = here.say("And now?")
+        state = chat.say("And now?")
     assert (report.quoted, state["memory"]["position"]["branch"]) == ((), "main")
 
 
 def test_expanded_log_says_that_a_turn_was_erased(tmp_path: Path) -> None:
     """An expanded effort shows the place of the turn, and that it was erased."""
-    with begun(tmp_path) as here:
-        here.model.answers = [*SCRIPT, call("expand_effort", effort_id="keys"), "Shown."]
-        erase(here.agent, THREAD, 2)
+    with begun(tmp_path) as chat:
+        chat.model.answers = [*SCRIPT, call("expand_effort", effort_id="keys"), "Shown."]
+        erase(chat.agent, THREAD, 2)
 
-        here.say("Show it.")
+        chat.say("Show it.")
 
-    quoted = next(m.text for m in here.last if "[turn 2]" in m.text)
+    quoted = next(m.text for m in chat.last if "[turn 2]" in m.text)
     assert f"[turn 2]\n(erased)\n\n[turn 3]\nuser: {THANKS}" in quoted
 
 
 def test_memory_checkpoints(tmp_path: Path) -> None:
     """Checkpoints in memory are replaced by one without the text."""
     saver = InMemorySaver()
-    with begun(tmp_path, WORDS[:3], checkpointer=saver) as here:
-        erase(here.agent, THREAD, 2)
+    with begun(tmp_path, WORDS[:3], checkpointer=saver) as chat:
+        erase(chat.agent, THREAD, 2)
 
     held = repr((saver.storage, saver.blobs, saver.writes))
     assert not any(text in held for text in (ANSWERED, FOUND, NOTED))
@@ -409,10 +409,10 @@ class Keeping(InMemorySaver):
 
 def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
     """Without prune and delete the newest state has no text, and the older ones are named."""
-    with begun(tmp_path, WORDS[:3], checkpointer=Keeping()) as here:
-        report = erase(here.agent, THREAD, 2)
+    with begun(tmp_path, WORDS[:3], checkpointer=Keeping()) as chat:
+        report = erase(chat.agent, THREAD, 2)
 
-        said = here.agent.get_state(THREAD).values["messages"]
+        said = chat.agent.get_state(THREAD).values["messages"]
     assert "Keeping can neither prune nor delete" in report.not_erased[-1]
     assert ASKED not in "".join(message.text for message in said)
 
@@ -435,24 +435,24 @@ class Pruning(Keeping):
 
 def test_checkpointer_that_prunes_keeps_the_newest(tmp_path: Path) -> None:
     """Where only that can be done, it is: the thread has its newest state, and no other."""
-    with begun(tmp_path, WORDS[:3], checkpointer=Pruning()) as here:
-        erase(here.agent, THREAD, 2)
+    with begun(tmp_path, WORDS[:3], checkpointer=Pruning()) as chat:
+        erase(chat.agent, THREAD, 2)
 
-        history = [*here.agent.get_state_history(THREAD)]
-        state = here.say("And now?")
+        history = [*chat.agent.get_state_history(THREAD)]
+        state = chat.say("And now?")
     assert len(history) == 1
-    assert len(here.records(state)) == 4
+    assert len(chat.records(state)) == 4
 
 
 def test_reader_of_the_database_is_named(tmp_path: Path) -> None:
     """If another connection keeps SQLite from reclaiming pages, the report says so."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        here.agent.checkpointer.conn.execute("PRAGMA busy_timeout=50")  # type: ignore[union-attr]
+    with begun(tmp_path, WORDS[:3]) as chat:
+        chat.agent.checkpointer.conn.execute("PRAGMA busy_timeout=50")  # type: ignore[union-attr]
         reader = sqlite3.connect(tmp_path / "checkpoints.sqlite")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM checkpoints").fetchone()
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
         reader.close()
     assert "the WAL of the checkpoints' file" in report.not_erased[-1]
@@ -460,55 +460,55 @@ def test_reader_of_the_database_is_named(tmp_path: Path) -> None:
 
 def test_branch_can_be_named(tmp_path: Path) -> None:
     """A turn that only another branch has is erased by naming the branch."""
-    with begun(tmp_path, WORDS[:1]) as here:
-        first = here.agent.get_state(THREAD).config
-        here.say("One way it went, as nobody knows.")
-        state = here.say("Another way it went, as all know.", first)
+    with begun(tmp_path, WORDS[:1]) as chat:
+        first = chat.agent.get_state(THREAD).config
+        chat.say("One way it went, as nobody knows.")
+        state = chat.say("Another way it went, as all know.", first)
 
-        report = erase(here.agent, THREAD, 2, branch="main")
+        report = erase(chat.agent, THREAD, 2, branch="main")
 
         assert state["memory"]["position"]["branch"] != "main"
         assert report.branches == ("main",)
         assert traces(tmp_path, ["One way it went, as nobody knows."]) == []
-        assert here.said(here.say("And now?"))[1] == "Another way it went, as all know."
+        assert chat.said(chat.say("And now?"))[1] == "Another way it went, as all know."
         with pytest.raises(SettingsError, match="no branch 'west': use one of"):
-            erase(here.agent, THREAD, 2, branch="west")
+            erase(chat.agent, THREAD, 2, branch="west")
 
 
 def test_unfinished_turn_is_refused(tmp_path: Path) -> None:
     """While a turn waits for the user nothing is erased, and it can be finished."""
-    here = talk(tmp_path, ["Hello.", call("ask", what="Which?"), "Fine."], tools=[ask])
-    [here.say(words) for words in (ASKED, "go on")]
+    chat = talk(tmp_path, ["Hello.", call("ask", what="Which?"), "Fine."], tools=[ask])
+    [chat.say(words) for words in (ASKED, "go on")]
 
     for turn in (1, 2):
         with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
-            erase(here.agent, THREAD, turn)
+            erase(chat.agent, THREAD, turn)
 
     assert traces(tmp_path, [ASKED]) != []
-    state = here.agent.invoke(None, THREAD)
+    state = chat.agent.invoke(None, THREAD)
     assert state["memory"]["turn"] == 2
 
 
 @pytest.mark.parametrize("turn", [0, -1, 4, 99])
 def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
     """A turn that is not there is an error that names those that are."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        before = [one.config for one in here.agent.get_state_history(THREAD)]
+    with begun(tmp_path, WORDS[:3]) as chat:
+        before = [one.config for one in chat.agent.get_state_history(THREAD)]
 
         with pytest.raises(TurnNotFoundError, match="the turns are 1-3"):
-            erase(here.agent, THREAD, turn)
+            erase(chat.agent, THREAD, turn)
 
-        assert [one.config for one in here.agent.get_state_history(THREAD)] == before
+        assert [one.config for one in chat.agent.get_state_history(THREAD)] == before
 
 
 def test_session_of_another_user_is_not_found(tmp_path: Path) -> None:
     """Another user's thread does not exist, and nothing in it changes."""
     bob: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "bob"}}
     missing: RunnableConfig = {"configurable": {"thread_id": "missing"}}
-    with begun(tmp_path, WORDS[:3]) as here:
+    with begun(tmp_path, WORDS[:3]) as chat:
         for config in (bob, missing):
             with pytest.raises(SessionNotFoundError):
-                erase(here.agent, config, 2)
+                erase(chat.agent, config, 2)
 
         assert traces(tmp_path, [FOUND]) != []
 
@@ -525,13 +525,13 @@ def test_graph_of_another_kind_is_an_error() -> None:
 def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
     """A thread of ann is there for ann alone, not for bob and not for nobody."""
     ann, bob = ({"thread_id": "t", "user_id": name} for name in ("ann", "bob"))
-    with begun(tmp_path, ()) as here:
-        [here.say(words, context={"user_id": "ann"}) for words in WORDS[:2]]
+    with begun(tmp_path, ()) as chat:
+        [chat.say(words, context={"user_id": "ann"}) for words in WORDS[:2]]
         for other in (bob, THREAD["configurable"]):
             with pytest.raises(SessionNotFoundError):
-                erase(here.agent, {"configurable": other}, 2)
+                erase(chat.agent, {"configurable": other}, 2)
 
-        report = erase(here.agent, {"configurable": ann}, 2)
+        report = erase(chat.agent, {"configurable": ann}, 2)
 
         assert report.branches == ("main",)
         assert traces(tmp_path) == []
@@ -539,20 +539,20 @@ def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
 
 def test_agent_inside_a_larger_graph_is_refused(tmp_path: Path) -> None:
     """The agent has no thread of its own, and the error says what to pass."""
-    here = talk(tmp_path, ["Well."], checkpointer=None)
-    inside(here, MemoryState).invoke({"messages": ASKED}, THREAD)
+    chat = talk(tmp_path, ["Well."], checkpointer=None)
+    inside(chat, MemoryState).invoke({"messages": ASKED}, THREAD)
 
     with pytest.raises(SettingsError, match="pass the graph around the agent"):
-        erase(here.agent, THREAD, 1)
+        erase(chat.agent, THREAD, 1)
 
     assert traces(tmp_path, [ASKED]) != []
 
 
 def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
     """If the checkpoints are lost, the archive is erased, and the thread is restored without it."""
-    with begun(tmp_path, WORDS[:2]) as here:
+    with begun(tmp_path, WORDS[:2]) as chat:
         model = ScriptedModel(answers=["Yes."])
-        agent = create_memory_agent(model, archive=here.archive, checkpointer=InMemorySaver())
+        agent = create_memory_agent(model, archive=chat.archive, checkpointer=InMemorySaver())
 
         erase(agent, THREAD, 2)
         restore(agent, THREAD)
@@ -564,15 +564,15 @@ def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
 
 def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
     """What the anchor lost stays lost, erased twice or restored; its other fields stay."""
-    with begun(tmp_path, ()) as here:
-        here.model.answers = ["It shall.", f"Noted.\n{BLOCK}"]
-        [here.say(said) for said in ("It shall listen on port 8080.", "Keep that.")]
+    with begun(tmp_path, ()) as chat:
+        chat.model.answers = ["It shall.", f"Noted.\n{BLOCK}"]
+        [chat.say(said) for said in ("It shall listen on port 8080.", "Keep that.")]
 
-        reports = [erase(here.agent, THREAD, 1) for _ in range(2)]
+        reports = [erase(chat.agent, THREAD, 1) for _ in range(2)]
 
-        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
-        restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
+        anchor = chat.agent.get_state(THREAD).values["memory"]["anchor"]
+        restore(chat.agent, THREAD)
+        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
     assert anchor == restored == {"Goal": "tidy up"}
     assert [report.not_erased for report in reports] == [(), ()]
 
@@ -581,16 +581,16 @@ def test_anchor_of_the_turn_keeps_what_it_repeated(tmp_path: Path) -> None:
     """A block that says again what the anchor said before loses only what is new, in all places."""
     context = "Context: the repository lies at example.org/house-and-garden"
     again = f"{START}\n{context}\nGoal: hand the key to Marion tonight\n{END}"
-    with begun(tmp_path, ()) as here:
-        here.model.answers = [f"Well.\n{START}\n{context}\n{END}", f"So.\n{again}", "Yes."]
-        [here.say(said) for said in ("Look at it.", ASKED, "Go on.")]
+    with begun(tmp_path, ()) as chat:
+        chat.model.answers = [f"Well.\n{START}\n{context}\n{END}", f"So.\n{again}", "Yes."]
+        [chat.say(said) for said in ("Look at it.", ASKED, "Go on.")]
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
-        values = here.agent.get_state(THREAD).values
-        records = here.records(values)
-        restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
+        values = chat.agent.get_state(THREAD).values
+        records = chat.records(values)
+        restore(chat.agent, THREAD)
+        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
     kept = {"Context": "the repository lies at example.org/house-and-garden"}
     assert values["memory"]["anchor"] == restored == kept
     assert [event["anchor"] for event in records[1].events if "anchor" in event] == [kept]
@@ -600,21 +600,21 @@ def test_anchor_of_the_turn_keeps_what_it_repeated(tmp_path: Path) -> None:
 def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
     """However short a field is, it goes with the turn that wrote it first, restored or not."""
     block = "---STATE---\nGoal: {}\nPassword: swordfish\n---END STATE---"
-    with begun(tmp_path, ()) as here:
-        here.model.answers = [
+    with begun(tmp_path, ()) as chat:
+        chat.model.answers = [
             "Fine.\n---STATE---\nGoal: tidy up\n---END STATE---",
             f"Noted.\n{block.format('tidy up')}",
             f"Well.\n{block.format('go on')}",
         ]
-        [here.say(said) for said in ("Tidy up.", "swordfish", "And on.")]
+        [chat.say(said) for said in ("Tidy up.", "swordfish", "And on.")]
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
-        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
-        restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
-        erase(here.agent, THREAD, 3)
-        last = here.agent.get_state(THREAD).values["memory"]["anchor"]
+        anchor = chat.agent.get_state(THREAD).values["memory"]["anchor"]
+        restore(chat.agent, THREAD)
+        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
+        erase(chat.agent, THREAD, 3)
+        last = chat.agent.get_state(THREAD).values["memory"]["anchor"]
     assert anchor == restored == {"Goal": "go on"}
     assert last == {}
     assert traces(tmp_path, ["swordfish"]) == []
@@ -629,17 +629,17 @@ def test_anchor_that_came_back_is_erased_again(
 ) -> None:
     """What a turn carried on, before the checkpoints were replaced, leaves all anchors."""
     block = f"{START}\nGoal: tidy up\nContext: swordfish\n{END}"
-    with begun(tmp_path, ()) as here:
-        here.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
-        states = [here.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
-        here.archive.erase(Owner("default", "t"), here.records(states[-1])[-1].tip, 2)
-        [here.say(said) for said in ("Meanwhile.", "More.")]
+    with begun(tmp_path, ()) as chat:
+        chat.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
+        states = [chat.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
+        chat.archive.erase(Owner("default", "t"), chat.records(states[-1])[-1].tip, 2)
+        [chat.say(said) for said in ("Meanwhile.", "More.")]
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
-        anchor = here.agent.get_state(THREAD).values["memory"]["anchor"]
-        restore(here.agent, THREAD)
-        restored = here.agent.get_state(THREAD).values["memory"]["anchor"]
+        anchor = chat.agent.get_state(THREAD).values["memory"]["anchor"]
+        restore(chat.agent, THREAD)
+        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
         left = traces(tmp_path, ["swordfish"])
     assert anchor == restored == kept
     assert (left == []) == (again == "Yes.")  # what the later turn said itself stays
@@ -648,10 +648,10 @@ def test_anchor_that_came_back_is_erased_again(
 
 def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
     """A thread of tombstones alone is restored, and goes on."""
-    with begun(tmp_path, WORDS[:1]) as here:
-        erase(here.agent, THREAD, 1)
+    with begun(tmp_path, WORDS[:1]) as chat:
+        erase(chat.agent, THREAD, 1)
         model = ScriptedModel(answers=["Yes."])
-        agent = create_memory_agent(model, archive=here.archive, checkpointer=InMemorySaver())
+        agent = create_memory_agent(model, archive=chat.archive, checkpointer=InMemorySaver())
         restore(agent, THREAD)
 
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
@@ -663,26 +663,26 @@ async def test_asynchronous_checkpoints(tmp_path: Path) -> None:
     """With an asynchronous checkpointer nothing is left either, from a loop or a thread."""
     path = str(tmp_path / "checkpoints.sqlite")
     async with AsyncSqliteSaver.from_conn_string(path) as saver:
-        here = talk(tmp_path / "archive", list(SCRIPT), checkpointer=saver, tools=[look_up])
+        chat = talk(tmp_path / "archive", list(SCRIPT), checkpointer=saver, tools=[look_up])
         for words in WORDS[:3]:
-            await here.agent.ainvoke({"messages": words}, THREAD)
+            await chat.agent.ainvoke({"messages": words}, THREAD)
 
-        report = await aerase(here.agent, THREAD, 2)
+        report = await aerase(chat.agent, THREAD, 2)
 
         assert report.branches == ("main",)
         assert traces(tmp_path) == []
-        assert len([one async for one in here.agent.aget_state_history(THREAD)]) == 1
-    here.archive.close()
+        assert len([one async for one in chat.agent.aget_state_history(THREAD)]) == 1
+    chat.archive.close()
 
 
 def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
     """While only the archive has erased the last turn, the thread goes on, and can be erased."""
-    with begun(tmp_path, WORDS[:2]) as here:
-        values = here.agent.get_state(THREAD).values
-        here.archive.erase(Owner("default", "t"), here.records(values)[-1].tip, 2)
+    with begun(tmp_path, WORDS[:2]) as chat:
+        values = chat.agent.get_state(THREAD).values
+        chat.archive.erase(Owner("default", "t"), chat.records(values)[-1].tip, 2)
 
-        state = here.say(WORDS[2])
-        erase(here.agent, THREAD, 2)
+        state = chat.say(WORDS[2])
+        erase(chat.agent, THREAD, 2)
 
         assert traces(tmp_path) == []
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (3, "main")
@@ -690,28 +690,28 @@ def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
 
 def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     """An edit of its messages is a turn of its own on another branch, and not an erased one."""
-    with begun(tmp_path, WORDS[:2]) as here:
-        values = here.agent.get_state(THREAD).values
-        here.archive.erase(Owner("default", "t"), here.records(values)[-1].tip, 2)
+    with begun(tmp_path, WORDS[:2]) as chat:
+        values = chat.agent.get_state(THREAD).values
+        chat.archive.erase(Owner("default", "t"), chat.records(values)[-1].tip, 2)
         question = values["messages"][2].model_copy(update={"content": "Something else."})
-        here.agent.update_state(THREAD, {"messages": [question]})
+        chat.agent.update_state(THREAD, {"messages": [question]})
 
-        state = here.say(WORDS[2])
+        state = chat.say(WORDS[2])
 
     assert state["memory"]["position"]["branch"] != "main"
-    assert [record.status for record in here.records(state)] == ["done", "done", "done"]
+    assert [record.status for record in chat.records(state)] == ["done", "done", "done"]
 
 
 def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
     """What deleted threads left in the free pages of the database is gone as well."""
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    with begun(tmp_path, WORDS[:3]) as here:
-        here.say(ASKED * 200, other)
-        here.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]
+    with begun(tmp_path, WORDS[:3]) as chat:
+        chat.say(ASKED * 200, other)
+        chat.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]
         assert traces(tmp_path, [ASKED * 2]) != []
-        here.archive.delete_session(Owner("default", "other"))
+        chat.archive.delete_session(Owner("default", "other"))
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
         assert traces(tmp_path) == []
 
@@ -732,23 +732,23 @@ class Dying(InMemorySaver):
 @contextmanager
 def killed(folder: Path) -> Iterator[Talk]:
     """Erase turn 2 until the thread has no state."""
-    with begun(folder, WORDS[:3], checkpointer=Dying()) as here:
-        here.model.answers = lambda _: "And so on."
-        set_window(here.agent, THREAD, 5)
+    with begun(folder, WORDS[:3], checkpointer=Dying()) as chat:
+        chat.model.answers = lambda _: "And so on."
+        set_window(chat.agent, THREAD, 5)
         with pytest.raises(KeyboardInterrupt):
-            erase(here.agent, THREAD, 2)
-        assert here.agent.get_state(THREAD).values == {}
-        yield here
+            erase(chat.agent, THREAD, 2)
+        assert chat.agent.get_state(THREAD).values == {}
+        yield chat
 
 
 def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
     """Erasing again goes on with what the archive saved of a thread killed without a state."""
-    with killed(tmp_path) as here:
-        report = erase(here.agent, THREAD, 2)
+    with killed(tmp_path) as chat:
+        report = erase(chat.agent, THREAD, 2)
 
-        values = here.agent.get_state(THREAD).values
-        noted = here.archive.reseeding(Owner("default", "t"))
-        state = here.say("And now?")
+        values = chat.agent.get_state(THREAD).values
+        noted = chat.archive.reseeding(Owner("default", "t"))
+        state = chat.say("And now?")
     assert (report.branches, report.stale, noted) == (("main",), (), None)
     assert (values["memory"]["turn"], values["memory"]["position"]["branch"]) == (3, "main")
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
@@ -756,14 +756,14 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
 
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     """The next turn goes on from what the archive saved, and forgets that it had to."""
-    with killed(tmp_path) as here:
-        noted = here.archive.reseeding(Owner("default", "t"))
+    with killed(tmp_path) as chat:
+        noted = chat.archive.reseeding(Owner("default", "t"))
 
-        state = here.say("And now?")
+        state = chat.say("And now?")
 
-        again = here.say("And then?")
-        assert here.archive.reseeding(Owner("default", "t")) is None
-        records = here.records(again)
+        again = chat.say("And then?")
+        assert chat.archive.reseeding(Owner("default", "t")) is None
+        records = chat.records(again)
         assert traces(tmp_path) == []
     assert noted is not None
     assert [message.text for message in state["messages"]][:4] == [
@@ -782,13 +782,13 @@ def open_cables(agent: Any, config: RunnableConfig) -> None:
 @pytest.mark.parametrize("doing", [restore, open_cables])
 def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> None:
     """So does a command; `restore` makes the state from the archive."""
-    with killed(tmp_path) as here:
-        doing(here.agent, THREAD)
+    with killed(tmp_path) as chat:
+        doing(chat.agent, THREAD)
 
-        state = [here.say(words) for words in ("And now?", "And then?")][-1]
+        state = [chat.say(words) for words in ("And now?", "And then?")][-1]
 
-        assert here.archive.reseeding(Owner("default", "t")) is None
-        records = here.records(state)
+        assert chat.archive.reseeding(Owner("default", "t")) is None
+        records = chat.records(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
     assert (records[1].status, len(records), state["memory"]["position"]["branch"]) == (
         "erased",
@@ -799,35 +799,35 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
 
 def test_another_turn_is_erased_of_a_thread_without_state(tmp_path: Path) -> None:
     """Any other turn can be erased then, and the thread goes on without either."""
-    with killed(tmp_path) as here:
-        report = erase(here.agent, THREAD, 3)
+    with killed(tmp_path) as chat:
+        report = erase(chat.agent, THREAD, 3)
 
         assert traces(tmp_path, [THANKS]) == []
-        assert here.say("And now?")["memory"]["turn"] == 4
+        assert chat.say("And now?")["memory"]["turn"] == 4
     assert report.not_erased == ()
 
 
 def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
     """An agent without checkpoints erases a turn of a thread that lost them."""
-    with killed(tmp_path) as here:
-        other = create_memory_agent(here.model, archive=here.archive)
+    with killed(tmp_path) as chat:
+        other = create_memory_agent(chat.model, archive=chat.archive)
 
         erase(other, THREAD, 3)
 
         assert traces(tmp_path, [THANKS]) == []
-        state = here.say("And now?")
+        state = chat.say("And now?")
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
 
 
 def test_archive_opened_by_two(tmp_path: Path) -> None:
     """An archive that had the session open sees the tombstone at once."""
-    with begun(tmp_path, WORDS[:3]) as here:
-        values = here.agent.get_state(THREAD).values
+    with begun(tmp_path, WORDS[:3]) as chat:
+        values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
-            owner, tip = Owner("default", "t"), here.records(values)[-1].tip
+            owner, tip = Owner("default", "t"), chat.records(values)[-1].tip
             assert other.search(owner, tip, "Marion harbour", 9) != ()
 
-            erase(here.agent, THREAD, 2)
+            erase(chat.agent, THREAD, 2)
 
             assert [r.status for r in other.turns(owner, tip, [2])] == ["erased"]
             assert other.search(owner, tip, "Marion harbour", 9) == ()

@@ -52,10 +52,10 @@ pytestmark = [
 @contextmanager
 def begun(root: Path, schema: Any) -> Iterator[tuple[Talk, Any]]:
     """Have a conversation with a graph around an agent, on files below a folder."""
-    here = talk(root / "archive", list(SCRIPT), checkpointer=None)
+    chat = talk(root / "archive", list(SCRIPT), checkpointer=None)
     graph = StateGraph(schema)
     graph.add_node("count", lambda state: {"visits": [f"{len(state['messages'])} messages"]})
-    graph.add_node("agent", here.agent)
+    graph.add_node("agent", chat.agent)
     graph.add_edge(START, "count")
     graph.add_edge("count", "agent")
     with SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver:
@@ -63,16 +63,16 @@ def begun(root: Path, schema: Any) -> Iterator[tuple[Talk, Any]]:
         for words in WORDS:
             outer.invoke({"messages": words}, THREAD)
         try:
-            yield here, outer
+            yield chat, outer
         finally:
-            here.archive.close()
+            chat.archive.close()
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
 def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> None:
     """The thread goes on after it, with the keys of the graph and all other turns."""
     gone = {1: ["Hello there."], 2: [TOLD, ANSWER], 3: ["And the garden gate?"]}[turn]
-    with begun(tmp_path, schema) as (here, outer):
+    with begun(tmp_path, schema) as (chat, outer):
         before = traces(tmp_path, gone)
         counted = outer.get_state(THREAD).values["visits"]
 
@@ -81,8 +81,8 @@ def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> 
         left = traces(tmp_path, gone)
         kept = outer.get_state(THREAD)
         state = outer.invoke({"messages": "on"}, THREAD)
-        (tip,) = here.archive.tips(OWNER)
-        records = here.archive.turns(OWNER, tip, range(1, 5))
+        (tip,) = chat.archive.tips(OWNER)
+        records = chat.archive.turns(OWNER, tip, range(1, 5))
     said = [words for at, words in enumerate(WORDS, 1) if at != turn]
     assert (before != [], left, report.erased) == (True, [], (("main", turn),))
     assert [m.text for m in kept.values["messages"] if m.type == "human"] == said
@@ -93,12 +93,12 @@ def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> 
 
 def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
     """With all of them erased the thread still goes on as it was."""
-    with begun(tmp_path, schema) as (here, outer):
+    with begun(tmp_path, schema) as (chat, outer):
         for turn in (2, 1, 3, 3):
             erase(outer, THREAD, turn)
         commands.open_effort(outer, THREAD, "other")
         outer.invoke({"messages": "on"}, THREAD)
-        (tip,) = here.archive.tips(OWNER)
+        (tip,) = chat.archive.tips(OWNER)
         open_ = [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]]
 
     assert (tip.branch, tip.turn, sorted(open_)) == ("main", 5, ["keys", "other"])
@@ -106,12 +106,12 @@ def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
 
 def test_what_cannot_be_erased_changes_nothing(tmp_path: Path, schema: Any) -> None:
     """A turn that is not there, or a graph that still runs, is refused."""
-    with begun(tmp_path, schema) as (here, outer):
+    with begun(tmp_path, schema) as (chat, outer):
         before = outer.get_state(THREAD)
         with pytest.raises(TurnNotFoundError):
             erase(outer, THREAD, 4)
         assert outer.get_state(THREAD) == before
-        here.model.answers = [*SCRIPT[:4], ConnectionError("gone")] * 2
+        chat.model.answers = [*SCRIPT[:4], ConnectionError("gone")] * 2
         with pytest.raises(ConnectionError):
             outer.invoke({"messages": "on"}, THREAD)
         with pytest.raises(TurnRunningError):

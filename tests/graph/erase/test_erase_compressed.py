@@ -39,31 +39,31 @@ def telling(messages: list[BaseMessage]) -> str:
 def begun(folder: Path) -> Iterator[Talk]:
     """Talk on files below a folder until the secret in turn 2 was compressed."""
     connection = sqlite3.connect(folder / "checkpoints.sqlite", check_same_thread=False)
-    here = compressing(
+    chat = compressing(
         folder / "archive",
         extraction=quoting,
         background=telling,
         checkpointer=SqliteSaver(connection),
     )
     try:
-        states = talked(here, 10, {2: VAULT, 3: RULE})
+        states = talked(chat, 10, {2: VAULT, 3: RULE})
         assert states[-1]["memory"]["position"]["compressed"].keys() == {"shop"}
-        yield here
+        yield chat
     finally:
         connection.close()
-        here.archive.close()
+        chat.archive.close()
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Talk]:
+def chat(tmp_path: Path) -> Iterator[Talk]:
     """Return the agent that has compressed the secret."""
     with begun(tmp_path) as found:
         yield found
 
 
-def tables(here: Talk) -> set[str]:
+def tables(chat: Talk) -> set[str]:
     """Return the tables of the archive that hold the secret."""
-    with here.archive.database.reading() as connection:
+    with chat.archive.database.reading() as connection:
         return {
             table.name
             for table in METADATA.sorted_tables
@@ -78,42 +78,42 @@ def said(row: Any) -> bytes:
     return b"\0".join(revealed(one if isinstance(one, bytes) else str(one).encode()) for one in row)
 
 
-def test_nothing_of_a_compressed_turn_is_left(here: Talk, tmp_path: Path) -> None:
+def test_nothing_of_a_compressed_turn_is_left(chat: Talk, tmp_path: Path) -> None:
     """Neither quote nor background stands in a file or in the checkpoints, WAL included."""
-    before = tables(here)
+    before = tables(chat)
 
-    report = erase(here.agent, THREAD, 2)
+    report = erase(chat.agent, THREAD, 2)
 
     assert before == {"ebbtide_turns", "ebbtide_compressions", "ebbtide_extractions"}
-    assert tables(here) == set()
+    assert tables(chat) == set()
     assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
     assert report.not_erased == ()
 
 
-def test_the_background_is_written_again_by_the_next_turn(here: Talk, tmp_path: Path) -> None:
+def test_the_background_is_written_again_by_the_next_turn(chat: Talk, tmp_path: Path) -> None:
     """From what remains, without asking for quotes again; what was quoted of other turns stays."""
-    erase(here.agent, THREAD, 2)
+    erase(chat.agent, THREAD, 2)
 
-    state = here.say("and now?")
-    here.say("go on")
+    state = chat.say("and now?")
+    chat.say("go on")
 
     last = entries(tmp_path / "archive")[-1]
     assert (last["turn"], last["turns"]) == (11, [])
     assert [one["what"] for one in last["told"]["calls"]] == ["background"]
-    made = stored(here, state)
+    made = stored(chat, state)
     assert made is not None
     assert (made.stale, made.background) == (False, "They worked on the shop.")
-    assert f"constraint, turn 3: {RULE}" in shown(here)
-    assert "background: They worked on the shop." in shown(here)
+    assert f"constraint, turn 3: {RULE}" in shown(chat)
+    assert "background: They worked on the shop." in shown(chat)
     assert traces(tmp_path, [VAULT, TOLD, "blue lever"]) == []
 
 
-def test_until_then_the_quotes_of_other_turns_stand(here: Talk) -> None:
+def test_until_then_the_quotes_of_other_turns_stand(chat: Talk) -> None:
     """The first context after erasing shows them without a background."""
-    erase(here.agent, THREAD, 2)
+    erase(chat.agent, THREAD, 2)
 
-    here.say("and now?")
+    chat.say("and now?")
 
-    assert f"constraint, turn 3: {RULE}" in shown(here)
-    assert "background:" not in shown(here)
-    assert "blue lever" not in shown(here)
+    assert f"constraint, turn 3: {RULE}" in shown(chat)
+    assert "background:" not in shown(chat)
+    assert "blue lever" not in shown(chat)

@@ -68,23 +68,23 @@ def begun(
     with PostgresSaver.from_conn_string(database.uri) as saver:
         saver.setup()  # which cannot run in a pipeline
     with kind.from_conn_string(database.uri, **options) as saver:
-        here = agent_on(folder, saver)
-        [here.say(words) for words in WORDS]
-        yield here
-        here.archive.close()
+        chat = agent_on(folder, saver)
+        [chat.say(words) for words in WORDS]
+        yield chat
+        chat.archive.close()
 
 
 @pytest.mark.parametrize("pipeline", [False, True])
 def test_no_row_holds_the_text(tmp_path: Path, database: Database, *, pipeline: bool) -> None:
     """Afterwards the text is in no column of any table, and the thread goes on."""
-    with begun(tmp_path, database, pipeline=pipeline) as here:
+    with begun(tmp_path, database, pipeline=pipeline) as chat:
         before = database.holding(SECRETS)
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
         left = database.holding(SECRETS)
-        state = here.say("And now?")
-        records = here.records(state)
+        state = chat.say("And now?")
+        records = chat.records(state)
     assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
     assert left == []
     assert (report.erased, report.resummarised) == ((("main", 2),), ("keys",))
@@ -104,17 +104,17 @@ async def test_no_row_holds_the_text_asynchronously(
     """So it is with the asynchronous checkpointer, from its loop or from a thread."""
     async with AsyncPostgresSaver.from_conn_string(database.uri) as saver:
         await saver.setup()
-        here = agent_on(tmp_path, saver)
+        chat = agent_on(tmp_path, saver)
         for words in WORDS:
-            await here.agent.ainvoke({"messages": words}, THREAD)
+            await chat.agent.ainvoke({"messages": words}, THREAD)
         before = database.holding(SECRETS)
 
-        report = await erasing(here.agent, THREAD, 2)
+        report = await erasing(chat.agent, THREAD, 2)
 
         left = database.holding(SECRETS)
-        state = await here.agent.ainvoke({"messages": "And now?"}, THREAD)
+        state = await chat.agent.ainvoke({"messages": "And now?"}, THREAD)
         history = [one async for one in saver.alist(THREAD)]
-        here.archive.close()
+        chat.archive.close()
     assert (before != [], left, report.branches) == (True, [], ("main",))
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert history[-1].parent_config is None
@@ -127,24 +127,24 @@ def test_pool_of_connections(tmp_path: Path, database: Database) -> None:
     with connections as pool:
         saver = PostgresSaver(pool)
         saver.setup()
-        here = agent_on(tmp_path, saver)
-        [here.say(words) for words in WORDS]
+        chat = agent_on(tmp_path, saver)
+        [chat.say(words) for words in WORDS]
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
         assert database.holding(SECRETS) == []
-        here.archive.close()
+        chat.archive.close()
 
 
 def test_what_pruning_keeps_goes(tmp_path: Path, database: Database) -> None:
     """Writes for a checkpoint that was never saved are gone, and what a tool's own graph saved."""
     inner: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "tool"}}
-    with begun(tmp_path, database) as here:
-        saver: Any = here.agent.checkpointer
+    with begun(tmp_path, database) as chat:
+        saver: Any = chat.agent.checkpointer
         saver.put_writes(LOST, [("messages", [ASKED])], "task")
         saver.put(inner, empty_checkpoint() | {"channel_values": {"a": [ASKED]}}, {}, {"a": "1"})
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
         assert database.holding(SECRETS) == []
 
@@ -152,14 +152,14 @@ def test_what_pruning_keeps_goes(tmp_path: Path, database: Database) -> None:
 @pytest.mark.parametrize("kind", [PostgresSaver, OnlyPruning])
 def test_what_a_database_keeps_is_said(tmp_path: Path, database: Database, kind: Any) -> None:
     """No row holds the text; what `VACUUM ANALYZE` is for is said, and nothing is left after it."""
-    with begun(tmp_path, database, kind) as here:
+    with begun(tmp_path, database, kind) as chat:
         database.run("ANALYZE")
         before = database.holding([ANSWERED])
 
-        report = erase(here.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
         left = database.holding(SECRETS)
-        state = here.say("And now?")
+        state = chat.say("And now?")
     database.run("VACUUM ANALYZE")
     assert f"samples of checkpoint_writes.blob: {ANSWERED}" in before
     assert [line for line in left if not line.startswith("samples of")] == []
@@ -170,12 +170,12 @@ def test_what_a_database_keeps_is_said(tmp_path: Path, database: Database, kind:
 
 def test_other_threads_stay(tmp_path: Path, database: Database) -> None:
     """Another thread keeps its checkpoints, and all that was written for them."""
-    with begun(tmp_path, database) as here:
-        state = here.say("Another matter.", OTHER)
-        before = [*here.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
+    with begun(tmp_path, database) as chat:
+        state = chat.say("Another matter.", OTHER)
+        before = [*chat.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
 
-        erase(here.agent, THREAD, 2)
+        erase(chat.agent, THREAD, 2)
 
-        after = [*here.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
+        after = [*chat.agent.checkpointer.list(OTHER)]  # type: ignore[union-attr]
     assert after == before
     assert state["memory"]["turn"] == 1

@@ -16,20 +16,20 @@ CABLES = {"summary": "Something was kept.", "keywords": []}
 
 def test_turn_that_ran_unseen_is_erased_with_what_it_repeats(tmp_path: Path) -> None:
     """An effort that it closed, with `durability="exit"`, then keeps nothing of the first turn."""
-    with begun(tmp_path, WORDS[:3]) as here:
+    with begun(tmp_path, WORDS[:3]) as chat:
 
         def summarise(_messages: Any) -> dict[str, Any]:
-            here.model.structured = [CABLES] * 9
-            erase(here.agent, THREAD, 2)
+            chat.model.structured = [CABLES] * 9
+            erase(chat.agent, THREAD, 2)
             return TELLING
 
-        here.model.structured = summarise
-        here.say(WORDS[3], durability="exit")
+        chat.model.structured = summarise
+        chat.say(WORDS[3], durability="exit")
         before = traces(tmp_path, [ANSWERED])
 
-        report = erase(here.agent, THREAD, 4)
+        report = erase(chat.agent, THREAD, 4)
 
-        known = commands.efforts(here.agent, THREAD)["efforts"]
+        known = commands.efforts(chat.agent, THREAD)["efforts"]
     assert before != []
     assert report.stale == ()
     assert ANSWERED not in str(known)

@@ -26,7 +26,7 @@ def server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
+def chat(tmp_path: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
     """Yield an agent that concluded an effort on monday, and asks a failed server at once again."""
     monkeypatch.setattr(redis_attention, "_REST", 0.0)
     archive = DiskArchive(tmp_path, durable=False)
@@ -44,76 +44,76 @@ def text_in(server: RedisServer) -> str:
         return repr([*hashes, *keys])
 
 
-def test_the_next_session_begins_with_it(here: Talk) -> None:
+def test_the_next_session_begins_with_it(chat: Talk) -> None:
     """What was concluded on monday is surfaced on tuesday."""
-    assert MEMORY in surfaced(after(here, "Hello.", FIRST))
+    assert MEMORY in surfaced(after(chat, "Hello.", FIRST))
 
 
-def test_a_turn_is_told_to_the_cache(here: Talk, server: RedisServer) -> None:
+def test_a_turn_is_told_to_the_cache(chat: Talk, server: RedisServer) -> None:
     """What was read before a turn is deleted when it changes something; else it stays."""
-    commands.attention(here.agent, FIRST)
+    commands.attention(chat.agent, FIRST)
     before = text_in(server)
-    here.say("Hello.", FIRST)
+    chat.say("Hello.", FIRST)
     between = text_in(server)
-    commands.reopen_effort(here.agent, session("monday"), "keys")
+    commands.reopen_effort(chat.agent, session("monday"), "keys")
 
     after_it = text_in(server)
     assert ["clock" in one for one in (before, between, after_it)] == [True, True, False]
 
 
 def test_a_server_that_is_gone(
-    here: Talk, server: RedisServer, caplog: pytest.LogCaptureFixture
+    chat: Talk, server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The session begins as with it, one warning is logged, and nothing has to be caught up."""
     server.kill()
     with caplog.at_level(logging.WARNING, "ebbtide.attention"):
-        turn = after(here, "Hello.", FIRST)
+        turn = after(chat, "Hello.", FIRST)
     server.start()
 
     assert MEMORY in surfaced(turn)
-    assert MEMORY in surfaced(after(here, "Hello.", SECOND))
+    assert MEMORY in surfaced(after(chat, "Hello.", SECOND))
     assert len(caplog.messages) == 1
 
 
-def test_what_happened_without_the_server(here: Talk, server: RedisServer) -> None:
+def test_what_happened_without_the_server(chat: Talk, server: RedisServer) -> None:
     """A memory that was suppressed meanwhile is not surfaced by what the server had before."""
-    commands.attention(here.agent, FIRST)
+    commands.attention(chat.agent, FIRST)
     server.kill()
-    commands.suppress(here.agent, FIRST, MEMORY)
+    commands.suppress(chat.agent, FIRST, MEMORY)
     server.start()
 
-    assert not surfaced(after(here, "Hello.", FIRST))
+    assert not surfaced(after(chat, "Hello.", FIRST))
 
 
-def test_a_flushed_cache_loses_nothing(here: Talk, server: RedisServer) -> None:
+def test_a_flushed_cache_loses_nothing(chat: Talk, server: RedisServer) -> None:
     """Without any key the next session begins with the same."""
-    commands.attention(here.agent, FIRST)
+    commands.attention(chat.agent, FIRST)
     with server.client() as client:
         client.flushall()
 
-    assert MEMORY in surfaced(after(here, "Hello.", FIRST))
+    assert MEMORY in surfaced(after(chat, "Hello.", FIRST))
 
 
-def test_erasing_reaches_the_cache(here: Talk, server: RedisServer) -> None:
+def test_erasing_reaches_the_cache(chat: Talk, server: RedisServer) -> None:
     """No keyword of an erased turn is left in it."""
-    commands.attention(here.agent, FIRST)
+    commands.attention(chat.agent, FIRST)
     before = text_in(server)
 
-    erase(here.agent, session("monday"), 1)
+    erase(chat.agent, session("monday"), 1)
 
     assert "clock" in before
     assert "clock" not in text_in(server)
 
 
-def test_erasing_reaches_a_cache_that_was_away(here: Talk, server: RedisServer) -> None:
+def test_erasing_reaches_a_cache_that_was_away(chat: Talk, server: RedisServer) -> None:
     """What could not be deleted from it is when it is asked again."""
-    commands.attention(here.agent, FIRST)
+    commands.attention(chat.agent, FIRST)
     server.kill()
-    erase(here.agent, session("monday"), 1)
+    erase(chat.agent, session("monday"), 1)
     server.start()
     before = text_in(server)
 
-    here.say("Hello.", FIRST)
+    chat.say("Hello.", FIRST)
 
     assert "clock" in before
     assert "clock" not in text_in(server)
@@ -127,11 +127,11 @@ def test_erasing_reaches_a_cache_that_was_away(here: Talk, server: RedisServer) 
         lambda agent: delete_user(agent, "ann"),
     ],
 )
-def test_a_cache_that_was_away_is_named(here: Talk, server: RedisServer, destroy: Any) -> None:
+def test_a_cache_that_was_away_is_named(chat: Talk, server: RedisServer, destroy: Any) -> None:
     """The report says that it was not reached, and may keep keywords for a day."""
-    commands.attention(here.agent, FIRST)
+    commands.attention(chat.agent, FIRST)
     server.kill()
 
-    report = destroy(here.agent)
+    report = destroy(chat.agent)
 
     assert "attention of 'ann': its cache was not reached" in report.not_erased[-1]

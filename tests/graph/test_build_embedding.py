@@ -75,10 +75,10 @@ def parent(root: Path, answers: Any) -> Talk:
 
 def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
     """Efforts opened in a node of a parent graph are there in its next run."""
-    here = parent(tmp_path, [call("open_effort", name="a"), "opened", "more"])
-    here.say("one")
+    chat = parent(tmp_path, [call("open_effort", name="a"), "opened", "more"])
+    chat.say("one")
 
-    state = here.say("two")
+    state = chat.say("two")
 
     assert (state["visits"], state["memory"]["turn"], state["memory"]["active_effort"]) == (
         2,
@@ -86,57 +86,57 @@ def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
         "a",
     )
     assert state["memory"]["position"]["session"]["namespace"] == "agent"
-    assert here.said(state) == ["one", "two"]
+    assert chat.said(state) == ["one", "two"]
 
 
 def test_parent_graph_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
     """What LangGraph puts in the place of an old answer in the parent stays in its own turn."""
-    here = parent(tmp_path, [AIMessage(f"Answer {number}.", id="same") for number in range(8)])
+    chat = parent(tmp_path, [AIMessage(f"Answer {number}.", id="same") for number in range(8)])
     for number in range(8):
-        state = here.say(f"Question {number}?")
+        state = chat.say(f"Question {number}?")
 
-    said = [text(message) for record in here.records(state) for message in record.messages]
+    said = [text(message) for record in chat.records(state) for message in record.messages]
     turns = [[f"Question {number}?", f"Answer {number}."] for number in range(8)]
     assert said == [*chain.from_iterable(turns)]
 
 
 def test_parent_graph_forks(tmp_path: Path) -> None:
     """Going back in the parent starts a branch that sees only its own past."""
-    here = parent(tmp_path, ["a", "b", "c"])
-    here.say("one")
-    first = here.agent.get_state(THREAD).config
-    here.say("two")
+    chat = parent(tmp_path, ["a", "b", "c"])
+    chat.say("one")
+    first = chat.agent.get_state(THREAD).config
+    chat.say("two")
 
-    state = here.say("other", first)
+    state = chat.say("other", first)
 
-    assert here.said(state) == ["one", "other"]
+    assert chat.said(state) == ["one", "other"]
 
 
 def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
     """What a parent's other nodes said since the last turn belongs to the new turn."""
-    here = talk(tmp_path, ["a", "b"])
-    first = here.say("one")
+    chat = talk(tmp_path, ["a", "b"])
+    first = chat.say("one")
     history = [*first["messages"], AIMessage("from another agent", id="x"), HumanMessage("two")]
 
-    state = here.agent.invoke({"messages": history}, THREAD)
+    state = chat.agent.invoke({"messages": history}, THREAD)
 
-    said = [m["data"]["content"] for m in here.records(state)[-1].messages]
+    said = [m["data"]["content"] for m in chat.records(state)[-1].messages]
     assert said == ["from another agent", "two", "b"]
 
 
 def test_foreign_context_changes_nothing(tmp_path: Path) -> None:
     """The context of a parent with another schema leaves the agent's settings as they are."""
-    here = parent(tmp_path, ["a"])
+    chat = parent(tmp_path, ["a"])
 
-    state = here.say("one", context={"tenant": "x"})
+    state = chat.say("one", context={"tenant": "x"})
 
     assert state["messages"][-1].text == "a"
 
 
 def test_agent_in_a_chain(tmp_path: Path) -> None:
     """The agent is a Runnable: it stands in a chain between others."""
-    here = talk(tmp_path, ["hello"])
-    chain: Any = RunnableLambda(lambda words: {"messages": words}) | here.agent
+    chat = talk(tmp_path, ["hello"])
+    chain: Any = RunnableLambda(lambda words: {"messages": words}) | chat.agent
 
     state = chain.invoke("hi", THREAD)
 
@@ -146,18 +146,18 @@ def test_agent_in_a_chain(tmp_path: Path) -> None:
 def test_tool_reads_the_state(tmp_path: Path) -> None:
     """A tool with InjectedState sees the state of the agent."""
     script = [call("open_effort", name="a"), call("effort_of"), "x"]
-    here = talk(tmp_path, script, tools=[effort_of])
+    chat = talk(tmp_path, script, tools=[effort_of])
 
-    state = here.say("which?")
+    state = chat.say("which?")
 
     assert state["messages"][-2].text == "a: which?"
 
 
 def test_tool_has_the_runtime(tmp_path: Path) -> None:
     """A tool with ToolRuntime has state, configuration and the id of its call."""
-    here = talk(tmp_path, [call("where"), "there"], tools=[where])
+    chat = talk(tmp_path, [call("where"), "there"], tools=[where])
 
-    state = here.say("where?")
+    state = chat.say("where?")
 
     assert state["messages"][-2].text == "turn 1 of t, call_1_where"
 
@@ -165,9 +165,9 @@ def test_tool_has_the_runtime(tmp_path: Path) -> None:
 def test_tool_uses_the_store(tmp_path: Path) -> None:
     """A tool with InjectedStore has the store that the agent was compiled with."""
     store = InMemoryStore()
-    here = talk(tmp_path, [call("remember", fact="3600 s"), "ok"], tools=[remember], store=store)
+    chat = talk(tmp_path, [call("remember", fact="3600 s"), "ok"], tools=[remember], store=store)
 
-    state = here.say("remember it")
+    state = chat.say("remember it")
 
     kept = store.get(("facts",), "last")
     assert kept is not None
@@ -177,12 +177,12 @@ def test_tool_uses_the_store(tmp_path: Path) -> None:
 
 def test_tool_answers_with_a_command(tmp_path: Path) -> None:
     """A result inside a Command is the call's result, in the context as in the archive."""
-    here = talk(tmp_path, [call("commanded", words="done"), "fine"], tools=[commanded])
+    chat = talk(tmp_path, [call("commanded", words="done"), "fine"], tools=[commanded])
 
-    state = here.say("do it")
+    state = chat.say("do it")
 
-    (record,) = here.records(state)
-    assert [m.text for m in here.last[-1:]] == ["done"]
+    (record,) = chat.records(state)
+    assert [m.text for m in chat.last[-1:]] == ["done"]
     assert [m["type"] for m in record.messages] == ["human", "ai", "tool", "ai"]
 
 
@@ -195,16 +195,16 @@ def test_each_prompt_begins_with_the_one_before(tmp_path: Path, schema: Any) -> 
     """In a graph that hands over messages alone too the context is the one of the agent alone."""
     settings = Settings(context_budget=4_000)
     alone = talk(tmp_path / "alone", lambda _: LONG * 6, settings=settings)
-    here = talk(tmp_path / "in", lambda _: LONG * 6, settings=settings, checkpointer=None)
-    outer = inside(here, schema)
+    chat = talk(tmp_path / "in", lambda _: LONG * 6, settings=settings, checkpointer=None)
+    outer = inside(chat, schema)
 
     for turn in range(1, 25):
         alone.say(f"{turn}: {LONG * 8}")
         shown = commands.show_context(outer, THREAD, f"{turn}: {LONG * 8}").messages
         outer.invoke({"messages": f"{turn}: {LONG * 8}"}, THREAD)
-        assert [m.text for m in shown] == [m.text for m in here.last]
+        assert [m.text for m in shown] == [m.text for m in chat.last]
 
-    prompts = [[[m.text for m in one.messages] for one in it.model.sent] for it in (alone, here)]
+    prompts = [[[m.text for m in one.messages] for one in it.model.sent] for it in (alone, chat)]
     assert prompts[0] == prompts[1]
     stable = sum(now[: len(old)] == old for old, now in pairwise(prompts[1]))
     assert 15 < stable < 23
@@ -227,9 +227,9 @@ def fill_it_twice(what: str, call_id: Annotated[str, InjectedToolCallId]) -> lis
 @pytest.mark.parametrize("filling", [fill_the_cart, fill_it_twice])
 def test_a_key_that_the_state_has_not_is_an_error(tmp_path: Path, filling: BaseTool) -> None:
     """It does not vanish: the result says where an application has keys of its own."""
-    here = talk(tmp_path, [call(filling.name, what="tea"), "sorry"], tools=[filling])
+    chat = talk(tmp_path, [call(filling.name, what="tea"), "sorry"], tools=[filling])
 
-    state = here.say("buy tea")
+    state = chat.say("buy tea")
 
     assert "no 'cart'" in state["messages"][-2].text
     assert "state_schema" in state["messages"][-2].text
@@ -244,12 +244,12 @@ def go_to(node: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any
 @pytest.mark.parametrize("node", ["begin_turn", "call_model", "persist", END, "nowhere"])
 def test_a_tool_goes_to_no_node_of_the_agent(tmp_path: Path, node: str) -> None:
     """It would run beside what follows the tools; the result says so, and the thread goes on."""
-    here = talk(tmp_path, [call("go_to", node=node), "sorry", "yes"], tools=[go_to])
+    chat = talk(tmp_path, [call("go_to", node=node), "sorry", "yes"], tools=[go_to])
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert "return_direct ends the turn" in state["messages"][-2].text
-    assert here.said(here.say("and now?")) == ["go", "and now?"]
+    assert chat.said(chat.say("and now?")) == ["go", "and now?"]
 
 
 @tool(return_direct=True)
@@ -263,29 +263,29 @@ async def test_a_tool_that_answers_directly_ends_the_turn(tmp_path: Path) -> Non
     """Its result is the answer, unless another tool is called beside it; the turn is done."""
     both = together(call("say_it", words="tea"), call("where"))
     script = [call("say_it", words="one"), call("say_it", words="two"), both, "three"]
-    here = talk(tmp_path, script, tools=[say_it, where])
+    chat = talk(tmp_path, script, tools=[say_it, where])
 
-    states = [here.say("first"), await here.agent.ainvoke({"messages": "second"}, THREAD)]
-    states.append(here.say("third"))
+    states = [chat.say("first"), await chat.agent.ainvoke({"messages": "second"}, THREAD)]
+    states.append(chat.say("third"))
 
     assert [state["messages"][-1].text for state in states] == ["one", "two", "three"]
-    assert [record.status for record in here.records(states[-1])] == ["done"] * 3
-    assert orphans(here.last) == 0
+    assert [record.status for record in chat.records(states[-1])] == ["done"] * 3
+    assert orphans(chat.last) == 0
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_what_ran_beside_a_tool_that_waits_is_kept(tmp_path: Path, way: str) -> None:
     """With a new message instead of an answer the call that waits has no result; the others do."""
     both = together(call("approve", what="pay"), call("where"), call("open_effort", name="a"))
-    here = talk(tmp_path, [both, "so be it"], tools=[approve, where])
-    here.say("pay")
+    chat = talk(tmp_path, [both, "so be it"], tools=[approve, where])
+    chat.say("pay")
 
     if way == "sync":
-        state = here.say("Forget it")
+        state = chat.say("Forget it")
     else:
-        state = await here.agent.ainvoke({"messages": "Forget it"}, THREAD)
+        state = await chat.agent.ainvoke({"messages": "Forget it"}, THREAD)
 
-    broken, _ = here.records(state)
+    broken, _ = chat.records(state)
     said = {m["data"]["name"]: text(m) for m in broken.messages if m["type"] == "tool"}
     assert said["where"] == "turn 1 of t, call_2_where"
     assert "No result was kept" in said["approve"]
@@ -293,22 +293,22 @@ async def test_what_ran_beside_a_tool_that_waits_is_kept(tmp_path: Path, way: st
         True,
         {},
     )
-    assert orphans(here.last) == 0
+    assert orphans(chat.last) == 0
 
 
 def test_two_tools_wait_for_their_answers(tmp_path: Path) -> None:
     """Two calls that interrupt are resumed together, each with its own answer by a mapping."""
     both = together(call("approve", what="build"), call("approve", what="deploy"))
-    here = talk(tmp_path, [both, "finished"], tools=[approve])
-    waiting = here.say("release")["__interrupt__"]
+    chat = talk(tmp_path, [both, "finished"], tools=[approve])
+    waiting = chat.say("release")["__interrupt__"]
     answers = {one.id: f"{one.value} it" for one in waiting}
 
-    state = here.agent.invoke(Command(resume=answers), THREAD)
+    state = chat.agent.invoke(Command(resume=answers), THREAD)
 
     results = [message.text for message in state["messages"] if message.type == "tool"]
     assert sorted(results) == ["build: build it", "deploy: deploy it"]
     assert state["messages"][-1].text == "finished"
-    assert here.records(state)[0].status == "done"
+    assert chat.records(state)[0].status == "done"
 
 
 OPENING = call("open_effort", name="a")
@@ -319,8 +319,8 @@ OPENING = call("open_effort", name="a")
 async def test_a_tool_waits_inside_a_larger_graph(tmp_path: Path, schema: Any) -> None:
     """Resumed there, the turn goes on where it was, and each call has one result."""
     both = together(call("approve", what="pay"), call("where"), OPENING)
-    here = talk(tmp_path, [both, "paid"], tools=[approve, where], checkpointer=None)
-    outer = inside(here, schema)
+    chat = talk(tmp_path, [both, "paid"], tools=[approve, where], checkpointer=None)
+    outer = inside(chat, schema)
     waiting = await outer.ainvoke({"messages": "pay"}, THREAD)
 
     state = await outer.ainvoke(Command(resume="yes"), THREAD)
@@ -329,4 +329,4 @@ async def test_a_tool_waits_inside_a_larger_graph(tmp_path: Path, schema: Any) -
     assert [one.value for one in waiting["__interrupt__"]] == ["pay"]
     assert (len(said), "pay: yes" in said, state["messages"][-1].text) == (3, True, "paid")
     assert [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]] == ["a"]
-    assert orphans(here.last) == 0
+    assert orphans(chat.last) == 0

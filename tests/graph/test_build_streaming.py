@@ -23,38 +23,38 @@ MODES = ["values", "updates", "custom", "messages", "checkpoints", "tasks", "deb
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Talk:
+def chat(tmp_path: Path) -> Talk:
     """Return an agent that opens an effort, then closes it."""
     return talk(tmp_path, [*SCRIPT])
 
 
-def events(here: Talk, words: str, mode: Any) -> list[Any]:
+def events(chat: Talk, words: str, mode: Any) -> list[Any]:
     """Return what a run streams."""
-    return [*here.agent.stream({"messages": [("user", words)]}, THREAD, stream_mode=mode)]
+    return [*chat.agent.stream({"messages": [("user", words)]}, THREAD, stream_mode=mode)]
 
 
-async def aevents(here: Talk, words: str, mode: Any) -> list[Any]:
+async def aevents(chat: Talk, words: str, mode: Any) -> list[Any]:
     """Return what an asynchronous run streams."""
-    stream = here.agent.astream({"messages": [("user", words)]}, THREAD, stream_mode=mode)
+    stream = chat.agent.astream({"messages": [("user", words)]}, THREAD, stream_mode=mode)
     return [event async for event in stream]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_sync_stream(here: Talk, mode: str) -> None:
+def test_sync_stream(chat: Talk, mode: str) -> None:
     """Each stream mode gives events, and the turn is committed."""
-    found = events(here, LONG, mode)
+    found = events(chat, LONG, mode)
 
     assert found
-    assert here.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
+    assert chat.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_async_stream(here: Talk, mode: str) -> None:
+async def test_async_stream(chat: Talk, mode: str) -> None:
     """Each stream mode gives events asynchronously, and the turn is committed."""
-    found = await aevents(here, LONG, mode)
+    found = await aevents(chat, LONG, mode)
 
     assert found
-    assert here.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
+    assert chat.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
 
 
 async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
@@ -72,11 +72,11 @@ async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
     ]
 
 
-def test_no_summary_token_in_the_users_stream(here: Talk) -> None:
+def test_no_summary_token_in_the_users_stream(chat: Talk) -> None:
     """What the summarising model says is no part of the stream of messages (complaint 10)."""
-    events(here, LONG, "messages")
+    events(chat, LONG, "messages")
 
-    chunks = [chunk for chunk, _ in events(here, "done", "messages")]
+    chunks = [chunk for chunk, _ in events(chat, "done", "messages")]
 
     spoken = [str(chunk.text) for chunk in chunks if isinstance(chunk, AIMessageChunk)]
     assert "".join(spoken) == "closed it now"
@@ -84,11 +84,11 @@ def test_no_summary_token_in_the_users_stream(here: Talk) -> None:
     assert {chunk.type for chunk in chunks} == {"AIMessageChunk", "tool"}
 
 
-async def test_no_summary_token_in_the_async_stream(here: Talk) -> None:
+async def test_no_summary_token_in_the_async_stream(chat: Talk) -> None:
     """The same holds for the asynchronous stream."""
-    await aevents(here, LONG, "messages")
+    await aevents(chat, LONG, "messages")
 
-    chunks = [chunk for chunk, _ in await aevents(here, "done", "messages")]
+    chunks = [chunk for chunk, _ in await aevents(chat, "done", "messages")]
 
     spoken = [str(chunk.text) for chunk in chunks if isinstance(chunk, AIMessageChunk)]
     assert "".join(spoken) == "closed it now"
@@ -110,12 +110,12 @@ def values_of(streamed: list[Any]) -> list[list[str]]:
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("more", [{}, {"subgraphs": True}, {"version": "v2"}])
-async def test_prompt_shows_in_updates_beside_values(here: Talk, more: dict[str, Any]) -> None:
+async def test_prompt_shows_in_updates_beside_values(chat: Talk, more: dict[str, Any]) -> None:
     """Updates show the prompt when values are asked for as well, which never do."""
     asked: Any = {"stream_mode": ["updates", "values"], **more}
 
-    found = [*here.agent.stream({"messages": LONG}, THREAD, **asked)]
-    later = [one async for one in here.agent.astream({"messages": "ok"}, THREAD, **asked)]
+    found = [*chat.agent.stream({"messages": LONG}, THREAD, **asked)]
+    later = [one async for one in chat.agent.astream({"messages": "ok"}, THREAD, **asked)]
 
     assert len(prompts(found)) == 2
     assert len(prompts(later)) == 2
@@ -124,31 +124,31 @@ async def test_prompt_shows_in_updates_beside_values(here: Talk, more: dict[str,
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
-def test_prompt_shows_in_updates_only(here: Talk) -> None:
+def test_prompt_shows_in_updates_only(chat: Talk) -> None:
     """The assembled prompt is visible in its node's update and in no value of the state."""
-    updates = events(here, LONG, "updates")
-    values = events(here, "done", "values")
+    updates = events(chat, LONG, "updates")
+    values = events(chat, "done", "values")
 
     assembled = [update["call_model"] for update in updates if "call_model" in update]
     assert assembled[0]["context"]["messages"][0].type == "system"
     assert not any("context" in value for value in values)
 
 
-def test_banners_stream_as_they_happen(here: Talk) -> None:
+def test_banners_stream_as_they_happen(chat: Talk) -> None:
     """Banners come in the custom stream and stand in the state of their turn."""
-    streamed = events(here, LONG, "custom")
+    streamed = events(chat, LONG, "custom")
 
     assert streamed == [{"banner": "--- Started effort: a ---"}]
-    assert here.agent.get_state(THREAD).values["memory"]["banners"] == ["--- Started effort: a ---"]
-    assert here.say("done")["memory"]["banners"] != ["--- Started effort: a ---"]
+    assert chat.agent.get_state(THREAD).values["memory"]["banners"] == ["--- Started effort: a ---"]
+    assert chat.say("done")["memory"]["banners"] != ["--- Started effort: a ---"]
 
 
-def test_batch(here: Talk) -> None:
+def test_batch(chat: Talk) -> None:
     """A batch runs its conversations side by side."""
     threads: Any = [{"configurable": {"thread_id": name}} for name in "ab"]
-    here.model.answers = lambda messages: f"re: {messages[-1].text}"
+    chat.model.answers = lambda messages: f"re: {messages[-1].text}"
 
-    found = here.agent.batch([{"messages": "one"}, {"messages": "two"}], threads)
+    found = chat.agent.batch([{"messages": "one"}, {"messages": "two"}], threads)
 
     assert [state["messages"][-1].text for state in found] == ["re: one", "re: two"]
 
@@ -172,14 +172,14 @@ async def test_a_run_that_is_cancelled_can_be_gone_on_with(
         return "waited"
 
     both = together(call("wait"), call("open_effort", name="a"))
-    here = talk(tmp_path, [both, "here I am"], tools=[wait])
-    run = asyncio.create_task(here.agent.ainvoke({"messages": "wait"}, THREAD))
+    chat = talk(tmp_path, [both, "here I am"], tools=[wait])
+    run = asyncio.create_task(chat.agent.ainvoke({"messages": "wait"}, THREAD))
     await begun.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
 
-    state = await here.agent.ainvoke(given, THREAD)
+    state = await chat.agent.ainvoke(given, THREAD)
 
-    found = [(text(record.messages[0]), record.status) for record in here.records(state)]
-    assert (found, state["messages"][-1].text, orphans(here.last)) == (kept, "here I am", 0)
+    found = [(text(record.messages[0]), record.status) for record in chat.records(state)]
+    assert (found, state["messages"][-1].text, orphans(chat.last)) == (kept, "here I am", 0)

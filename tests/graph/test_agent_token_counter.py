@@ -38,11 +38,11 @@ class Recorder:
 
 def test_the_counter_of_the_application_counts_everything(tmp_path: Path) -> None:
     """Messages and tools are counted by it, with what is around them."""
-    here = talk(tmp_path, ["fine"], token_counter=words)
+    chat = talk(tmp_path, ["fine"], token_counter=words)
 
-    report = here.say("how are you")["memory"]["context_report"]
+    report = chat.say("how are you")["memory"]["context_report"]
 
-    sent = sum(count_message(message, words) for message in to_dicts(here.last))
+    sent = sum(count_message(message, words) for message in to_dicts(chat.last))
     assert report["total"] == 3 + sent + count_tools(schemas(), words)
 
 
@@ -51,10 +51,10 @@ def test_a_turn_costs_its_new_text(tmp_path: Path, opening: list[Any]) -> None:
     """Over 60 turns the characters that are counted in a turn do not grow."""
     recorder = Recorder()
     answers, off = [*opening, *["answer " * 20] * 100], Settings(compression="off")
-    here = talk(tmp_path, answers, token_counter=recorder, settings=off)
+    chat = talk(tmp_path, answers, token_counter=recorder, settings=off)
     turns: list[int] = []
     for number in range(60):
-        here.say(f"question {number:03} " * 10)
+        chat.say(f"question {number:03} " * 10)
         turns.append(recorder.taken())
 
     new = len("question 000 " * 10) + len("answer " * 20)
@@ -66,11 +66,11 @@ def test_a_turn_with_tools_costs_its_new_text(tmp_path: Path) -> None:
     """A tool loop counts its calls and results once, not again in each round."""
     recorder = Recorder()
     rounds = [*[call("read_log", turns=1)] * 4, "read"]
-    here = talk(tmp_path, ["x", *rounds, *rounds], token_counter=recorder)
-    [here.say(said) for said in ("a fact " * 300, "read turn 1")]
+    chat = talk(tmp_path, ["x", *rounds, *rounds], token_counter=recorder)
+    [chat.say(said) for said in ("a fact " * 300, "read turn 1")]
     recorder.taken()
 
-    here.say("read it again")
+    chat.say("read it again")
 
     assert max(map(recorder.asked.count, recorder.asked)) == 1
     assert not any("a fact " * 300 in text for text in recorder.asked)
@@ -79,12 +79,12 @@ def test_a_turn_with_tools_costs_its_new_text(tmp_path: Path) -> None:
 def test_instructions_and_tools_are_counted_once(tmp_path: Path) -> None:
     """The second turn asks for neither the system message nor a schema."""
     recorder = Recorder()
-    here = talk(tmp_path, ["one", "two"], token_counter=recorder, system_prompt="Be kind.")
-    here.say("first")
+    chat = talk(tmp_path, ["one", "two"], token_counter=recorder, system_prompt="Be kind.")
+    chat.say("first")
     before = {*recorder.asked}
     recorder.taken()
 
-    here.say("second")
+    chat.say("second")
 
     assert any(text.endswith("Be kind.") for text in before)
     assert not before.intersection(recorder.asked)
@@ -93,13 +93,13 @@ def test_instructions_and_tools_are_counted_once(tmp_path: Path) -> None:
 def test_what_a_counter_raises_comes_out_and_the_turn_goes_on(tmp_path: Path) -> None:
     """A tokeniser that fails stops the run with its own error; resuming finishes the turn."""
     recorder = Recorder()
-    here = talk(tmp_path, ["fine"], token_counter=recorder)
+    chat = talk(tmp_path, ["fine"], token_counter=recorder)
     recorder.failing = True
     with pytest.raises(ConnectionError, match="the tokeniser is down"):
-        here.say("hello")
+        chat.say("hello")
     recorder.failing = False
 
-    state = here.agent.invoke(None, THREAD)
+    state = chat.agent.invoke(None, THREAD)
 
     assert [message.text for message in state["messages"]] == ["hello", "fine"]
 
