@@ -48,7 +48,7 @@ from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.turn.arrivals import told_apart, unarchived
+from ..nodes.turn.arrivals import divided, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked
@@ -118,7 +118,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         try:  # a hook cannot take away and raise, so `after_agent` raises
             owner_of(known, runtime, resolve(runtime.context, self._given.settings))
         except SessionNotFoundError:
-            foreign = [RemoveMessage(str(message.id)) for message in told_apart(known).new]
+            foreign = [RemoveMessage(str(message.id)) for message in divided(known).new]
             if foreign:
                 return {"messages": foreign, "jump_to": "end"}
         return self._sealed(begin_turn(known, runtime, parts=self._parts(known)), known)
@@ -290,7 +290,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         known, update = trusted(state, self._given.archive), cast("dict[str, Any]", {})
         parts = self._parts(known)
         begun = known.get("turn", 0) > known.get("persisted", 0)
-        if not begun and told_apart(known).new:
+        if not begun and divided(known).new:
             update = begin_turn(known, runtime, parts=parts)
             known = cast("TurnState", {**known, **update, "messages": update["messages"].value})
         owner_of(known, runtime, resolve(runtime.context, parts.settings))

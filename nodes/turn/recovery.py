@@ -18,8 +18,16 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
-from .arrivals import Arrivals, asked_in
-from .langchain_messages import MADE_HERE, cleaned, closed, from_dicts, question, to_dicts, with_ids
+from .arrivals import Arrivals, turn_numbers
+from .langchain_messages import (
+    MADE_HERE,
+    cleaned,
+    closed,
+    from_dicts,
+    question_start,
+    to_dicts,
+    with_ids,
+)
 from .state import TurnState
 from .values import committed, group, memory_at, tip_of, tip_update
 
@@ -83,11 +91,11 @@ def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) 
     if arrived.last is not None and (again := _edited(state, owner, arrived.last, archive)):
         tip = commit(archive, owner, tip, again).tip
         ended = {"archived": str(arrived.last[-1].id)}
-    if not arrived.left:  # what a pass did after the last commit is stored with the next turn
+    if not arrived.unfinished:  # what a pass did after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
         return {**tip_update(tip), **ended, "events": events}
-    record = commit(archive, owner, tip, group(state, arrived.left))
-    return committed(record, str(arrived.left[-1].id))
+    record = commit(archive, owner, tip, group(state, arrived.unfinished))
+    return committed(record, str(arrived.unfinished[-1].id))
 
 
 def _edited(
@@ -152,7 +160,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     state = {
         **memory_at(archive, owner, tip),
         "messages": [message for turn in turns.values() for message in turn],
-        "asked": asked_in(turns),
+        "asked": turn_numbers(turns),
         "archived": newest[-1].id if newest else "",
     }
     state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
@@ -185,14 +193,14 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
         before = state_at(archive, owner, noted, window)
         return cast("TurnState", {**before, "messages": [*before["messages"], *messages]})
     if known is None:
-        newest = None if question(messages) else archive.newest(owner)
+        newest = None if question_start(messages) else archive.newest(owner)
         return cast("TurnState", {**state, "unseen": newest}) if newest else state
     at, tip = known
     turns = _aligned(messages[: at + 1], archive, owner, tip)
     restored = {
         **memory_at(archive, owner, tip),
         "messages": messages,
-        "asked": asked_in(dict(islice(turns.items(), window))),
+        "asked": turn_numbers(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
     }
     return cast("TurnState", restored)
@@ -220,7 +228,7 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
     All messages up to it are in the past of that turn. What the user said last is never an end: a
     turn that failed may be asked again.
     """
-    plain, asked = to_dicts(messages), question(messages)
+    plain, asked = to_dicts(messages), question_start(messages)
     marks = [mark([message]) for message in plain]
     answer = max((n for n, m in enumerate(messages, 1) if isinstance(m, HumanMessage)), default=0)
     ends = [*range(asked), *range(answer, len(messages))]
@@ -319,7 +327,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     messages: list[Any] = [*state.get("messages", [])]
     ids = [message.id for message in messages]
     known = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
-    asked = question(messages)
+    asked = question_start(messages)
     if asked <= known:
         return state
     before = [with_ids(cleaned(message)) for message in messages[:asked]]
@@ -337,7 +345,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         "session": asdict(owner),
         "turn": tip.turn,
         "messages": [*before[:known], *adopted, *messages[asked:]],
-        "asked": {**state.get("asked", {}), **asked_in(numbers)},
+        "asked": {**state.get("asked", {}), **turn_numbers(numbers)},
         "archived": turns[-1][-1].id,
         "adopted": len(turns),
     }
