@@ -238,10 +238,7 @@ def corrected(
 def _floored(
     state: TurnState, report: Mapping[str, Any], context_budget: int
 ) -> dict[str, dict[str, int]]:
-    """Return the warning that the safety factor takes the budget below the floor, and log it once.
-
-    Returns {} above the floor. All numbers are tokens.
-    """
+    """Return a warning, in tokens, if the factor takes the budget below its floor; log it once."""
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
     warning = {
         "effective": effective_budget(context_budget, factor),

@@ -44,10 +44,7 @@ def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> A
 
 
 def _watch(config: RunnableConfig) -> Watch:
-    """Return the function that reports each tool's start and end to the run's callbacks.
-
-    LangChain's own tools report themselves; memory tools are plain functions.
-    """
+    """Return what reports each tool's start and end to the run's callbacks, as LangChain's do."""
     manager = get_callback_manager_for_config(config)
 
     def begun(call: Mapping[str, Any]) -> Callable[[Message], None]:

@@ -303,10 +303,7 @@ def _forms(
     model: BaseChatModel, question: Question
 ) -> Iterator[tuple[Runnable[Any, Any], list[BaseMessage]]]:
     """Yield the forms of a question, the best first: a runnable and its messages."""
-    messages: list[BaseMessage] = [
-        SystemMessage(question.instructions),
-        HumanMessage(question.log),
-    ]
+    messages = [SystemMessage(question.instructions), HumanMessage(question.log)]
     if issubclass(question.answer, str):
         yield model, messages
         return

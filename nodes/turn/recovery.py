@@ -304,11 +304,10 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
 
 def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
     """Tell whether a history has a message that is in none of the turns, and no edited one."""
-    archived = {
-        message["data"].get("id"): message for record in records for message in record.messages
-    }
-    pairs = [(archived.get(message["data"].get("id")), message) for message in history]
-    return any(original is None for original, _ in pairs) and all(
+    archived = {m["data"].get("id"): m for record in records for m in record.messages}
+    originals = [archived.get(message_id) for message_id in _ids(history)]
+    pairs = zip(originals, history, strict=True)
+    return None in originals and all(
         original is None or _identity(original) == _identity(message) for original, message in pairs
     )
 

@@ -128,10 +128,7 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
 
 
 def claimed(state: TurnState, user: str) -> Owner | None:
-    """Return the owner in the state, None if it has none yet.
-
-    Raises `SessionNotFoundError` if that is another user.
-    """
+    """Return the owner in the state, None at first; raise `SessionNotFoundError` for another's."""
     if "session" not in state:
         return None
     owner = Owner(**state["session"])
@@ -141,10 +138,7 @@ def claimed(state: TurnState, user: str) -> Owner | None:
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
-    """Return the user whom the server authenticated, else the one that the run names.
-
-    Raises `SettingsError` if that is no name of a user.
-    """
+    """Return the user authenticated by the server, else named by the run; raise `SettingsError`."""
     user = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
     if user is None:
         user = configurable.get("user_id")
