@@ -1,4 +1,4 @@
-"""Send the working context to the model: the call, for the middleware too, and its answer."""
+"""Send the working context to the model, and take its answer; the middleware does so too."""
 
 import asyncio
 import logging
@@ -30,19 +30,19 @@ from ..memory.tokens import TokenCounter
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned, closed, from_dicts, to_dicts, with_ids
 from .turn.parts import STEADY, AgentParts, taking_tools
-from .turn.state import TurnState
+from .turn.state import TurnState, updated
 from .turn.values import effort_state, packed, running, running_turn, traced
 
 _log = logging.getLogger("ebbtide.tokens")
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
-"""How a provider is told not to call tools, by LangChain's model type; "none" for all others."""
+"""The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
 
 
 def call_model(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Return the model's answer; without rounds left, an answer in any case."""
+    """Return the model's answer; at the limit of tool rounds one without calls."""
     call = Call.prepared(state, runtime, parts)
     return call.answered([call.model.invoke(call.messages, call.config)])
 
@@ -50,16 +50,17 @@ def call_model(
 async def acall_model(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Do what `call_model` does, without holding a thread while the model answers."""
+    """Do what `call_model` does, without blocking a thread while the model answers."""
     call = await asyncio.to_thread(Call.prepared, state, runtime, parts)
     return call.answered([await call.model.ainvoke(call.messages, call.config)])
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the model: the prompt, how it is called, and what it changes in the state.
+    """A call of the model: its prompt and config, and the update of the state.
 
-    `limit` is the limit of rounds of tools if it is reached: then no tool may be called.
+    `limit` is the limit of tool rounds if the turn has reached it, so that no tool may be called;
+    else None.
     """
 
     state: TurnState
@@ -72,7 +73,7 @@ class Call:
 
     @classmethod
     def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
-        """Return the next call with its working context; the same state gives the same bytes."""
+        """Return the next call with its working context; an equal state gives equal bytes."""
         context = working_context(state, runtime, parts)
         settings = resolve(runtime.context, parts.settings)
         messages = from_dicts(context.messages)
@@ -92,36 +93,36 @@ class Call:
         reached = sum(map(_is_calling, running(state))) >= limit
         purpose = {**traced(state), "ebbtide_purpose": "answer"}
         config = merge_configs(get_config(), {"metadata": purpose})
-        if settings.anchor != "off":  # then the stream shows no block
-            shower = {"tags": [TAG_NOSTREAM], "callbacks": [_Shower(config)]}
-            config = merge_configs(config, cast("RunnableConfig", shower))
+        if settings.anchor != "off":  # the stream must not show the blocks of an anchor
+            streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
+            config = merge_configs(config, cast("RunnableConfig", streamed))
         return cls(state, runtime, parts, messages, config, limit if reached else None, update)
 
     @property
     def tool_choice(self) -> Any:
-        """What tells the model not to call tools if it may call none, else None."""
+        """The `tool_choice` that forbids calls if the limit of rounds is reached, else None."""
         kind = self.parts.model._llm_type  # noqa: SLF001 (LangChain's name for the kind)
         return None if self.limit is None else _NO_CALLS.get(kind, "none")
 
     @property
     def model(self) -> Runnable[LanguageModelInput, AIMessage]:
-        """The model with all tools: providers refuse a history with calls but without tools."""
+        """The model with all tools, without which providers refuse a history that has calls."""
         model, tools = taking_tools(self.parts.model), list(self.parts.schemas)
         if self.limit is None:
             return model.bind_tools(tools)
         return model.bind_tools(tools, tool_choice=self.tool_choice)
 
     def answered(self, response: Sequence[BaseMessage]) -> dict[str, Any]:
-        """Return the update for what came back: the answer, and results that came with it."""
+        """Return the update for the model's response: the answer, and results that came with it."""
         answer, *results = response
         if not isinstance(answer, AIMessage):
             raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
         state = self.state
-        heard = heeded(state, self.update["context_report"], answer, self.parts.model)
+        correction = corrected(state, self.update["context_report"], answer, self.parts.model)
         # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last
-        # archived message may have been removed: a model that repeats its id must not be it.
-        taken = {state.get("archived"), *(message.id for message in state["messages"]), None}
-        if answer.id in taken:
+        # archived message may have been removed: an answer with its id would be taken for it.
+        used_ids = {state.get("archived"), *(message.id for message in state["messages"]), None}
+        if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
         answer, hidden = self._anchored(cleaned(with_ids(answer)))
         messages = [answer, *results]
@@ -129,21 +130,21 @@ class Call:
             errors = closed(messages, render("too_many_rounds", limit=self.limit))
             words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
             messages = [*errors, words]
-        return {**self.update, **heard, **hidden, "messages": messages}
+        return {**self.update, **correction, **hidden, "messages": messages}
 
     def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
-        """Return the answer as users see it, and the update that keeps what the model said.
+        """Return the answer as users see it, and the update with its state block.
 
-        An answer that is nothing but a block is told in a banner: its message is empty.
+        An answer that is nothing but a block leaves an empty message, which a banner explains.
         """
-        state = cast("TurnState", {**self.state, **self.update})
+        state = updated(self.state, self.update)
         raw = to_dicts([answer])[0]["data"]["content"]
-        shown = cut_content(raw)
-        if resolve(self.runtime.context, self.parts.settings).anchor == "off" or shown is raw:
+        content = cut_content(raw)
+        if resolve(self.runtime.context, self.parts.settings).anchor == "off" or content is raw:
             return answer, {}
         before = effort_state(state)
         efforts = _with_anchor(before, raw, self.parts.count)
-        if not (speaks(shown) or _is_calling(answer)):
+        if not (speaks(content) or _is_calling(answer)):
             efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
         for banner in efforts.banners_since(before):
             self.runtime.stream_writer({"banner": banner})
@@ -152,16 +153,16 @@ class Call:
         line = Timeline.unpacked(state.get("view"))
         if line is not None and efforts.anchor != before.anchor:
             update["view"] = line.with_anchor(before.anchor).packed()
-        return answer.model_copy(update={"content": shown}), update
+        return answer.model_copy(update={"content": content}), update
 
 
 def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:
-    """Return the state after the block that a model wrote, the same one if it says nothing new."""
+    """Return the state with the anchor of a model's block, the same state if the anchor is old."""
     fields = newest(raw)
     if fields is None:
         return efforts
     anchor = limited(fields, ANCHOR_TOKENS, count)
-    if [*anchor.items()] == [*efforts.anchor.items()]:  # in the order in which it is shown
+    if [*anchor.items()] == [*efforts.anchor.items()]:  # the order of its fields is shown too
         return efforts
     banner = None
     if anchor != fields:
@@ -172,7 +173,7 @@ def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortS
 def working_context(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 ) -> WorkingContext:
-    """Return what the next model call is sent, part by part."""
+    """Return the prompt of the next model call, part by part."""
     work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
         return assemble(work, parts.opening(work.settings))
@@ -182,30 +183,30 @@ def _is_calling(message: BaseMessage) -> bool:
     return isinstance(message, AIMessage) and bool(message.tool_calls or message.invalid_tool_calls)
 
 
-class _Shower(BaseCallbackHandler):
-    """Pushes the pieces of an answer into the stream, in which it holds back the blocks.
+class _BlockFilter(BaseCallbackHandler):
+    """Pushes the pieces of an answer into the stream, without its state blocks.
 
-    The run of the model is hidden from that stream by its tag, so that there is one run only: usage
-    is counted once. A model that does not stream needs nothing: its node gives the whole answer.
+    A tag hides the model's own run from the stream, so that the answer and its usage are streamed
+    once. A model that does not stream needs no filter: its node gives the whole answer.
     """
 
     run_inline = True
-    """In the thread and context of the node, so that the pieces stay in order."""
+    """Runs in the thread and context of the node, so that the pieces stay in order."""
 
     def __init__(self, config: RunnableConfig) -> None:
         self._config = config
         self._runs: dict[UUID, tuple[Cutter, RunnableConfig]] = {}
 
     def on_chat_model_start(
-        self, *_given: Any, run_id: UUID, metadata: Any = None, tags: Any = None, **_more: Any
+        self, *_args: Any, run_id: UUID, metadata: Any = None, tags: Any = None, **_: Any
     ) -> None:
-        """Begin an answer, which the stream describes as it does those of other models."""
+        """Begin an answer with the metadata that the stream has for other models' answers."""
         own = [tag for tag in tags or () if tag != TAG_NOSTREAM and not tag.startswith("seq:step")]
-        known = {**(metadata or {}), **({"tags": own} if own else {})}
-        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": known})
+        metadata = {**(metadata or {}), **({"tags": own} if own else {})}
+        self._runs[run_id] = Cutter(), merge_configs(self._config, {"metadata": metadata})
 
-    def on_llm_new_token(self, *_given: Any, run_id: UUID, chunk: Any = None, **_more: Any) -> None:
-        """Push what can be shown of a piece; the last one brings what was held back."""
+    def on_llm_new_token(self, *_args: Any, run_id: UUID, chunk: Any = None, **_: Any) -> None:
+        """Push a piece without blocks; the last piece brings text that was held back."""
         message = getattr(chunk, "message", None)
         if not isinstance(message, AIMessageChunk):
             return
@@ -216,20 +217,20 @@ class _Shower(BaseCallbackHandler):
             context.run(push_message, piece, state_key=None)
 
 
-def heeded(
+def corrected(
     state: TurnState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
 ) -> dict[str, Any]:
-    """Return the update of the safety factor if the provider counted more than `report`."""
-    now = state.get("safety_factor", 1.0)
+    """Return the update of the safety factor if the provider counted more tokens than `report`."""
+    old_factor = state.get("safety_factor", 1.0)
     counted, reported = report["total"], dict(answer.usage_metadata or {}).get("input_tokens")
-    factor = safety_factor(now, counted, reported)
-    if factor == now:
+    factor = safety_factor(old_factor, counted, reported)
+    if factor == old_factor:
         return {}
     name = answer.response_metadata.get("model_name") or model.get_name()
     _log.warning(
         "%s read %s tokens where %s were counted: the thread's safety factor is %s from now on, "
         "it was %s",
-        *(name, reported, counted, factor, now),
+        *(name, reported, counted, factor, old_factor),
     )
     return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}
 
@@ -237,7 +238,7 @@ def heeded(
 def _floored(
     state: TurnState, report: Mapping[str, Any], context_budget: int
 ) -> dict[str, dict[str, int]]:
-    """Warn, once for the same numbers, if the safety factor takes the budget below the floor."""
+    """Return a warning, in tokens, if the factor takes the budget below its floor; log it once."""
     factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
     warning = {
         "effective": effective_budget(context_budget, factor),

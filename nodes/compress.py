@@ -23,7 +23,7 @@ _log = logging.getLogger("ebbtide.compression")
 
 
 def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Compress one open effort at most; whatever fails changes nothing."""
+    """Compress at most one open effort; a failure changes nothing."""
     calls: list[Call] = []
     steps = _steps(state, runtime, parts, calls)
     return drive(steps, parts.models, calls.append, about=traced(state))
@@ -32,7 +32,7 @@ def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts)
 async def acompress(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Do what `compress` does, without holding a thread while a model answers."""
+    """Do what `compress` does, without blocking a thread while a model answers."""
     calls: list[Call] = []
     steps = _steps(state, runtime, parts, calls)
     return await adrive(steps, parts.models, calls.append, about=traced(state))
@@ -41,10 +41,10 @@ async def acompress(
 def _steps(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, calls: Sequence[Call]
 ) -> Asks[dict[str, Any]]:
-    """Compress the effort that is due, if one is; `calls` takes the calls of this pass.
+    """Compress the effort that is due, if there is one; `calls` collects the calls of this pass.
 
-    The context goes on as after any other turn if nothing was made. The turn is committed by now,
-    so what the archive raises is logged, and nothing changes.
+    Without a compression the context goes on as after any other turn. The turn is committed by
+    now, so an error of the archive is logged, and nothing changes.
     """
     update: dict[str, Any] = {}
     try:
@@ -63,55 +63,55 @@ def _steps(
 def _compressed(
     work: RunningTurn, parts: AgentParts, calls: Sequence[Call], tell: Callable[[Any], None]
 ) -> Asks[dict[str, Any]]:
-    """Take up a compression that is stored already, or make the one that is due and tell of it."""
+    """Show a compression that is stored already, or make the one that is due; stream its status."""
     with parts.archive.together():
         due = to_do(work)
         if isinstance(due, Compression):
             return compression_shown(work, due, {})
     if due is None:
         return {}
-    about = {"effort": due.effort.id}
-    tell({"compression": {**about, "status": "started"}})
+    effort = {"effort": due.effort.id}
+    tell({"compression": {**effort, "status": "started"}})
     try:
         step = yield from compress_effort(work, due, parts.alike)
         with parts.archive.together():
             update = _stored(work, due, step, calls)
     except (OSError, ArchiveError):
-        tell({"compression": {**about, "status": "failed"}})
+        tell({"compression": {**effort, "status": "failed"}})
         raise
-    tell({"compression": {**about, "status": "done" if update else "failed"}})
+    tell({"compression": {**effort, "status": "done" if update else "failed"}})
     return update
 
 
 def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
-    """Store what was made, and log how; nothing, if what was read was erased in the meantime."""
+    """Store the compression and log its making; do neither if a turn that it read was erased."""
     effort, view = due.effort.id, work.view
     old = view.compression(effort)
     outdated = old is not None and old.stale and old != due.old
     if outdated or view.turns([record.turn for record in due.leaving]) != due.leaving:
         _log.warning("%r was not compressed: a turn was erased in the meantime", effort)
         return {}
-    made, tokens = step.made, {"before": due.live}
-    if made is not None:
-        made = view.archive.commit_compression(view.owner, view.tip, made)
-        tokens["after"] = due.kept + standing(work, made)
+    compression, tokens = step.made, {"before": due.live}
+    if compression is not None:
+        compression = view.archive.commit_compression(view.owner, view.tip, compression)
+        tokens["after"] = due.kept + standing(work, compression)
     log = {**step.told, "calls": [call.as_data() for call in calls], "tokens": tokens}
     turns = tuple(record.turn for record in due.leaving)
     entry = ExtractionEntry(effort, view.tip.branch, view.tip.turn, turns, stamp(), log)
-    try:  # what was made is kept, whatever becomes of the log
+    try:  # the compression is kept even if its log cannot be written
         view.archive.log_extraction(view.owner, entry)
     except (OSError, ArchiveError) as error:
         _log.warning("the extraction was not logged: %s: %s", type(error).__name__, error)
-    if made is None:
+    if compression is None:
         _log.warning("%r was not compressed: %s", effort, step.told["failed"])
         return {}
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
-    counted = {
+    counts = {
         "fallback": "fallback" in step.told,
         "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),
         "calls": len(calls),
         "spent": sum((call.read or 0) + (call.written or 0) for call in calls),
     }
-    more = {name: value for name, value in counted.items() if value}
-    return compression_shown(work, made, {**more, "tokens": tokens})
+    details = {name: value for name, value in counts.items() if value}
+    return compression_shown(work, compression, {**details, "tokens": tokens})

@@ -1,9 +1,9 @@
-"""End the turn: what it mentioned, what faded, and its commit to the archive, once."""
+"""End the turn: mark its references, collapse what faded, and commit it to the archive."""
 
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.runtime import Runtime
@@ -24,27 +24,27 @@ from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
-from .turn.state import TurnState
+from .turn.state import TurnState, updated
 from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
 _context_log = logging.getLogger("ebbtide.context")
 
 BY_HAND = {"by_hand": True}
-"""What stands in `response_metadata` of messages that no model wrote; providers are not sent it."""
+"""The `response_metadata` of messages that no model wrote; providers are not sent it."""
 
 
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Mark what the turn mentioned, take out of the context what faded, and commit the turn.
+    """Mark what the turn mentioned, collapse what faded, and commit the turn.
 
-    All in one step, as each is a checkpoint. A failed archive raises after retries, and nothing
-    changes. With an embedder the turn's vectors are stored with it, then a few that are missing.
+    One node does it all, since each node costs a checkpoint. An archive that fails after retries
+    raises, and nothing changes. An embedder adds the turn's vectors, and a few that are missing.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
         efforts = referenced(work, parts.keywords).decayed(work.settings)
         update = packed(efforts)
-        record = _committed(cast("TurnState", {**state, **update}), work.view.owner, parts)
+        record = _committed(updated(state, update), work.view.owner, parts)
         for banner in efforts.banners_since(work.state):
             runtime.stream_writer({"banner": banner})
         view = past(parts.archive, work.view.owner, record.tip)
@@ -54,19 +54,19 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
-    """Commit the running turn with what it cost; embed it, and tell caches what it changed."""
+    """Commit the running turn with its cost, embed it, and invalidate caches of memories."""
     messages, archive = running(state), parts.archive
-    # A tool that answers directly and structured output end a turn with a result.
+    # Also a turn that ends with a result: of a tool that answers directly, or structured output.
     turn = replace(group(state, messages), status="done")
     if "context_report" in state and not _is_by_hand(messages):
-        # Beside what the application would send without a memory.
+        # The cost is compared with what the application would send without a memory.
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
         alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
         spent = cost(state["context_report"]["tokens"], [*plain], alone, parts.count)
         turn = replace(turn, events=(*turn.events, spent))
     record = commit(archive, owner, tip_of(state), turn, parts.embedder)
     if parts.embedder is not None:
-        try:  # a failure is mended by the next turn
+        try:  # the next turn embeds what fails here
             archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", owner.thread, error)
@@ -76,8 +76,8 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
 
 
 def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
-    """Return what the context shows from now on, or that an effort is to be compressed first."""
-    try:  # the turn is committed by now, so what the archive raises must not end the run
+    """Return the update of what the context shows, or `due` if an effort is compressed first."""
+    try:  # the turn is committed by now, so an error of the archive must not end the run
         if not _is_by_hand(messages) and to_do(work) is not None:
             return {"due": True}
         return view_after(work, messages)

@@ -1,4 +1,4 @@
-"""Run the memory tools, one after the other, each on the state that the one before left."""
+"""Run the memory tools one after the other, each on the state after the one before."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -29,29 +29,29 @@ def run_tools(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 async def arun_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Do what `run_tools` does, without holding a thread while a model summarises."""
+    """Do what `run_tools` does, without blocking a thread while a model summarises."""
     return await adrive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 
 def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[dict[str, Any]]:
-    work, others = running_turn(state, runtime, parts), frozenset(parts.tools)
-    work = replace(work, related=lambda said: parts.related(work.view, said, runtime))
-    calls, watch = waiting(work.view.running.messages, others), _watch(get_config())
+    work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
+    work = replace(work, related=lambda text: parts.related(work.view, text, runtime))
+    calls, watch = waiting(work.view.running.messages, app_tools), _watch(get_config())
     done = yield from run(
-        work, calls, others, lambda line: runtime.stream_writer({"banner": line}), watch
+        work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
     return {**packed(done.state), "messages": from_dicts(done.results)}
 
 
 def _watch(config: RunnableConfig) -> Watch:
-    """Return what tells the callbacks of a run when a tool begins and ends, as LangChain's do."""
+    """Return what reports each tool's start and end to the run's callbacks, as LangChain's do."""
     manager = get_callback_manager_for_config(config)
 
     def begun(call: Mapping[str, Any]) -> Callable[[Message], None]:
-        name, given = str(call["name"]), call.get("args")
-        inputs = given if isinstance(given, dict) else None
+        name, args = str(call["name"]), call.get("args")
+        inputs = args if isinstance(args, dict) else None
         run = manager.on_tool_start(
-            {"name": name}, str(given), name=name, inputs=inputs, tool_call_id=call["id"]
+            {"name": name}, str(args), name=name, inputs=inputs, tool_call_id=call["id"]
         )
 
         def ended(result: Message) -> None:

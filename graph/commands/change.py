@@ -31,7 +31,7 @@ from ...nodes.begin_turn import begin_turn
 from ...nodes.llm.calls import drive
 from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
-from ...nodes.turn.arrivals import told_apart, unarchived
+from ...nodes.turn.arrivals import divided, unarchived
 from ...nodes.turn.langchain_messages import cleaned
 from ...nodes.turn.recovery import settle, state_at
 from ...nodes.turn.state import TurnState, unpacked
@@ -144,11 +144,11 @@ def _archive_unfinished(thread: Thread) -> None:
     if not unarchived(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
-    arrived = told_apart(state)
+    arrived = divided(state)
     settled = settle(state, thread.owner, arrived, archive)
     if arrived.new:
         begun = cast("TurnState", {**state, **settled, "turn": settled["persisted"] + 1})
-        unanswered = replace(arrived, last=None, left=arrived.new, new=[])
+        unanswered = replace(arrived, last=None, unfinished=arrived.new, new=[])
         settle(begun, thread.owner, unanswered, archive)
 
 

@@ -1,8 +1,7 @@
-"""Questions put to models: the driver of rules that ask them, and one question with its retries.
+"""Put the questions of rules to models, with retries, and give the rules the answers.
 
-A question is put as structured output where the model can, else as JSON in text, and again while a
-provider is busy, overloaded or unreachable. How long one attempt may take is the model's own
-`timeout`.
+A question asks for structured output if the model has it, else for JSON in text. It is retried
+while a provider is busy, overloaded or unreachable. The model's own `timeout` limits one attempt.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ from ...memory.questions import Asks, Question, Result, What
 from ...prompts.loader import render
 
 ATTEMPTS = 4
-"""Attempts at most: with their waits about ten seconds, which a turn can bear."""
+"""Most attempts at a call; their waits take about ten seconds, which a turn can bear."""
 
 SECONDS = 60.0
 """Seconds after which no further attempt begins, however long a provider asks to wait."""
@@ -50,32 +49,35 @@ FIRST_WAIT = 1.0
 """Seconds before the second attempt; they double, and up to as many are added at random."""
 
 _TRANSIENT = frozenset({408, 409, 425, 429, *range(500, 600)})
-"""The HTTP answers after which the same request may succeed."""
+"""The HTTP statuses after which the same request may succeed."""
 
 _BROKEN = frozenset({"APIConnectionError", "TransportError"})
-"""What packages of providers call an error of the connection where it is none of Python's."""
+"""Names of connection errors of providers' packages that are none of Python's."""
 
 _REFUSED = frozenset({400, 404, 422})
-"""The HTTP answers of a provider that does not know a form of structured output, or a limit."""
+"""The HTTP statuses of a provider that does not know structured output, or a limit."""
 
 _LIMITS = ("max_tokens", "max_output_tokens", "num_predict")
-"""What LangChain's models call the most tokens that they may answer with."""
+"""The fields of LangChain's models that limit the tokens of an answer."""
 
 _CUT_OFF = "LengthFinishReasonError"
-"""How OpenAI's package calls a structured answer that was cut off; it holds the answer."""
+"""The error of OpenAI's package for a structured answer that was cut off; it has the answer."""
 
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS"})
-"""How providers say that an answer was cut off, in what LangChain keeps of the response."""
+"""The reasons in LangChain's response metadata that say that an answer was cut off."""
 
 _log = logging.getLogger("ebbtide.calls")
 
 Models: TypeAlias = Mapping[What, BaseChatModel]
-"""Which model is asked what."""
+"""The model for each kind of question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a question cost, all attempts together: tokens as reported, and why it has no answer."""
+    """The cost of a question over all attempts; `failed` is the reason if it has no answer.
+
+    `read` and `written` are the tokens that providers reported, None if they reported none.
+    """
 
     what: What
     model: str
@@ -85,7 +87,7 @@ class Call:
     failed: str = ""
 
     def as_data(self) -> dict[str, Any]:
-        """Return what logs say of the call, without what is not known."""
+        """Return the call for a log, without empty fields."""
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}
 
 
@@ -99,16 +101,18 @@ def drive(
     *,
     about: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Return what a rule returns; a call that fails is thrown into it as an `AnswerError`.
+    """Return what a rule returns; a call that fails raises `AnswerError` inside the rule.
 
-    `note` is told of each call; `about` is in the metadata of each.
+    `note` gets each call; `about` is in the metadata of each call.
     """
     attempts = _attempts(steps, models, note, about or {})
     step = _next(attempts, None)
     while isinstance(step, _Attempt):
         try:
-            answer: Any = Retrying(**_rules())(step.runnable.invoke, step.messages, step.config)
-        except Exception as error:  # noqa: BLE001 (any provider's: the rule says what then holds)
+            answer: Any = Retrying(**_retry_policy())(
+                step.runnable.invoke, step.messages, step.config
+            )
+        except Exception as error:  # noqa: BLE001 (any provider's: the rule handles it)
             answer = error
         step = _next(attempts, answer)
     return cast("Result", step)
@@ -121,11 +125,11 @@ async def adrive(
     *,
     about: Mapping[str, Any] | None = None,
 ) -> Result:
-    """Do what `drive` does, without holding a thread while a model answers."""
+    """Do what `drive` does, without blocking a thread while a model answers."""
     attempts = _attempts(steps, models, note, about or {})
     step = await asyncio.to_thread(_next, attempts, None)
     while isinstance(step, _Attempt):
-        retrying = AsyncRetrying(**_rules())
+        retrying = AsyncRetrying(**_retry_policy())
         try:
             answer: Any = await retrying(step.runnable.ainvoke, step.messages, step.config)
         except Exception as error:  # noqa: BLE001 (as above)
@@ -136,7 +140,7 @@ async def adrive(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A way to put a question: what is invoked, with what, and how."""
+    """One way to put a question: the runnable, its messages and its config."""
 
     runnable: Runnable[Any, Any]
     messages: list[BaseMessage]
@@ -144,7 +148,7 @@ class _Attempt:
 
 
 def _next(steps: Generator[Any, Any, Any], answer: Any) -> Any:
-    """Return what a generator yields next, or what it returns at its end."""
+    """Send or throw an answer into a generator; return what it yields, or returns at its end."""
     try:
         return steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
     except StopIteration as end:
@@ -154,7 +158,7 @@ def _next(steps: Generator[Any, Any, Any], answer: Any) -> Any:
 def _attempts(
     steps: Asks[Result], models: Models, note: _Note, about: Mapping[str, Any]
 ) -> Generator[_Attempt, Any, Result]:
-    """Yield attempts at the questions of a rule; each is sent back its answer, or its error."""
+    """Yield attempts at the questions of a rule; take back the answer or the error of each."""
     step = _next(steps, None)
     while isinstance(step, Question):
         model, meter = models[step.what], _Meter()
@@ -166,9 +170,9 @@ def _attempts(
         try:
             answer = yield from _answered(model, step, config)
         except Exception as error:  # noqa: BLE001 (as above)
-            why = _reason(error)
-            _log.warning("call failed: %s", why)
-            answer = AnswerError(why)
+            reason = _reason(error)
+            _log.warning("call failed: %s", reason)
+            answer = AnswerError(reason)
             answer.__cause__ = error
         note(meter.call(step.what, model, answer))
         step = _next(steps, answer)
@@ -178,27 +182,27 @@ def _attempts(
 def _answered(
     model: BaseChatModel, question: Question, config: Any
 ) -> Generator[_Attempt, Any, Any]:
-    """Return the model's answer, form by form until one gives it; raises what none can mend.
+    """Return the answer in the first form of the question that gives one; else raise the error.
 
-    Without the limit it is put again only if a provider did not take it with it, or if the answer
-    came to nothing because of it, as may be with models that think first.
+    The question is put again without its limit only if the provider refused the limit, or if the
+    answer was cut off before it said anything, as happens with models that think first.
     """
     for bound in (_limited(model, question.limit), model):
         unlimited_may_help = False
         for runnable, messages in _forms(bound, question):
             try:
                 return _read((yield _Attempt(runnable, messages, config)), question)
-            except Exception as error:  # noqa: BLE001 (any provider's; at last it is raised again)
+            except Exception as error:  # noqa: BLE001 (any provider's; raised below)
                 failed = error
             if type(failed).__name__ == _CUT_OFF:
                 with suppress(AttributeError, LookupError, ValueError):
-                    begun = cast("Any", failed).completion.choices[0].message.content
-                    return _parsed(begun or "", question, cut=True)
+                    partial = cast("Any", failed).completion.choices[0].message.content
+                    return _parsed(partial or "", question, cut=True)
             if isinstance(failed, _CutOffError) or type(failed).__name__ == _CUT_OFF:
                 unlimited_may_help = True
                 break
             unlimited_may_help = unlimited_may_help or is_refused(failed)
-            # Another form may succeed where what came, or how it was asked for, was bad.
+            # Another form may succeed if the answer, or the request for it, had a bad form.
             bad = isinstance(failed, ValueError | TypeError | NotImplementedError)
             if not (bad or is_refused(failed)):
                 raise failed
@@ -216,7 +220,7 @@ class _Meter(BaseCallbackHandler):
         self._written: int | None = None
 
     def on_llm_end(self, response: LLMResult, **_: Any) -> None:
-        """Take note of what an answer cost."""
+        """Add the tokens of an answer."""
         for generation in (item for items in response.generations for item in items):
             usage = getattr(getattr(generation, "message", None), "usage_metadata", None)
             if usage and "input_tokens" in usage:
@@ -224,31 +228,30 @@ class _Meter(BaseCallbackHandler):
                 self._written = (self._written or 0) + usage["output_tokens"]
 
     def call(self, what: What, model: BaseChatModel, answer: Any) -> Call:
-        """Return what the question cost until its answer, or its error."""
+        """Return the cost of the question until its answer or its error."""
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         seconds = round(monotonic() - self._begun, 3)
         failed = str(answer) if isinstance(answer, AnswerError) else ""
-        return Call(
-            what, str(name or type(model).__name__), seconds, self._read, self._written, failed
-        )
+        name = str(name or type(model).__name__)
+        return Call(what, name, seconds, self._read, self._written, failed)
 
 
-def _rules() -> dict[str, Any]:
-    """Return when the same call is made again, and how long it waits before."""
+def _retry_policy() -> dict[str, Any]:
+    """Return tenacity's arguments: when a call is retried, and after which wait."""
     growing = wait_exponential(FIRST_WAIT) + wait_random(0, FIRST_WAIT)
 
     def wait(state: Any) -> float:
         return max(growing(state), retry_after(state.outcome.exception(), datetime.now(UTC)))
 
-    def tell(state: Any) -> None:
-        why, seconds = _reason(state.outcome.exception()), state.upcoming_sleep
-        _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, why, seconds)
+    def log(state: Any) -> None:
+        reason, seconds = _reason(state.outcome.exception()), state.upcoming_sleep
+        _log.warning("call %d failed (%s), waiting %.1f s", state.attempt_number, reason, seconds)
 
     return {
         "retry": retry_if_exception(is_transient),
         "stop": stop_after_attempt(ATTEMPTS) | stop_before_delay(SECONDS),
         "wait": wait,
-        "before_sleep": tell,
+        "before_sleep": log,
         "reraise": True,
     }
 
@@ -269,12 +272,12 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Tell whether the provider did not take the request as it was put, and may otherwise."""
+    """Tell whether the provider refused the form of the request, and may take another."""
     return not isinstance(error, ContextOverflowError) and _status(error) in _REFUSED
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status that an error tells of, None if it tells of none."""
+    """Return the HTTP status of an error, None if it has none."""
     response = getattr(error, "response", None)
     places = ((error, "status_code"), (error, "code"), (response, "status_code"))
     codes = (getattr(holder, name, None) for holder, name in places)
@@ -299,10 +302,10 @@ def retry_after(error: BaseException, now: datetime) -> float:
 def _forms(
     model: BaseChatModel, question: Question
 ) -> Iterator[tuple[Runnable[Any, Any], list[BaseMessage]]]:
-    """Yield the forms of a question: what is invoked, and with what."""
-    asked = [SystemMessage(question.instructions), HumanMessage(question.log)]
+    """Yield the forms of a question, the best first: a runnable and its messages."""
+    messages = [SystemMessage(question.instructions), HumanMessage(question.log)]
     if issubclass(question.answer, str):
-        yield model, asked
+        yield model, messages
         return
     schema = question.answer.model_json_schema()  # a dict: ChatOpenAI warns when it streams a class
     try:
@@ -310,13 +313,13 @@ def _forms(
     except (NotImplementedError, ValueError, TypeError) as error:
         _log.debug("%s has no structured output: %s", type(model).__name__, error)
     else:
-        yield structured, asked
+        yield structured, messages
     form = f"\n\n{render(question.as_text)}"
     yield model, [SystemMessage(question.instructions + form), HumanMessage(question.log)]
 
 
 def _limited(model: BaseChatModel, limit: int | None) -> BaseChatModel:
-    """Return the model with this limit, or itself if it knows none or has a lower one."""
+    """Return the model with this limit, or itself if it has no such field or a lower limit."""
     for name in _LIMITS:
         if limit is not None and name in getattr(type(model), "model_fields", ()):
             own = getattr(model, name)
@@ -326,14 +329,14 @@ def _limited(model: BaseChatModel, limit: int | None) -> BaseChatModel:
 
 
 class _CutOffError(ValueError):
-    """An answer was cut off at its limit before anything could be read from it."""
+    """The answer was cut off at its limit before it said anything."""
 
     def __init__(self) -> None:
         super().__init__("the answer was cut off")
 
 
 def _read(answer: Any, question: Question) -> Any:
-    """Return an answer as the type that is wanted; raises `ValueError` if it is something else."""
+    """Return the answer as the question's type; raise `ValueError` if it is something else."""
     if not isinstance(answer, BaseMessage):
         return TypeAdapter(question.answer).validate_python(answer)
     reasons = {answer.response_metadata.get(key) for key in ("finish_reason", "stop_reason")}
@@ -341,16 +344,16 @@ def _read(answer: Any, question: Question) -> Any:
 
 
 def _parsed(text: str, question: Question, *, cut: bool) -> Any:
-    """Return what a text says; of JSON that breaks off, all up to its last complete object."""
+    """Return the answer in a text; of JSON that was cut off, what its start holds."""
     plain = issubclass(question.answer, str)
-    written = text.strip() if plain else text[text.find("{") : text.rfind("}") + 1]
-    if not written:
-        why = " is empty" if plain else f", {len(text)} characters, has no JSON object in it"
-        raise _CutOffError if cut else ValueError(f"the answer{why}")
+    content = text.strip() if plain else text[text.find("{") : text.rfind("}") + 1]
+    if not content:
+        reason = " is empty" if plain else f", {len(text)} characters, has no JSON object in it"
+        raise _CutOffError if cut else ValueError(f"the answer{reason}")
     if plain:
         return text
     try:
-        read = parse_partial_json(written) if cut else json.loads(written)
+        read = parse_partial_json(content) if cut else json.loads(content)
         return TypeAdapter(question.answer).validate_python(read)
     except ValueError as error:
         raise (_CutOffError() if cut else error) from error

@@ -1,4 +1,4 @@
-"""Messages of LangChain as plain data and back, and made fit to be kept."""
+"""LangChain messages as plain data and back, cleaned for the archive."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from ...memory.valid_history import no_result
 from ...prompts.loader import render
 
 MADE_HERE = frozenset({"ai", "tool"})
-"""Types of the messages that an agent adds."""
+"""Types of the messages that an agent adds itself."""
 
 _Message = TypeVar("_Message", bound=BaseMessage)
 
@@ -41,7 +41,7 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
 
 
 def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
-    """Return the LangChain messages of plain ones; nothing but messages is ever constructed."""
+    """Return the LangChain messages of plain ones; no other class is ever constructed."""
     return messages_from_dict([dict(message) for message in messages])
 
 
@@ -53,7 +53,7 @@ def cleaned(message: _Message) -> _Message:
 
 @cache
 def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
-    """Return the defaults of the fields that have one; finding them takes pydantic long."""
+    """Return the defaults of the fields that have one; cached, as pydantic is slow to find them."""
     return {
         name: field.get_default(call_default_factory=True)
         for name, field in kind.model_fields.items()
@@ -73,7 +73,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _ordered(value: Any) -> Any:
-    """Return a value with its sets as sorted lists: their order differs between processes."""
+    """Return a value with its sets as sorted lists, as their order differs between processes."""
     if isinstance(value, set | frozenset):
         return sorted((_ordered(item) for item in value), key=repr)
     if type(value) is dict:
@@ -84,24 +84,26 @@ def _ordered(value: Any) -> Any:
 
 
 def with_ids(message: _Message) -> _Message:
-    """Return a message each of whose calls has a name and an id of its own."""
+    """Return the message with a name, "" at least, and a unique id for each of its calls."""
     if not isinstance(message, AIMessage):
         return message
     calls, valid = [*message.tool_calls, *message.invalid_tool_calls], len(message.tool_calls)
-    named: list[Any] = []
+    unique: list[Any] = []
     for call in calls:
-        taken = {None, "", *(before.get("id") for before in calls[: len(named)])}
-        call_id = f"call_{uuid4().hex}" if call.get("id") in taken else call["id"]
-        named.append({**call, "name": call.get("name") or "", "id": call_id})
-    update: dict[str, Any] = {"tool_calls": named[:valid], "invalid_tool_calls": named[valid:]}
+        used_ids = {None, "", *(earlier.get("id") for earlier in calls[: len(unique)])}
+        call_id = f"call_{uuid4().hex}" if call.get("id") in used_ids else call["id"]
+        unique.append({**call, "name": call.get("name") or "", "id": call_id})
+    update: dict[str, Any] = {"tool_calls": unique[:valid], "invalid_tool_calls": unique[valid:]}
     return message.model_copy(update=update)
 
 
-def question(messages: Sequence[BaseMessage]) -> int:
-    """Return where what the user said last begins, instructions before it included; 0 for nothing.
+def question_start(messages: Sequence[BaseMessage]) -> int:
+    """Return the position where the user's last question begins, 0 if there is none.
+
+    Instructions right before the question belong to it.
 
     >>> words, answer = ({"type": kind, "data": {"content": "Hi"}} for kind in ("human", "ai"))
-    >>> question(from_dicts([words, answer, words]))
+    >>> question_start(from_dicts([words, answer, words]))
     2
     """
     at = max((n for n, message in enumerate(messages) if message.type == "human"), default=0)
@@ -110,8 +112,8 @@ def question(messages: Sequence[BaseMessage]) -> int:
     return at
 
 
-def closed(messages: Sequence[BaseMessage], why: str = "") -> list[BaseMessage]:
-    """Return messages with an error result for each call that has none, which says why."""
-    why = why or render("no_result")
-    results = [no_result(call, why)["data"] for call in unanswered(to_dicts(messages))]
+def closed(messages: Sequence[BaseMessage], reason: str = "") -> list[BaseMessage]:
+    """Return the messages with an error result, which gives the reason, for each open call."""
+    reason = reason or render("no_result")
+    results = [no_result(call, reason)["data"] for call in unanswered(to_dicts(messages))]
     return [*messages, *(ToolMessage(**result, id=str(uuid4())) for result in results)]

@@ -1,4 +1,4 @@
-"""What the nodes work with, bound when the graph is built."""
+"""The parts of an agent that its nodes share: models, archive, settings, tools, attention."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -31,20 +31,20 @@ from ..llm.calls import Models
 _log = logging.getLogger("ebbtide.attention")
 
 STEADY = 2.0
-"""Seconds for which a turn takes its session to be as its beginning has read it.
+"""Seconds for which a turn relies on what it read of its session, instead of reading it again.
 
-The steps before a model's answer take a few milliseconds; what somebody else erases while they run
-is in that call as it would be in one that is on its way. After a slower answer it is read again.
+The steps before a model's answer take a few milliseconds. What another process erases meanwhile is
+in that call, as it would be in a call that was sent just before. A slower answer expires it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:
-    """The agent's parts. `schemas`: all tools as the provider sees them.
+    """The agent's parts. `schemas` are all tools as the provider sees them.
 
-    Their tokens are counted once: `schema_tokens` of all, `own_schema_tokens` of the application's.
-    `system` is the application's part of the system message, `attention` a cache before the
-    archive's. `fixed` are the tokens of system message and tools where these are not known here.
+    `schema_tokens` counts the schemas of all tools, `own_schema_tokens` those of the application's.
+    `system` is the application's part of the system message. `attention` is a cache in front of
+    the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
     """
 
     model: BaseChatModel
@@ -68,7 +68,7 @@ class AgentParts:
 
     @property
     def models(self) -> Models:
-        """Which model is asked what."""
+        """The model for each kind of question."""
         return {
             "summary": self.summary_model,
             "extraction": self.extraction_model,
@@ -77,7 +77,7 @@ class AgentParts:
         }
 
     def opening(self, settings: Settings) -> tuple[Part, Part]:
-        """Return what is sent in any case: the system message, and the tool schemas."""
+        """Return the parts that every call has: the system message and the tool schemas."""
         system = instructions(self.system, settings)
         return fixed_parts(system, self.schema_tokens, self.count)
 
@@ -89,28 +89,28 @@ class AgentParts:
         return system.tokens, tools.tokens
 
     def attention_of(self, owner: Owner, settings: Settings) -> Attention | None:
-        """Return the attention of an owner, the agent's or the archive's; None for nobody."""
+        """Return the agent's attention or the archive's, None for a user without a name."""
         if owner.anonymous:
             return None
         archived = self.archive.attention(settings.attention_threshold)
         return self.attention or archived
 
     def surfaced(
-        self, state: EffortState, view: ArchiveView, said: str, runtime: Runtime[Settings]
+        self, state: EffortState, view: ArchiveView, question: str, runtime: Runtime[Settings]
     ) -> EffortState:
-        """Return the state of a first turn with what is in its user's attention."""
+        """Return the state of a first turn with the memories in its user's attention."""
         try:
             attended = self._attended(view, runtime)
-            return state if attended is None else attended.surfaced(state, said)
+            return state if attended is None else attended.surfaced(state, question)
         except AttentionError as error:
             _log.warning("session %r begins without memories: %s", view.owner.thread, error)
             return state
 
-    def related(self, view: ArchiveView, said: str, runtime: Runtime[Settings]) -> Sequence[str]:
-        """Return the memories that a text is about."""
+    def related(self, view: ArchiveView, text: str, runtime: Runtime[Settings]) -> Sequence[str]:
+        """Return the ids of the memories that a text is about."""
         try:
             attended = self._attended(view, runtime)
-            return () if attended is None else attended.related(said)
+            return () if attended is None else attended.related(text)
         except AttentionError as error:
             _log.warning("session %r has no related memories: %s", view.owner.thread, error)
             return ()
@@ -121,7 +121,7 @@ class AgentParts:
         return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))
 
     def memories_changed(self, owner: Owner) -> bool:
-        """Tell the agent's own attention, a cache; return False if it could not be told."""
+        """Invalidate the agent's own attention, a cache; return False if that failed."""
         if self.attention is None or owner.anonymous:
             return True
         try:
@@ -132,9 +132,9 @@ class AgentParts:
 
 
 def taking_tools(model: BaseChatModel) -> BaseChatModel:
-    """Return a model; raises `SettingsError` if it takes no tools, such as LangChain's fakes."""
-    known = getattr(type(model), "bind_tools", BaseChatModel.bind_tools)
-    if known is BaseChatModel.bind_tools:
+    """Return the model; raise `SettingsError` if it takes no tools, like LangChain's fakes."""
+    bind_tools = getattr(type(model), "bind_tools", BaseChatModel.bind_tools)
+    if bind_tools is BaseChatModel.bind_tools:
         raise SettingsError(
             f"{type(model).__name__} takes no tools, which the memory needs: pass a chat model "
             "with bind_tools, and not what with_retry() or with_fallbacks() make of it"

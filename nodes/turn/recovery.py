@@ -1,4 +1,4 @@
-"""Turns in the archive: committed, committed again, found again by the messages of a history."""
+"""Commit turns, commit edited ones again, and find the turn that the messages of a thread end."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -18,33 +18,42 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
-from .arrivals import Arrivals, asked_in
-from .langchain_messages import MADE_HERE, cleaned, closed, from_dicts, question, to_dicts, with_ids
-from .state import TurnState
+from .arrivals import Arrivals, turn_numbers
+from .langchain_messages import (
+    MADE_HERE,
+    cleaned,
+    closed,
+    from_dicts,
+    question_start,
+    to_dicts,
+    with_ids,
+)
+from .state import TurnState, updated
 from .values import committed, group, memory_at, tip_of, tip_update
 
 _CHUNK = 100
-"""Turns that are read at once when a history is compared with them."""
+"""Archived turns read at once when a history is compared with them."""
 
 _ENDS, _ALIKE = 32, 1_000
-"""So many messages of a history, the newest, are taken for the end of a turn, one after the other.
-Each is compared with so many archived turns that end alike; a history that follows none of them is
-adopted as a whole."""
+"""How many of a history's newest messages are tried as the end of an archived turn, and with how
+many archived turns of the same end each is compared. Both bound the work for a history that the
+archive does not know: it is adopted as a whole."""
 
 
 def commit(
     archive: Archive, owner: Owner, tip: Tip, turn: Group, embedder: Embedder | None = None
 ) -> Record:
-    """Commit a turn after `tip`; the turn of `tip` itself as it is now, with what happened in it.
+    """Commit a turn after `tip`, or the turn of `tip` itself once more if it has that number.
 
-    With other messages that begins a new branch. Raises `TipNotFoundError` if the archive does not
-    hold the turn of `tip`, and after three attempts that failed what the archive raised.
+    A turn that is committed again with other messages begins a new branch. Raises
+    `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises
+    at the third attempt.
     """
     if turn.turn <= tip.turn:
         tip, turn = _again(archive, owner, tip, turn)
-    # The next attempt opens a lost connection anew, and stores nothing twice. The waits are short
-    # since the archive has itself waited for a lock, and random to part writers; what fails thrice
-    # will last.
+    # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
+    # because the archive has waited for the lock already, and random so that writers do not meet
+    # again. A fault that outlasts three attempts will stay.
     retrying = Retrying(
         retry=retry_if_exception_type((OSError, ArchiveLockedError)),
         stop=stop_after_attempt(3),
@@ -55,89 +64,92 @@ def commit(
 
 
 def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, Group]:
-    """Return the tip before the turn of `tip`, and that turn as `turn` now has it.
+    """Return the tip before the turn of `tip`, and that turn with the messages of `turn`.
 
-    Its events and efforts stay; its status does if nothing new happened in it.
+    It keeps its events and efforts, and its status if nothing new happened in it.
     """
-    before = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
-    if not before or before[-1].turn != tip.turn:
+    records = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+    if not records or records[-1].turn != tip.turn:
         raise TipNotFoundError(tip.branch, tip.turn)
-    original = before[-1]
-    parent = before[0].tip if len(before) > 1 else Tip(original.branch, 0, "")
+    original = records[-1]
+    parent = records[0].tip if len(records) > 1 else Tip(original.branch, 0, "")
     efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
-    as_it_was = not turn.events and original.status != "erased"
+    keeps_status = not turn.events and original.status != "erased"
     again = replace(
         turn,
         turn=original.turn,
         messages=_with_blocks_again(turn.messages, [original]),
         events=(*original.events, *turn.events),
         efforts=efforts if turn.events else original.efforts,
-        status=original.status if as_it_was else turn.status,
+        status=original.status if keeps_status else turn.status,
     )
     return parent, again
 
 
 def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
-    """Commit an edited last turn and an unfinished turn; return what state says of it then."""
-    tip, ended = tip_of(state), {}
-    if arrived.last is not None and (again := _edited(state, owner, arrived.last, archive)):
-        tip = commit(archive, owner, tip, again).tip
-        ended = {"archived": str(arrived.last[-1].id)}
-    if not arrived.left:  # what a pass did after the last commit is stored with the next turn
+    """Commit the last turn if it was edited, and an unfinished turn; return the state's update."""
+    tip, archived = tip_of(state), {}
+    if arrived.last is not None and (edited := _edited(state, owner, arrived.last, archive)):
+        tip = commit(archive, owner, tip, edited).tip
+        archived = {"archived": str(arrived.last[-1].id)}
+    if not arrived.unfinished:  # a compression after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
-        return {**tip_update(tip), **ended, "events": events}
-    record = commit(archive, owner, tip, group(state, arrived.left))
-    return committed(record, str(arrived.left[-1].id))
+        return {**tip_update(tip), **archived, "events": events}
+    record = commit(archive, owner, tip, group(state, arrived.unfinished))
+    return committed(record, str(arrived.unfinished[-1].id))
 
 
 def _edited(
     state: TurnState, owner: Owner, last: Sequence[BaseMessage], archive: Archive
 ) -> Group | None:
-    """Return the last archived turn as its messages are now, None if they are as archived.
+    """Return the last archived turn with its messages in state, None if they were not edited.
 
-    An erasure may have taken text from what is archived: both, with it and without it, are no edit.
-    Nor is it one that calls and their results are missing, which clients do not keep.
+    An erasure may have cut text from the archived turn: the text before and after it is no edit.
+    Nor are missing calls and results, which clients do not keep, or other ids.
     """
-    tip, now = tip_of(state), group(state, last)
-    if digest(now.messages) == tip.digest:
+    tip, edited = tip_of(state), group(state, last)
+    if digest(edited.messages) == tip.digest:
         return None
     records = archive.turns(owner, tip, [tip.turn])
-    known = {tip.digest, *(digest(record.messages) for record in records)}
-    if known & {digest(now.messages), digest(_with_blocks_again(now.messages, records))}:
+    archived = {tip.digest, *(digest(record.messages) for record in records)}
+    if archived & {digest(edited.messages), digest(_with_blocks_again(edited.messages, records))}:
         return None
-    for record in records:  # as a client keeps it: without calls, or with other ids
-        retold = _before_turn(now.messages, record.messages) == 0
-        if retold and _ids(now.messages) != _ids(record.messages):
+    for record in records:
+        is_same = _before_turn(edited.messages, record.messages) == 0
+        if is_same and _ids(edited.messages) != _ids(record.messages):
             return None
-    return replace(now, turn=tip.turn, events=())
+    return replace(edited, turn=tip.turn, events=())
 
 
 def _with_blocks_again(
     messages: Sequence[Message], records: Sequence[Record]
 ) -> tuple[Message, ...]:
-    """Return messages that were archived with the state blocks that users do not see."""
+    """Return messages with the state blocks, hidden from users, that the archive has of them."""
     archived = (message["data"] for record in records for message in record.messages)
     return with_blocks(messages, {data.get("id"): data.get("content") for data in archived})
 
 
 def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | None:
-    """Return how much of a history comes before a turn, None if it does not end in that turn."""
-    left = len(history)
+    """Return how many messages precede a turn that ends a history, None if the turn does not.
+
+    A history may lack the turn's calls and results.
+    """
+    start = len(history)
     for message in reversed(turn):
-        if left and _known_by(message) == _known_by(history[left - 1]):
-            left -= 1
-        elif left and message["type"] != "tool" and not calls(message):
+        if start and _identity(message) == _identity(history[start - 1]):
+            start -= 1
+        elif start and message["type"] != "tool" and not calls(message):
             return None
-    return left
+    return start
 
 
-def _known_by(message: Message) -> list[Any]:
-    """Return the key by which a message is recognised; results of memory tools by name alone."""
+def _identity(message: Message) -> list[Any]:
+    """Return what two copies of a message share; of a memory tool's result only its name."""
     data = message["data"]
     name = data.get("name") if message["type"] == "tool" else None
-    said = "" if name in OWN_TOOLS else mark([message])
+    words = "" if name in OWN_TOOLS else mark([message])
     called = [(call.get("name"), call.get("args")) for call in calls(message)]
-    return [message["type"], said, called]
+    return [message["type"], words, called]
 
 
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
@@ -148,22 +160,19 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
             for message in messages:
                 message.id = message.id or str(uuid4())
             turns[record.turn] = messages
-    newest = turns[max(turns)] if turns else []
-    state = {
-        **memory_at(archive, owner, tip),
-        "messages": [message for turn in turns.values() for message in turn],
-        "asked": asked_in(turns),
-        "archived": newest[-1].id if newest else "",
-    }
-    state.pop("view", None)  # what is shown may have changed, or no provider has its prefix
-    return cast("TurnState", state)
+    messages = [message for turn in turns.values() for message in turn]
+    memory = memory_at(archive, owner, tip)
+    memory.pop("view", None)  # what is shown may have changed, or no provider has its prefix cached
+    archived = messages[-1].id if messages else ""
+    update = {"messages": messages, "asked": turn_numbers(turns), "archived": archived}
+    return updated(memory, update)
 
 
 def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
-    """Return the state of a run; if it has none, restore it from the archive by its messages.
+    """Return the state of a run; restore it from the archive by its messages if it has none.
 
-    History that the archive does not know is committed as turns first. Raises `TipNotFoundError` if
-    the state was made with another archive.
+    Commits history that the archive does not know as turns first. Raises `TipNotFoundError` if the
+    state belongs to another archive.
     """
     if "session" in state:
         tip = tip_of(state)
@@ -176,32 +185,31 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
     """Return the state, restored from the archive if the thread lost it.
 
-    The newest message that ends an archived turn says where it goes on.
+    The thread continues the archived turn that its messages end; without one, the turn that an
+    erasure noted for it. Else its state is as it was, with the newest archived turn as `unseen`.
     """
     messages = [*state.get("messages", [])]
-    known = _end(messages, archive, owner)
-    noted = archive.reseeding(owner) if known is None else None
-    if noted is not None:
-        before = state_at(archive, owner, noted, window)
-        return cast("TurnState", {**before, "messages": [*before["messages"], *messages]})
-    if known is None:
-        newest = None if question(messages) else archive.newest(owner)
-        return cast("TurnState", {**state, "unseen": newest}) if newest else state
-    at, tip = known
+    end = _end(messages, archive, owner)
+    if end is None:
+        if (noted := archive.reseeding(owner)) is not None:
+            before = state_at(archive, owner, noted, window)
+            return updated(before, {"messages": [*before["messages"], *messages]})
+        newest = None if question_start(messages) else archive.newest(owner)
+        return updated(state, {"unseen": newest}) if newest else state
+    at, tip = end
     turns = _aligned(messages[: at + 1], archive, owner, tip)
-    restored = {
-        **memory_at(archive, owner, tip),
+    update = {
         "messages": messages,
-        "asked": asked_in(dict(islice(turns.items(), window))),
+        "asked": turn_numbers(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
     }
-    return cast("TurnState", restored)
+    return updated(memory_at(archive, owner, tip), update)
 
 
 def _aligned(
     history: Sequence[BaseMessage], archive: Archive, owner: Owner, tip: Tip
 ) -> dict[int, Sequence[BaseMessage]]:
-    """Return the turns of a history, newest first, by the numbers that the archive gave them."""
+    """Return the turns of a history by their numbers in the archive, newest first."""
     turns: dict[int, Sequence[BaseMessage]] = {}
     plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
@@ -217,28 +225,28 @@ def _aligned(
 def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
-    All messages up to it are in the past of that turn. What the user said last is never an end: a
-    turn that failed may be asked again.
+    All messages up to it belong to the past of that turn. The user's last question is never such an
+    end: whoever tries a failed turn again repeats it.
     """
-    plain, asked = to_dicts(messages), question(messages)
+    plain, question = to_dicts(messages), question_start(messages)
     marks = [mark([message]) for message in plain]
     answer = max((n for n, m in enumerate(messages, 1) if isinstance(m, HumanMessage)), default=0)
-    ends = [*range(asked), *range(answer, len(messages))]
+    ends = [*range(question), *range(answer, len(messages))]
     tips: dict[str, list[Tip]] = {}
-    wanted = list(dict.fromkeys(marks[at] for at in ends))
-    for end, tip in archive.ended(owner, wanted) if wanted else ():
-        tips.setdefault(end, []).append(tip)
+    end_marks = list(dict.fromkeys(marks[at] for at in ends))
+    for end_mark, tip in archive.ended(owner, end_marks) if end_marks else ():
+        tips.setdefault(end_mark, []).append(tip)
     for at in islice((end for end in reversed(ends) if marks[end] in tips), _ENDS):
         history = plain[: at + 1]
         for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _is_past_of(history, archive, owner, tip):
-                # What stands between that turn and the question may be what was erased.
-                return at, tip if at + 1 < asked else _after_erased(archive, owner, tip)
+                # Messages between that turn and the question may be those of erased turns.
+                return at, tip if at + 1 < question else _after_erased(archive, owner, tip)
     return None
 
 
 def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
-    """Return the end of its branch if all turns after `tip` are erased, else `tip`."""
+    """Return the last turn of the branch if all turns after `tip` are erased, else `tip`."""
     newest, end = archive.newest(owner), tip
     while newest is not None and newest.branch == tip.branch and end.turn < newest.turn:
         after = archive.turns(owner, newest, [end.turn + 1])
@@ -251,7 +259,7 @@ def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
 def _by_likelihood(
     archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
 ) -> list[Tip]:
-    """Return the turns in which a history may end; first those whose last message has its id."""
+    """Return the turns that may end a history, those whose last message has the same id first."""
     likely: list[tuple[bool, int, Tip]] = []
     place = {tip: at for at, tip in enumerate(tips)}
     for branch in dict.fromkeys(tip.branch for tip in tips):
@@ -267,47 +275,49 @@ def _by_likelihood(
 
 
 def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:
-    """Tell whether a history is the end of what a turn sees, the turn included.
+    """Tell whether a history consists of the newest turns up to `tip`.
 
-    It may lack calls and results, which clients do not keep. What was erased may be any turn, or
-    none. If it has the archive's own messages of the last turn, something else, such as a summary,
-    may stand in place of earlier ones.
+    It may lack calls and results, which clients do not keep, and an erased turn may be in it or
+    not. If it has the last turn with the archive's message ids, other messages, such as a summary,
+    may replace earlier turns.
     """
-    lefts, own = {len(history)}, False
+    # The positions up to which the history may still be unmatched: an erased turn leaves two.
+    starts, has_own_ids = {len(history)}, False
     for last in range(tip.turn, 0, -_CHUNK):
         numbers = range(max(1, last - _CHUNK + 1), last + 1)
         records = archive.turns(owner, tip, numbers)
         for record in reversed(records):
-            before = lefts
+            ends = starts
             if record.status == "erased":
-                lefts = before | {_begin(history, left) for left in before}
+                starts = ends | {_turn_start(history, end) for end in ends}
             else:
-                rests = (_before_turn(history[:left], record.messages) for left in before)
-                lefts = {rest for rest in rests if rest is not None}
-            if not lefts:
-                return own and any(_replaced(history[:left], records) for left in before)
-            if before == {len(history)}:
-                own = {*_ids(history[min(lefts) :])} <= {*_ids(record.messages)}
-            if 0 in lefts:
+                matches = (_before_turn(history[:end], record.messages) for end in ends)
+                starts = {start for start in matches if start is not None}
+            if not starts:
+                return has_own_ids and any(_replaced(history[:end], records) for end in ends)
+            if ends == {len(history)}:
+                has_own_ids = {*_ids(history[min(starts) :])} <= {*_ids(record.messages)}
+            if 0 in starts:
                 return True
     return False
 
 
 def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
-    """Tell whether a history has messages that the turns do not know, and none that was edited."""
-    archived = (message for record in records for message in record.messages)
-    known = {message["data"].get("id"): _known_by(message) for message in archived}
-    same = [known.get(message_id) for message_id in _ids(history)]
-    keys = map(_known_by, history)
-    return None in same and all(old in (None, key) for old, key in zip(same, keys, strict=True))
+    """Tell whether a history has a message that is in none of the turns, and no edited one."""
+    archived = {m["data"].get("id"): m for record in records for m in record.messages}
+    originals = [archived.get(message_id) for message_id in _ids(history)]
+    pairs = zip(originals, history, strict=True)
+    return None in originals and all(
+        original is None or _identity(original) == _identity(message) for original, message in pairs
+    )
 
 
 def _ids(messages: Sequence[Message]) -> list[str | None]:
     return [message["data"].get("id") for message in messages]
 
 
-def _begin(history: Sequence[Message], end: int) -> int:
-    """Return where the turn begins that ends before `end`."""
+def _turn_start(history: Sequence[Message], end: int) -> int:
+    """Return the position where the turn that ends before `end` begins."""
     at = end - 1
     while at and not (history[at]["type"] == "human" and history[at - 1]["type"] != "human"):
         at -= 1
@@ -315,33 +325,31 @@ def _begin(history: Sequence[Message], end: int) -> int:
 
 
 def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
-    """Commit history that the archive does not know as turns; return the state after it."""
+    """Commit the history that the archive does not know as turns; return the state after them."""
     messages: list[Any] = [*state.get("messages", [])]
     ids = [message.id for message in messages]
-    known = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
-    asked = question(messages)
-    if asked <= known:
+    archived = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
+    question = question_start(messages)
+    if question <= archived:
         return state
-    before = [with_ids(cleaned(message)) for message in messages[:asked]]
-    turns = [closed(turn) for turn in _turns(before[known:])]
+    before = [with_ids(cleaned(message)) for message in messages[:question]]
+    turns = [closed(turn) for turn in _turns(before[archived:])]
     tip, numbers = tip_of(state), {}
     for turn in turns:
-        numbered = cast("TurnState", {**state, "turn": tip.turn + 1})
-        ambient = replace(group(numbered, turn), efforts=(), events=())
-        tip = commit(archive, owner, tip, ambient).tip
+        ambient = group(updated(state, {"turn": tip.turn + 1}), turn)
+        tip = commit(archive, owner, tip, replace(ambient, efforts=(), events=())).tip
         numbers[tip.turn] = turn
     adopted = [message for turn in turns for message in turn]
-    after = {
-        **state,
+    update = {
         **tip_update(tip),
         "session": asdict(owner),
         "turn": tip.turn,
-        "messages": [*before[:known], *adopted, *messages[asked:]],
-        "asked": {**state.get("asked", {}), **asked_in(numbers)},
+        "messages": [*before[:archived], *adopted, *messages[question:]],
+        "asked": {**state.get("asked", {}), **turn_numbers(numbers)},
         "archived": turns[-1][-1].id,
         "adopted": len(turns),
     }
-    return cast("TurnState", after)
+    return updated(state, update)
 
 
 def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:

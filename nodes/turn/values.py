@@ -1,4 +1,4 @@
-"""The state of a run as the values that the memory works on, and back."""
+"""Convert the state of a run to the values that the memory works on, and back."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -31,10 +31,10 @@ from ...memory.transcript import stored
 from ...memory.view import every_turn, past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts
-from .state import Memory, Position, TurnState, unpacked
+from .state import Memory, Position, TurnState, unpacked, updated
 
 _LEAST_FREE = 256
-"""Tokens that a tool's result may have however full the context is: it says something."""
+"""Tokens that a tool's result may have in a full context: fewer could not say anything."""
 
 _SAVED = frozenset(
     {
@@ -42,25 +42,25 @@ _SAVED = frozenset(
         *("safety_factor", "window", "compressed", "view"),
     }
 )
-"""What of the state is saved with a turn; the rest is in its row, or of one turn alone."""
+"""Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
 
 
 def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
-    """Return a state as nodes work with it; raises `StateError` if its memory is none.
+    """Return the state as nodes read it.
 
-    Raises `TipNotFoundError` if the archive has not sealed the memory: it is one of another
-    archive, or somebody else wrote into it.
+    Raises `StateError` if its memory has another form, and `TipNotFoundError` if the archive has
+    not sealed it: it comes from another archive, or a client changed it.
     """
-    known = unpacked(state)
+    turn_state = unpacked(state)
     memory = state.get("memory")
-    if memory and not compare_digest(known.get("seal", ""), archive.seal(_sealable(memory))):
-        tip = tip_of(known)
+    if memory and not compare_digest(turn_state.get("seal", ""), archive.seal(_sealable(memory))):
+        tip = tip_of(turn_state)
         raise TipNotFoundError(tip.branch, tip.turn)
-    return known
+    return turn_state
 
 
 def sealed(update: Mapping[str, Any], before: TurnState, archive: Archive) -> dict[str, Any]:
-    """Return the update of a node as the graph takes it, with the seal of the memory after it."""
+    """Return a node's update for the graph, with the seal of the memory after it."""
     changed = repacked(update, before)
     if "memory" in changed:
         after = repacked({**before, **update})["memory"]
@@ -70,49 +70,53 @@ def sealed(update: Mapping[str, Any], before: TurnState, archive: Archive) -> di
 
 
 def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a node's update for the graph, with what changed of the memory since `before`.
+    """Return a node's update for the graph, with the keys of the memory that differ from `before`.
 
     >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
     {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
     """
-    known = before or {}
-    new = {key: v for key, v in update.items() if key not in known or _differ(v, known[key])}
+    old = before or {}
+    new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
     memory = {key: new[key] for key in Memory.__annotations__ if key in new}
     position = {key: new[key] for key in Position.__annotations__ if key in new}
     memory |= {"position": position} if position else {}
-    packed_keys = {*Memory.__annotations__, *Position.__annotations__}
-    others = {key: value for key, value in update.items() if key not in packed_keys}
-    return {**others, "memory": memory} if memory else others
+    memory_keys = {*Memory.__annotations__, *Position.__annotations__}
+    messages = {key: value for key, value in update.items() if key not in memory_keys}
+    return {**messages, "memory": memory} if memory else messages
 
 
 def _differ(new: Any, old: Any) -> bool:
-    """Tell whether two values differ, in the order of keys too: an anchor is shown in its order."""
+    """Tell whether two values differ, also in the order of keys, in which an anchor is shown."""
     return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
 
 
 def _sealable(memory: Mapping[str, Any]) -> str:
-    """Return what is sealed of a memory, in words that are the same after any client's JSON."""
+    """Return the text of a memory to be sealed, the same after a client's JSON."""
     position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
-    return json.dumps(_whole({**memory, "position": position}), sort_keys=True)
+    return json.dumps(_normalised({**memory, "position": position}), sort_keys=True)
 
 
-def _whole(value: Any) -> Any:
-    """Return a value as JavaScript gives it back, which writes 1.0 as 1."""
+def _normalised(value: Any) -> Any:
+    """Return a value with whole floats as integers, as JavaScript writes 1.0 as 1.
+
+    >>> _normalised({"factor": 1.0, "hold": [0.5]})
+    {'factor': 1, 'hold': [0.5]}
+    """
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, dict):  # asking for any Mapping takes most of the time of a seal
-        return {key: _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, dict):  # testing for any Mapping would take most of the time of a seal
+        return {key: _normalised(item) for key, item in value.items()}
+    return [_normalised(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
-    """Return whose session this is, named at its first turn; raises as `claimed`."""
+    """Return the owner of the session, who is set at its first turn; raise as `claimed` does."""
     server = runtime.server_info
     if server is not None and server.user is not None:
-        named = {"langgraph_auth_user": server.user}
+        configurable = {"langgraph_auth_user": server.user}
     else:
-        named = get_config().get("configurable", {}) if settings.user_id is None else {}
-    user = user_of(settings, named)
+        configurable = get_config().get("configurable", {}) if settings.user_id is None else {}
+    user = user_of(settings, configurable)
     owner = claimed(state, user)
     if owner is not None:
         return owner
@@ -124,7 +128,7 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
 
 
 def claimed(state: TurnState, user: str) -> Owner | None:
-    """Return whose session a state names; raises `SessionNotFoundError` if not the user's."""
+    """Return the owner in the state, None at first; raise `SessionNotFoundError` for another's."""
     if "session" not in state:
         return None
     owner = Owner(**state["session"])
@@ -134,11 +138,11 @@ def claimed(state: TurnState, user: str) -> Owner | None:
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
-    """Return whom the server has authenticated, else whom the run names; raises `SettingsError`."""
-    asked = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
-    if asked is None:
-        asked = configurable.get("user_id")
-    return DEFAULT_USER if asked is None or asked == "" else user_named(asked)
+    """Return the user authenticated by the server, else named by the run; raise `SettingsError`."""
+    user = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
+    if user is None:
+        user = configurable.get("user_id")
+    return DEFAULT_USER if user is None or user == "" else user_named(user)
 
 
 def tip_of(state: TurnState) -> Tip:
@@ -154,7 +158,7 @@ def tip_update(tip: Tip) -> dict[str, Any]:
 
 
 def effort_state(state: TurnState) -> EffortState:
-    """Return the efforts' part of the state, which the memory tools change."""
+    """Return the part of the state that the memory tools change."""
     return EffortState(
         turn=state.get("turn", 0),
         active=state.get("active_effort"),
@@ -169,13 +173,13 @@ def effort_state(state: TurnState) -> EffortState:
 
 
 def traced(state: TurnState) -> dict[str, Any]:
-    """Return what the metadata of model calls say: the turn, and the active effort if one is."""
+    """Return the metadata of model calls: the turn, and the active effort if there is one."""
     effort = state.get("active_effort")
     return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
 
 
 def packed(efforts: EffortState) -> dict[str, Any]:
-    """Return the update that puts the efforts' state into the state."""
+    """Return the update with the efforts' state; the inverse of `effort_state`."""
     return {
         "active_effort": efforts.active,
         "open_efforts": dict(efforts.open),
@@ -189,18 +193,18 @@ def packed(efforts: EffortState) -> dict[str, Any]:
 
 
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is saved of the state after a turn, without what is empty."""
-    known = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
-    if known.get("safety_factor") == 1.0:  # its default; a window of 1 is none
-        del known["safety_factor"]
-    if "anchor" in known.get("view", ()):  # a text, which erasing looks for in one place alone
-        del known["view"]
-    memory: dict[str, Any] = repacked(known).get("memory", {})
+    """Return the part of the state that is saved with a turn, without empty values."""
+    values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
+    if values.get("safety_factor") == 1.0:  # its default, unlike that of a window of 1
+        del values["safety_factor"]
+    if "anchor" in values.get("view", ()):  # erasing looks for an anchor's text in one place alone
+        del values["view"]
+    memory: dict[str, Any] = repacked(values).get("memory", {})
     return memory
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
-    """Return the memory after a turn, as it was saved, else as the events up to it give it."""
+    """Return the memory after a turn as it was saved, else as its events replay it."""
     place = {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
     row = archive.saved(owner, tip)
     if row is None:
@@ -212,28 +216,27 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
 
 
 def committed(record: Record, last: str) -> dict[str, Any]:
-    """Return the update that says what is in the archive; `last` is the id of its last message."""
+    """Return the update after a commit; `last` is the id of the turn's last message."""
     return {**tip_update(record.tip), "archived": last, "events": [], "raw_answers": {}}
 
 
 def running(state: TurnState) -> list[BaseMessage]:
-    """Return the messages of the running turn; raises `InputError` if an edit removed them all."""
+    """Return the messages of the running turn; raise `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
     ids = [message.id for message in messages]
-    asked, archived = state.get("asked", {}), state.get("archived")
-    after = ids.index(archived) + 1 if archived in ids else 0
-    begun = (at for at, name in enumerate(ids) if asked.get(name or "") == state.get("turn", 0))
-    start = next(begun, after)
+    turns, archived = state.get("asked", {}), state.get("archived")
+    after_archived = ids.index(archived) + 1 if archived in ids else 0
+    starts = (at for at, key in enumerate(ids) if turns.get(key or "") == state.get("turn", 0))
+    start = next(starts, after_archived)
     if start == len(messages):
         raise InputError(len(messages))
     return messages[start:]
 
 
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
-    """Return messages of the running turn as the archive keeps them, all state blocks included."""
+    """Return messages of the running turn as the archive stores them, with their state blocks."""
     efforts = effort_state(state)
-    whole = with_blocks(to_dicts(messages), state.get("raw_answers", {}))
-    archived = tuple(map(stored, whole))
+    archived = tuple(map(stored, with_blocks(to_dicts(messages), state.get("raw_answers", {}))))
     return Group(
         turn=efforts.turn,
         messages=archived,
@@ -246,20 +249,20 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
 
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
-    """Return what the memory tools and the context work on in this run."""
+    """Return the running turn as the memory tools and the context read it."""
     messages = with_blocks(to_dicts(running(state)), state.get("raw_answers", {}))
     work = turn_at_rest(state, runtime, parts)
     efforts, tip = work.state, work.view.tip
     now = Group(efforts.turn, messages, at="", efforts=memberships(efforts.active, efforts.events))
-    # The turn of the tip may be the one that runs, again: then it follows the one before.
+    # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(tip, turn=min(tip.turn, efforts.turn - 1))
     return replace(work, view=replace(work.view, tip=tip, running=now))
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
-    """Return the running turn as it is after its commit, for what follows at its end."""
+    """Return the turn after its commit, when no message of it is running any more."""
     defaults, window = parts.settings, state.get("window")
-    if window is not None:  # set for this thread: what a run sets itself comes before it
+    if window is not None:  # the thread's own; what a run sets comes before it
         defaults = defaults.model_copy(update={"ambient_window": window})
     settings = resolve(runtime.context, defaults)
     budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
@@ -283,17 +286,21 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
 
 def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Return the update of what the context shows after a turn of these messages."""
+    """Return the update of what the context shows after a turn with these messages."""
     calls = sum(isinstance(message, AIMessage) for message in messages)
     return {} if work.line is None else {"view": after_turn(work, work.line, calls).packed()}
 
 
 def compression_shown(
-    work: RunningTurn, compression: Compression, more: Mapping[str, Any]
+    work: RunningTurn, compression: Compression, details: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the update by which the context shows a compression; `more` is for its event."""
+    """Return the update with which the context shows a compression; its event has the `details`."""
     names = ("effort", "turn", "through", "method")
-    event = {"type": "compressed", **{name: getattr(compression, name) for name in names}, **more}
+    event = {
+        "type": "compressed",
+        **{name: getattr(compression, name) for name in names},
+        **details,
+    }
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     turns = span(first, compression.through)
     line = banner_of("shortened", effort=compression.effort, turns=turns)
@@ -304,16 +311,16 @@ def compression_shown(
 
 
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
-    """Return a state that was recovered with what the context shows after its last turn.
+    """Return a recovered state with what the context shows after its last turn.
 
-    The archive has what it showed in that turn, since that is committed before its end.
+    The archive has what the context showed during that turn, which is committed before its end.
     """
     if not state.get("view"):
         return state
     work = turn_at_rest(state, runtime, parts)
     compression = adoptable(work)
     if compression is not None:
-        return cast("TurnState", {**state, **compression_shown(work, compression, {})})
+        return updated(state, compression_shown(work, compression, {}))
     records = work.view.turns([work.view.tip.turn])
     messages = [message for record in records for message in from_dicts(record.messages)]
-    return cast("TurnState", {**state, **view_after(work, messages)})
+    return updated(state, view_after(work, messages))

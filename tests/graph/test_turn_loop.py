@@ -6,20 +6,15 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from langchain_core.documents import Document
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
-from ebbtide.memory.record import Owner
-from ebbtide.memory.tools.toolbox import MOST_OPEN
 from tests.agents import ENTRIES, SUMMARY, THREAD, talk
-from tests.doubles import ScriptedModel, call, malformed, together
+from tests.doubles import ScriptedModel, call, together
 from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -35,18 +30,6 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@tool
-def approve(what: str) -> str:
-    """Ask a person."""
-    return f"{what}: {interrupt(what)}"
-
-
-def result(state: dict[str, Any], back: int = 2) -> dict[str, Any]:
-    """Return the tool result that stands `back` from the end of the messages."""
-    found: dict[str, Any] = json.loads(state["messages"][-back].content)
-    return found
-
-
 def test_answer_is_the_last_message(tmp_path: Path) -> None:
     """A plain question is one turn that ends with the model's answer."""
     chat = talk(tmp_path, ["hello"])
@@ -58,16 +41,6 @@ def test_answer_is_the_last_message(tmp_path: Path) -> None:
         state["memory"]["position"]["persisted"],
         state["messages"][-1].text,
     ) == (1, 1, "hello")
-
-
-def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
-    """The messages in state are those of this turn and of the two before it."""
-    chat = talk(tmp_path, ["a", "b", "c", "d"])
-
-    states = [chat.say(words) for words in ("one", "two", "three", "four")]
-
-    kept = [message.text for message in states[-1]["messages"]]
-    assert kept == ["two", "b", "three", "c", "four", "d"]
 
 
 def test_state_is_small_and_plain(tmp_path: Path) -> None:
@@ -135,81 +108,6 @@ def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> No
     assert [record.efforts for record in chat.records(state)] == [("a",), ("b", "a")]
 
 
-def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
-    """When the summary fails the effort stays open and the model is told (complaint 2)."""
-    chat = talk(
-        tmp_path,
-        [call("open_effort", name="a"), "opened", call("close_effort"), "sorry"],
-        structured=[RuntimeError("boom")],
-    )
-    chat.say(LONG)
-
-    state = chat.say("that's done")
-
-    assert state["memory"]["active_effort"] == "a"
-    assert "stays open" in result(state)["error"]
-
-
-def test_parallel_calls_run_in_order(tmp_path: Path) -> None:
-    """Of two opens of one slug in a message the second is an error, and the third sees both."""
-    opens = [call("open_effort", name="a"), call("open_effort", name="A!"), call("effort_status")]
-    chat = talk(tmp_path, [together(*opens), "done"])
-
-    state = chat.say("open it twice")
-
-    assert result(state, 4)["status"] == "opened"
-    assert "exists already" in result(state, 3)["error"]
-    assert [effort["id"] for effort in result(state, 2)["efforts"]] == ["a"]
-
-
-def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
-    """Sixty-four calls in one message get sixty-four results, the surplus opens an error."""
-    opens = [call("open_effort", name=f"effort {number}") for number in range(64)]
-    chat = talk(tmp_path, [together(*opens), "done"])
-
-    state = chat.say("open many")
-
-    results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
-    assert len(results) == 64
-    assert len(state["memory"]["open_efforts"]) == MOST_OPEN
-
-
-def test_application_and_memory_calls_together(tmp_path: Path) -> None:
-    """A message that calls tools of both kinds gets both results before the next call."""
-    both = together(call("add", a=1, b=2), call("open_effort", name="sums"))
-    chat = talk(tmp_path, [both, "three"], tools=[add])
-
-    state = chat.say("add and open")
-
-    assert next(m.text for m in chat.last if isinstance(m, ToolMessage)) == "3"
-    assert state["memory"]["active_effort"] == "sums"
-
-
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        (malformed("open_effort", "{bad"), "not a JSON object: '{bad'"),
-        (malformed("add", "{bad"), "not a JSON object: '{bad'"),
-        (call("open_effort", title="x"), "title"),
-        (call("open_effort", name="../../etc"), "../../etc"),
-        (call("open_effort", name=""), "''"),
-        (call("open_effort", name="x" * 10_000), "64"),
-        (call("open_effort", name="😀"), "😀"),
-        (call("read_log", turns=99), "turn 99"),
-        (call("add", a="one", b=2), "one"),
-    ],
-)
-def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, says: str) -> None:
-    """Whatever the model calls wrongly is answered with an error that quotes it."""
-    chat = talk(tmp_path, [asked, "I see"], tools=[add])
-
-    state = chat.say("go")
-
-    assert state["messages"][-2].status == "error"
-    assert says in state["messages"][-2].text
-    assert state["messages"][-1].text == "I see"
-
-
 @pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED, FALLING])
 def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any) -> None:
     """A fake of LangChain's, and a model that retries by itself, are told what to pass instead."""
@@ -218,17 +116,6 @@ def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any
 
     with pytest.raises(SettingsError, match="takes no tools"):
         agent.invoke({"messages": "hello"}, THREAD)
-
-
-def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
-    """A call by a name that no tool has is answered: by the memory, or by LangChain's tool node."""
-    chat = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
-    said = {"graph": "there is no tool 'no_such_tool'", "middleware": "no_such_tool is not a valid"}
-
-    state = chat.say("go")
-
-    assert state["messages"][-2].status == "error"
-    assert said[entry] in state["messages"][-2].text
 
 
 def test_rounds_end_with_an_answer(tmp_path: Path) -> None:
@@ -254,41 +141,6 @@ def test_calls_after_the_last_round_are_answered_not_run(tmp_path: Path) -> None
     assert state["memory"]["open_efforts"] == {}
     assert "limit of 1 for rounds" in state["messages"][-1].text
     assert chat.records(state)[0].status == "done"
-
-
-def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
-    """Resuming one interrupted tool does not run its neighbours again."""
-    runs: list[int] = []
-
-    @tool
-    def once(n: int) -> int:
-        """Count the runs."""
-        runs.append(n)
-        return n
-
-    both = together(call("once", n=1), call("approve", what="deploy"))
-    chat = talk(tmp_path, [both, "deployed"], tools=[once, approve])
-    waiting = chat.say("deploy it")
-
-    state = chat.agent.invoke(Command(resume="yes"), THREAD)
-
-    assert waiting["__interrupt__"][0].value == "deploy"
-    assert runs == [1]
-    assert state["messages"][-2].text == "deploy: yes"
-    assert state["messages"][-1].text == "deployed"
-
-
-def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
-    """A new message instead of a resume commits the turn as aborted, its calls answered."""
-    chat = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
-    chat.say("deploy it")
-
-    state = chat.say("never mind")
-
-    records = chat.records(state)
-    assert [record.status for record in records] == ["aborted", "done"]
-    assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
-    assert chat.said(state) == ["deploy it", "never mind"]
 
 
 @pytest.mark.parametrize(
@@ -326,38 +178,6 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     ]
 
 
-def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
-    """A tool's result too is kept as it is stored, so that the next turn stays on its branch."""
-
-    @tool
-    def bad() -> str:
-        """Return what no checkpointer can store."""
-        return "bad \ud800 end"
-
-    chat = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
-    chat.say("one")
-
-    state = chat.say("two")
-
-    assert [m.text for m in state["messages"]][2] == "bad \ufffd end"
-    assert state["memory"]["position"]["branch"] == "main"
-
-
-def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
-    """Artifacts that checkpoints change do not look like edits of the turn."""
-
-    @tool(response_format="content_and_artifact")
-    def look() -> tuple[str, list[Document]]:
-        """Find documents."""
-        return "found", [Document("text", metadata={"pages": {1, 2}}, id="1")]
-
-    with SqliteSaver.from_conn_string(":memory:") as saver:
-        chat = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
-        [chat.say(words) for words in ("one", "two", "three")]
-
-    assert chat.archive.verify(Owner("default", "t")) == ()
-
-
 @pytest.mark.parametrize("thread", [5, 0, UUID(int=7), "a\ud800"])
 def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
     """A thread id may be what LangGraph takes, and its second turn finds the first."""
@@ -392,51 +212,6 @@ def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
 
     with pytest.raises(InputError, match="no new message"):
         chat.agent.invoke(None, THREAD)
-
-
-def test_repeated_message_ids(tmp_path: Path) -> None:
-    """A model that repeats its message id and a client that repeats its own lose nothing."""
-    chat = talk(tmp_path, [AIMessage("first", id="same"), AIMessage("second", id="same")])
-    chat.agent.invoke({"messages": [HumanMessage("one", id="u")]}, THREAD)
-
-    state = chat.agent.invoke({"messages": [HumanMessage("two", id="u")]}, THREAD)
-
-    assert chat.said(state) == ["one", "two"]
-    assert [m.text for m in state["messages"]] == ["one", "first", "two", "second"]
-
-
-def test_nothing_new_is_an_error(tmp_path: Path) -> None:
-    """An input without a new message is an error that says what to pass, and changes nothing."""
-    chat = talk(tmp_path, ["hello", "again"])
-    chat.say("hi")
-
-    with pytest.raises(InputError, match="no new message"):
-        chat.agent.invoke({"messages": []}, THREAD)
-
-    assert chat.said(chat.say("hi again")) == ["hi", "hi again"]
-
-
-def test_history_handed_over(tmp_path: Path) -> None:
-    """Of a history handed over the last question is the turn, and the rest is adopted."""
-    chat = talk(tmp_path, ["answer"])
-    history = [SystemMessage("be kind"), HumanMessage("old"), AIMessage("old answer")]
-
-    state = chat.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
-
-    assert chat.said(state) == ["old", "new"]
-
-
-def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
-    """Without a checkpointer each run is a session of its own, with an id of its own."""
-    chat = talk(tmp_path, ["a", "b"], checkpointer=None)
-
-    first, second = chat.agent.invoke({"messages": "x"}), chat.agent.invoke({"messages": "x"})
-
-    assert (
-        first["memory"]["position"]["session"]["thread"]
-        != second["memory"]["position"]["session"]["thread"]
-    )
-    assert first["memory"]["turn"] == second["memory"]["turn"] == 1
 
 
 def test_two_users_share_nothing(tmp_path: Path) -> None:

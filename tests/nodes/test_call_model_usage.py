@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from ebbtide.nodes.call_model import heeded
+from ebbtide.nodes.call_model import corrected
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
@@ -20,7 +20,7 @@ def answer(read: int, **options: Any) -> AIMessage:
 
 def test_a_larger_figure_changes_state_and_report() -> None:
     """The factor is in both, and the rest of the report is as it was."""
-    update = heeded(TurnState(safety_factor=1.1), REPORT, answer(1_250), ScriptedModel())
+    update = corrected(TurnState(safety_factor=1.1), REPORT, answer(1_250), ScriptedModel())
 
     assert update == {"safety_factor": 1.25, "context_report": {**REPORT, "safety_factor": 1.25}}
 
@@ -28,7 +28,7 @@ def test_a_larger_figure_changes_state_and_report() -> None:
 @pytest.mark.parametrize("read", [0, 900, 1_000, 1_100])
 def test_a_figure_that_the_factor_covers_changes_nothing(read: int) -> None:
     """What is no more than was expected with the factor so far is no news."""
-    update = heeded(TurnState(safety_factor=1.1), REPORT, answer(read), ScriptedModel())
+    update = corrected(TurnState(safety_factor=1.1), REPORT, answer(read), ScriptedModel())
 
     assert update == {}
 
@@ -40,7 +40,7 @@ def test_the_log_names_the_model(
     caplog: pytest.LogCaptureFixture, metadata: dict[str, Any], name: str
 ) -> None:
     """It is the name in the answer, or the class of the model where there is none."""
-    heeded(TurnState(), REPORT, answer(1_250, response_metadata=metadata), ScriptedModel())
+    corrected(TurnState(), REPORT, answer(1_250, response_metadata=metadata), ScriptedModel())
 
     (line,) = caplog.messages
     assert line == (

@@ -29,7 +29,7 @@ def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> Arrivals:
 
 def test_the_first_message_is_new(tmp_path: Path) -> None:
     """An empty state has no past and nothing left behind."""
-    assert arrived(tmp_path, [ONE]) == Arrivals(past={}, last=None, left=[], new=[ONE])
+    assert arrived(tmp_path, [ONE]) == Arrivals(past={}, last=None, unfinished=[], new=[ONE])
 
 
 def test_of_a_history_the_last_question_is_new(tmp_path: Path) -> None:
@@ -45,26 +45,26 @@ def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:
     """The last turn and its past stay what they were."""
     found = arrived(tmp_path, [ONE, A, TWO], **SETTLED)
 
-    assert found == Arrivals(past={1: [ONE, A]}, last=[ONE, A], left=[], new=[TWO])
+    assert found == Arrivals(past={1: [ONE, A]}, last=[ONE, A], unfinished=[], new=[TWO])
 
 
 def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
     """A call that a broken turn left open gets an error result before the new message."""
     found = arrived(tmp_path, [ONE, A, TWO, ASKS, HumanMessage("three", id="9")], **RUNNING)
 
-    result = found.left[-1]
-    assert found.left[:-1] == [TWO, ASKS]
+    result = found.unfinished[-1]
+    assert found.unfinished[:-1] == [TWO, ASKS]
     assert isinstance(result, ToolMessage)
     assert (result.tool_call_id, result.status) == ("call_1_add", "error")
     assert [message.text for message in found.new] == ["three"]
-    assert found.kept_turns(2, 5) == {1: [ONE, A], 2: found.left}
+    assert found.kept_turns(2, 5) == {1: [ONE, A], 2: found.unfinished}
 
 
 def test_a_question_that_is_asked_again_is_new(tmp_path: Path) -> None:
     """The unanswered question of a broken turn, sent with its id, gets another one."""
     found = arrived(tmp_path, [ONE, A, TWO], **RUNNING)
 
-    assert found.left == [TWO]
+    assert found.unfinished == [TWO]
     assert [message.text for message in found.new] == ["two"]
     assert found.new[0].id != TWO.id
 
@@ -92,6 +92,6 @@ def test_new_messages_are_cleaned(tmp_path: Path) -> None:
 )
 def test_the_newest_turns_are_kept(window: int, kept: dict[int, list[BaseMessage]]) -> None:
     """As many earlier turns stay in the messages as the window says, a broken one included."""
-    found = Arrivals(past={1: [ONE, A]}, last=None, left=[TWO, B], new=[])
+    found = Arrivals(past={1: [ONE, A]}, last=None, unfinished=[TWO, B], new=[])
 
     assert found.kept_turns(2, window) == kept

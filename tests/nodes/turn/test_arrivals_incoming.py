@@ -38,7 +38,7 @@ def test_the_first_turn_is_the_last_question(written: str, new: int) -> None:
     """Of a history, the last run of user messages and what surrounds it is new."""
     parts = incoming(messages(written), FRESH)
 
-    assert parts == Incoming(last=None, left=new, new=new)
+    assert parts == Incoming(last=None, unfinished=new, new=new)
 
 
 SETTLED = TurnState(archived="a2", asked={"h1": 1, "h2": 2}, turn=2, persisted=2)
@@ -62,7 +62,7 @@ def test_after_a_settled_turn_all_that_follows_is_new(
     """The new turn begins after the last archived message, whatever comes first in it."""
     parts = incoming(messages(written), SETTLED)
 
-    assert parts == Incoming(last=last, left=new, new=new)
+    assert parts == Incoming(last=last, unfinished=new, new=new)
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_a_history_of_others_is_told_by_its_last_question(written: str, new: int
     """If the last archived message is not there, the turn begins at the last user messages."""
     parts = incoming(messages(written), SETTLED)
 
-    assert parts == Incoming(last=None, left=new, new=new)
+    assert parts == Incoming(last=None, unfinished=new, new=new)
 
 
 def test_an_answer_that_was_taken_away_leaves_its_turn() -> None:
     """If only the question of the last turn is there, that is the turn and the rest is new."""
     parts = incoming(messages("h1 a1 h2 h3"), SETTLED)
 
-    assert parts == Incoming(last=2, left=3, new=3)
+    assert parts == Incoming(last=2, unfinished=3, new=3)
 
 
 BROKEN = TurnState(archived="a1", asked={"h1": 1, "h2": 2}, turn=2, persisted=1)
@@ -107,7 +107,7 @@ def test_an_unfinished_turn_is_left_before_the_new_one(
     """What the broken turn accepted and made is left; new is what the graph cannot have made."""
     parts = incoming(messages(written), BROKEN)
 
-    assert parts == Incoming(last=last, left=left, new=new)
+    assert parts == Incoming(last=last, unfinished=left, new=new)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_first_turn_may_break_too(written: str, left: int, new: int) -> None
 
     parts = incoming(messages(written), state)
 
-    assert parts == Incoming(last=None, left=left, new=new)
+    assert parts == Incoming(last=None, unfinished=left, new=new)
 
 
 def test_a_turn_may_accept_several_messages() -> None:
@@ -130,7 +130,7 @@ def test_a_turn_may_accept_several_messages() -> None:
 
     parts = incoming(messages("h1 a1 h2 h3 h4 a2 h5"), state)
 
-    assert parts == Incoming(last=0, left=2, new=6)
+    assert parts == Incoming(last=0, unfinished=2, new=6)
 
 
 def test_a_message_sent_again_with_its_id_is_not_new() -> None:
@@ -144,4 +144,4 @@ def test_an_accepted_message_that_was_removed_ends_the_broken_turn() -> None:
     """If a client took the question away, all after the archived turn is new."""
     parts = incoming(messages("h1 a1 h3"), BROKEN)
 
-    assert parts == Incoming(last=0, left=2, new=2)
+    assert parts == Incoming(last=0, unfinished=2, new=2)

@@ -1,0 +1,117 @@
+"""The application's tools run beside the memory's, and their results are kept as archived."""
+
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.types import Command, interrupt
+
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, talk
+from tests.doubles import call, together
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def approve(what: str) -> str:
+    """Ask a person."""
+    return f"{what}: {interrupt(what)}"
+
+
+def test_application_and_memory_calls_together(tmp_path: Path) -> None:
+    """A message that calls tools of both kinds gets both results before the next call."""
+    both = together(call("add", a=1, b=2), call("open_effort", name="sums"))
+    here = talk(tmp_path, [both, "three"], tools=[add])
+
+    state = here.say("add and open")
+
+    assert next(m.text for m in here.last if isinstance(m, ToolMessage)) == "3"
+    assert state["memory"]["active_effort"] == "sums"
+
+
+def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
+    """A call by a name that no tool has is answered: by the memory, or by LangChain's tool node."""
+    here = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
+    said = {"graph": "there is no tool 'no_such_tool'", "middleware": "no_such_tool is not a valid"}
+
+    state = here.say("go")
+
+    assert state["messages"][-2].status == "error"
+    assert said[entry] in state["messages"][-2].text
+
+
+def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
+    """A tool's result too is kept as it is stored, so that the next turn stays on its branch."""
+
+    @tool
+    def bad() -> str:
+        """Return what no checkpointer can store."""
+        return "bad \ud800 end"
+
+    here = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
+    here.say("one")
+
+    state = here.say("two")
+
+    assert [m.text for m in state["messages"]][2] == "bad \ufffd end"
+    assert state["memory"]["position"]["branch"] == "main"
+
+
+def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
+    """Artifacts that checkpoints change do not look like edits of the turn."""
+
+    @tool(response_format="content_and_artifact")
+    def look() -> tuple[str, list[Document]]:
+        """Find documents."""
+        return "found", [Document("text", metadata={"pages": {1, 2}}, id="1")]
+
+    with SqliteSaver.from_conn_string(":memory:") as saver:
+        here = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
+        [here.say(words) for words in ("one", "two", "three")]
+
+    assert here.archive.verify(Owner("default", "t")) == ()
+
+
+def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
+    """Resuming one interrupted tool does not run its neighbours again."""
+    runs: list[int] = []
+
+    @tool
+    def once(n: int) -> int:
+        """Count the runs."""
+        runs.append(n)
+        return n
+
+    both = together(call("once", n=1), call("approve", what="deploy"))
+    here = talk(tmp_path, [both, "deployed"], tools=[once, approve])
+    waiting = here.say("deploy it")
+
+    state = here.agent.invoke(Command(resume="yes"), THREAD)
+
+    assert waiting["__interrupt__"][0].value == "deploy"
+    assert runs == [1]
+    assert state["messages"][-2].text == "deploy: yes"
+    assert state["messages"][-1].text == "deployed"
+
+
+def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
+    """A new message instead of a resume commits the turn as aborted, its calls answered."""
+    here = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
+    here.say("deploy it")
+
+    state = here.say("never mind")
+
+    records = here.records(state)
+    assert [record.status for record in records] == ["aborted", "done"]
+    assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
+    assert here.said(state) == ["deploy it", "never mind"]
