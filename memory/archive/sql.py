@@ -151,10 +151,10 @@ class SqlArchive(Archive):
         return self._sessions.find(owner, tip, query, Pointing({}, {}))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, lambda sessions: sessions.search(clean(query)))[:limit]
+        return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, lambda sessions: sessions.concluded(newest))
+        return self._elsewhere(owner, lambda elsewhere: elsewhere.concluded(newest))
 
     def session_named(self, user: str, name: str) -> Owner | None:
         rows = self._sessions.rows(user, sessions.c.name == name)
