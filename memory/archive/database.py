@@ -1,4 +1,4 @@
-"""The database of an archive: how it is opened, read and written, and what can go wrong there."""
+"""The database of an archive: opening, reading, writing and sweeping it, and its errors."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ from . import index, migrations, schema
 FILE = "ebbtide.sqlite"
 
 LOCK_TIMEOUT = 10.0
-"""Seconds that one waits for others who write; of commits 95 % take under 3 ms at 100,000 turns."""
+"""Seconds to wait for other writers; 95 % of commits take under 3 ms at 100,000 turns."""
 
 POOL_SIZE = 5
 """Connections of a process to PostgreSQL, as in SQLAlchemy; a server has 100 by default."""
@@ -36,15 +36,15 @@ _CONNECT_TIMEOUT = 10
 
 _log = logging.getLogger("ebbtide.archive")
 
-# Drivers tell these errors apart by their words alone; each asks something else of the user.
+# Drivers distinguish these errors only by their texts; the user must do something else for each.
 _BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
 _STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
 _LACKING = ("no such table", "no such column", "has no column named")
 _LACKING_STATES = ("42P01", "42703")
-"""What SQLite says, and PostgreSQL's codes, if a table or a column is not there."""
+"""PostgreSQL's codes for a missing table or column; `_LACKING` has SQLite's messages."""
 
 _UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
-"""No file is called so; the surrogates between stand for bytes of a name that are no UTF-8."""
+"""No file name has these; the surrogates left out stand for bytes that are no UTF-8."""
 
 
 class Database:
@@ -53,16 +53,16 @@ class Database:
     def __init__(
         self, place: str | os.PathLike[str], *, durable: bool, timeout: float, pool_size: int
     ) -> None:
-        """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it is of no use."""
+        """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it cannot be used."""
         self.url = _url(place)
         self.sqlite = self.url.get_backend_name() == "sqlite"
         self._durable, self._timeout = durable, timeout
-        # Without it each of the threads that come first would set up, and drop what another opened.
+        # Locked, so that of the first threads only one sets up the tables and opens the file.
         self._ready, self._process, self._lock = False, os.getpid(), Lock()
         self._file: tuple[int, int, str, int] | None = None
         self._key = b""
-        self.opened = 0  # times; what is known of a file's rows holds of no other file
-        self._engine = self._made(pool_size)
+        self.opened = 0  # times; part of cache keys, since rows may be of another file then
+        self._engine = self._create_engine(pool_size)
 
     @property
     def name(self) -> str:
@@ -73,24 +73,24 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Read what is committed, all as of one moment; nothing is there yet in a new database."""
+        """Yield a connection that reads the committed rows of one moment."""
         with self.translating_errors(), self._open().connect() as connection:
-            if not self.sqlite:  # whose transactions see one moment anyway
+            if not self.sqlite:  # transactions of SQLite see one moment anyway
                 connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Write all of it or nothing; SQLite takes its write lock at once, before it reads."""
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
         with self.translating_errors(), self._open().connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 yield connection
 
     def sweep(self) -> tuple[str, ...]:
-        """Leave nothing in the files of what was erased; say what may still hold it.
+        """Remove erased text from the files; return descriptions of what may still hold it.
 
-        It is due until it was done: whoever opens a SQLite file next, or erases next, does it.
+        After a failure a sweep stays due, until a SQLite file is opened or the next erasure.
         """
         with self.writing() as connection:
             due = connection.execute(sa.select(schema.version.c.sweep)).scalar()
@@ -98,19 +98,19 @@ class Database:
                 index.rewrite(connection, schema.said, schema.headed)
         if not due:
             return ()
-        left = self._reclaimed()
-        if not left:
+        unswept = self._vacuum()
+        if not unswept:
             with self.writing() as connection:
-                # What somebody else erased meanwhile is still due.
+                # If another process erased meanwhile, the count differs and a sweep stays due.
                 swept = sa.update(schema.version).where(schema.version.c.sweep == due)
                 connection.execute(swept.values(sweep=0))
-        return left
+        return unswept
 
-    def _reclaimed(self) -> tuple[str, ...]:
-        """`VACUUM` the file and truncate SQLite's write-ahead log, which has earlier pages.
+    def _vacuum(self) -> tuple[str, ...]:
+        """Run `VACUUM`, and truncate SQLite's write-ahead log, which has earlier pages.
 
-        PostgreSQL only frees what was deleted from the archive's tables, if no older transaction
-        is open: the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
+        PostgreSQL only marks the space of deleted rows as free, if no older transaction is open:
+        the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
         """
         options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
@@ -127,20 +127,20 @@ class Database:
         return (f"the WAL of {self.name!r}: another connection is reading it",) if busy else ()
 
     def key(self) -> bytes:
-        """Return the secret of the database, which was made with its tables."""
+        """Return the secret of the database, created with its tables."""
         with self.translating_errors():
             self._open()
             return self._key
 
     def take_key(self, key: bytes) -> None:
-        """Take over the secret of another database, unless ours has sealed a session."""
+        """Take over the secret of another database, unless there are sessions sealed with ours."""
         with self.writing() as connection:
             if connection.execute(sa.select(schema.sessions.c.id).limit(1)).first() is None:
                 connection.execute(sa.update(schema.version).values(key=key.decode()))
         self._ready = False  # so that the secret is read again
 
     def exists(self) -> bool:
-        """Tell whether anything was ever written; a SQLite file is made by the first write."""
+        """Tell whether the database exists; the first write creates a SQLite file."""
         if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
         with self.translating_errors():
@@ -150,7 +150,7 @@ class Database:
         """Close all connections; a later use opens them again."""
         self._engine.dispose()
 
-    def _made(self, pool_size: int) -> sa.Engine:
+    def _create_engine(self, pool_size: int) -> sa.Engine:
         options: dict[str, Any] = {"connect_args": {"timeout": self._timeout}}
         if not self.sqlite:
             options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
@@ -178,15 +178,15 @@ class Database:
         return engine
 
     def _limit(self, connection: Any, _record: Any) -> None:
-        """Let PostgreSQL wait for others as long as SQLite does, not for ever."""
+        """Let PostgreSQL wait for locks as long as SQLite does, not for ever."""
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {int(self._timeout * 1_000)}")
         connection.commit()
 
     def _prepare(self, connection: Any, _record: Any) -> None:
-        """Set up a new connection to SQLite: we say ourselves where transactions begin."""
+        """Set up a new connection to SQLite; `_begin` begins the transactions, not the driver."""
         connection.isolation_level = None
-        if self._how:
+        if self._open_mode:
             return
         for pragma in (
             "journal_mode=WAL",
@@ -198,22 +198,23 @@ class Database:
             connection.execute(f"PRAGMA {pragma}").fetchall()
 
     def _connect(self, _dialect: Any, _record: Any, args: list[Any], options: Any) -> None:
-        """Open a file of SQLite's that cannot be written as one that is only read."""
-        if self._how:
-            args[0] = f"file:{quote(self.name)}?{self._how}"
+        """Open a SQLite file without write access in a read-only mode."""
+        if self._open_mode:
+            args[0] = f"file:{quote(self.name)}?{self._open_mode}"
             options["uri"] = True
 
     @property
-    def _how(self) -> str:
+    def _open_mode(self) -> str:
         return self._file[2] if self._file else ""
 
     def _open(self) -> sa.Engine:
+        """Return the engine, with the tables set up and sweeps done that were due."""
         with self._lock:
-            if self._process != os.getpid():  # connections of a parent process are the parent's
+            if self._process != os.getpid():  # forked: the connections belong to the parent
                 self._engine.dispose(close=False)
                 self._process = os.getpid()
             if self._ready and self.sqlite and self._file != self._identity():
-                self._engine.dispose()  # else turns would go to a file that was deleted
+                self._engine.dispose()  # else turns would be written to a file that was deleted
                 self._ready = False
             due = 0
             if not self._ready:
@@ -221,22 +222,22 @@ class Database:
                 if self.sqlite:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
                 version = migrations.prepare(self._engine, self.name)
-                self._key, due = version.key.encode(), version.sweep  # erasures not swept after
+                self._key, due = version.key.encode(), version.sweep
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
-        if due and self.sqlite and not self._how:  # else the next one who opens the file sweeps
+        if due and self.sqlite and not self._open_mode:  # read-only: who can write sweeps
             try:
-                left = self.sweep()
+                unswept = self.sweep()
             except ArchiveError as error:
-                left = (str(error),)
-            for what in left:
-                _log.warning("something that was erased may still be there: %s", what)
+                unswept = (str(error),)
+            for place in unswept:
+                _log.warning("something that was erased may still be there: %s", place)
         return self._engine
 
     def _identity(self) -> tuple[int, int, str, int] | None:
-        """Return which file lies at SQLite's place and how it is opened, None for none.
+        """Return device, inode, open mode and time of the SQLite file, None if there is none.
 
-        SQLite makes its log beside a file even to read it, unless it may take it for one that
-        nobody changes; where it was changed after all, it is opened anew.
+        To read a file SQLite writes a log beside it, unless the file is called immutable. The time
+        tells that such a file was changed after all and must be opened again.
         """
         if not self.sqlite:
             return None
@@ -254,7 +255,7 @@ class Database:
 
     @contextmanager
     def translating_errors(self) -> Iterator[None]:
-        """Raise what a database raises as an error that says what to do."""
+        """Raise errors of the database as `ArchiveError`s that say what to do."""
         try:
             yield
         except (DBAPIError, PoolTimeoutError) as error:
@@ -273,65 +274,66 @@ class Database:
 
     def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
         cause = error.orig if isinstance(error, DBAPIError) else error
-        why = str(cause).partition("\nLINE ")[0].strip()  # what follows is of our statement
-        if any(busy in why.lower() for busy in _BUSY):
+        text = str(cause).partition("\nLINE ")[0].strip()  # our statement follows
+        if any(busy in text.lower() for busy in _BUSY):
             return ArchiveLockedError(self.name, self._timeout)
-        if any(strange in why for strange in _STRANGE):
+        if any(strange in text for strange in _STRANGE):
             return ArchiveFormatError(
-                f"{self.name!r} is damaged, or no database of Ebbtide ({why}): restore it from a "
+                f"{self.name!r} is damaged, or no database of Ebbtide ({text}): restore it from a "
                 "backup, or name another place"
             )
-        if why.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
+        if text.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
             return ArchiveFormatError(
-                f"{self.name!r} lacks a part of Ebbtide's tables ({why}): restore it from a backup"
+                f"{self.name!r} lacks a part of Ebbtide's tables ({text}): restore it from a backup"
             )
         lost = getattr(error, "connection_invalidated", False)
-        return ArchiveUnavailableError(self.name, why, lost=lost)
+        return ArchiveUnavailableError(self.name, text, lost=lost)
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:
-    """Return an insert that may say what to do if the row is there."""
+    """Return an insert of the connection's dialect, which has `on_conflict_do_...`."""
     dialect = sqlite if index.is_sqlite(connection) else postgresql
     return dialect.insert(table)
 
 
-def added(connection: sa.Connection, table: sa.Table, key: Mapping[str, Any], **rest: Any) -> int:
-    """Return the number of the row with a unique key, which is added if it is not there."""
+def added(connection: sa.Connection, table: sa.Table, key: Mapping[str, Any], **values: Any) -> int:
+    """Return the id of the row with a unique key, inserted with `values` if it does not exist."""
     query = sa.select(table.c.id).where(*(table.c[name] == value for name, value in key.items()))
     number = connection.execute(query).scalar()
     if number is None:
-        row = upsert(connection, table).values(**key, **rest)
+        row = upsert(connection, table).values(**key, **values)
         connection.execute(row.on_conflict_do_nothing(index_elements=[*key]))
         number = connection.execute(query).scalar_one()
     return int(number)
 
 
 def _url(place: str | os.PathLike[str]) -> URL:
-    given: Any = os.fspath(place)
-    if not isinstance(given, str) or not given or _UNNAMEABLE.search(given):
-        raise ArchiveError(f"{given!r} names no place: use a folder, or the URL of a database")
-    if "://" not in given:
-        return URL.create("sqlite", database=str(Path(given).absolute() / FILE))
+    """Return the URL of a folder's SQLite file, or the checked one that is the place."""
+    name: Any = os.fspath(place)
+    if not isinstance(name, str) or not name or _UNNAMEABLE.search(name):
+        raise ArchiveError(f"{name!r} names no place: use a folder, or the URL of a database")
+    if "://" not in name:
+        return URL.create("sqlite", database=str(Path(name).absolute() / FILE))
     try:
-        url = sa.make_url(given)
+        url = sa.make_url(name)
         if url.drivername == "postgresql":
             url = url.set(drivername="postgresql+psycopg")  # the driver that the extra installs
         dialect = url.get_dialect()
     except (ArgumentError, NoSuchModuleError) as error:
-        raise _unusable(given) from error
+        raise _unusable(name) from error
     except ValueError as error:  # it may quote a part of the password
-        raise _unusable(given, "its port is no number") from error
+        raise _unusable(name, "its port is no number") from error
     if dialect.name not in {"sqlite", "postgresql"} or dialect.is_async:
-        raise _unusable(given)
+        raise _unusable(name)
     path = url.database or ""
     if dialect.name == "sqlite" and (path in {"", ":memory:"} or path.startswith("file:")):
-        raise ArchiveError(f"{given!r} keeps nothing: name a folder, or sqlite:///FILE")
+        raise ArchiveError(f"{name!r} keeps nothing: name a folder, or sqlite:///FILE")
     return url
 
 
-def _unusable(url: str, why: str = "names no database that can be used") -> ArchiveError:
+def _unusable(url: str, reason: str = "names no database that can be used") -> ArchiveError:
     return ArchiveError(
-        f"{url.partition('://')[0]!r}: {why}: use a folder, sqlite:///FILE or "
+        f"{url.partition('://')[0]!r}: {reason}: use a folder, sqlite:///FILE or "
         "postgresql+psycopg://USER@HOST:PORT/NAME"
     )
 

@@ -1,8 +1,8 @@
 """Attention in the archive's own database: a row for each concluded effort of a user.
 
-A conclusion and its memory are in one transaction. How much a memory holds is computed when it is
-read, by `law.effective`; `attended` only says that no reading has let it leave yet. Who writes
-locks the row of the user first, so that nothing is decided on what another is changing.
+A conclusion and its memory are written in one transaction. How much attention a memory holds is
+computed when it is read, by `law.effective`; the column `attended` only says that no reading has
+let it leave yet. Writers lock the user's row first: none decides on rows that another changes.
 """
 
 import json
@@ -38,20 +38,20 @@ from .records import left_by, packed
 from .schema import memories, sessions, users
 
 _USED = frozenset({"referenced", "returned"})
-"""The events by which something that a search found was used."""
+"""Events that use an effort which a search of the same turn found."""
 
 _FREE = ~or_(memories.c.suppressed, memories.c.withdrawn)
-"""The condition that nobody took a memory out."""
+"""The condition that a memory may enter attention."""
 
 _LOCK = select(users.c.id).where(users.c.id == bindparam("user")).with_for_update()
-"""Lets others who write to a user's attention wait; SQLite lets them wait anyway."""
+"""Makes other writers of a user's attention wait; SQLite has one writer at a time anyway."""
 
 
 class SqlAttention:
     """Attention in the database of an archive; see the protocol `Attention`.
 
-    Any number of threads, processes and machines may use it. What a turn concludes or accesses is
-    judged by the next reading, which knows `threshold` and `capacity`.
+    Any number of threads, processes and machines may use it. A commit does not know `threshold` and
+    `capacity`: the next reading applies them to what the turn concluded or accessed.
     """
 
     def __init__(
@@ -61,17 +61,17 @@ class SqlAttention:
         threshold: float = ATTENTION_THRESHOLD,
         capacity: int = CAPACITY,
     ) -> None:
-        """Read what is at `threshold` (0-100) or above; up to `capacity` memories of a user."""
+        """Attend up to `capacity` memories of a user that hold `threshold` (0-100) or more."""
         self.database = database
         self.threshold, self.capacity = threshold, capacity
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
-        """Keep a memory, or renew it; it enters if it is at the threshold or above."""
+        """Store or renew a memory; it enters if it holds the threshold or more."""
         with self._writing(user_id) as (connection, owner):
             user = owner or added(connection, users, {"name": user_id})
             connection.execute(_LOCK, {"user": user})
-            mine = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
-            session = connection.execute(select(sessions.c.id).where(*mine)).scalar()
+            own = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
+            session = connection.execute(select(sessions.c.id).where(*own)).scalar()
             _put(connection, user, memory.id, memory, session)
             self._place(connection, user, memory.id, now)
 
@@ -80,113 +80,117 @@ class SqlAttention:
         self._change(user_id, memory_id, now, accesses=memories.c.accesses + 1)
 
     def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
-        """Return the memories that hold most of attention; those that have faded leave first."""
+        """Let faded memories leave, and return those that hold most of attention."""
         return self._settled(user_id, now)[0][: max(0, limit)]
 
     def prune(self, user_id: str, *, now: datetime) -> int:
-        """Let those leave that have faded, and return how many did."""
+        """Let faded memories leave, and return how many did."""
         return self._settled(user_id, now)[1]
 
     def refresh_for_context(
         self, user_id: str, message: str, limit: int, *, now: datetime
     ) -> tuple[Ranked, ...]:
-        """Return what `top` would if a message were the context, of all memories."""
-        kept = self.within_reach(user_id, now=now)
-        return ranked(kept, self.threshold, now=now, message=message)[: max(0, limit)]
+        """Return the memories that hold most in the context of a message, attended or not."""
+        candidates = self.within_reach(user_id, now=now)
+        return ranked(candidates, self.threshold, now=now, message=message)[: max(0, limit)]
 
     def all(self, user_id: str) -> tuple[Kept, ...]:
-        """Return what is kept of all memories of a user."""
-        return self._kept(user_id)
+        """Return all stored memories of a user."""
+        return self._stored(user_id)
 
-    def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:  # noqa: ARG002 (others ask)
-        """Return what has entered, and did not leave at a reading."""
-        return self._kept(user_id, memories.c.attended)
+    def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:  # noqa: ARG002 (the protocol's)
+        """Return the memories that have entered, and did not leave at a reading."""
+        return self._stored(user_id, memories.c.attended)
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
-        """Return what is attended, and what a message could lift to the threshold."""
-        # What `is_liftable` may hold of, so that few of many rows are read: a memory that has not
-        # decayed for good, or whose base and accesses are enough when it has. By whole days and a
-        # bit below the threshold, however a database orders texts and rounds.
+        """Return the attended memories, and those that a message could lift to the threshold."""
+        # A coarse form of `is_liftable`, so that few of many rows are read: a memory is still
+        # decaying, or its base and accesses suffice when it has decayed. Whole days and a bit below
+        # the threshold, because databases differ in how they order texts and round.
         decaying = (now.astimezone(UTC) - (DECAYING + 1) * DAY).date().isoformat()
-        often = BOOST * memories.c.accesses + 1.0
-        strength = memories.c.base * often * in_context(LEAST_DECAY, 1)
+        boost = BOOST * memories.c.accesses + 1.0
+        strength = memories.c.base * boost * in_context(LEAST_DECAY, 1)
         liftable = or_(memories.c.created > decaying, strength > self.threshold - 0.001)
-        kept = self._kept(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
+        stored = self._stored(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
         return tuple(
-            memory for memory in kept if memory.attended or memory.is_liftable(self.threshold, now)
+            memory
+            for memory in stored
+            if memory.attended or memory.is_liftable(self.threshold, now)
         )
 
     def changed(self, user_id: str) -> bool:  # noqa: ARG002 (the protocol's)
-        """Do nothing: what is read is not remembered."""
+        """Return True: nothing is cached that could be out of date."""
         return True
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Take a memory out of attention until `unsuppress`; tell whether it is known."""
+        """Take a memory out of attention until `unsuppress`; tell whether it is stored."""
         return self._change(user_id, memory_id, now, suppressed=True)
 
     def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Undo `suppress`: the memory may enter again; tell whether it is known."""
+        """Undo `suppress`: the memory may enter again; tell whether it is stored."""
         return self._change(user_id, memory_id, now, suppressed=False)
 
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
         """Return the ids of the memories that are suppressed, in order."""
-        return tuple(sorted(kept.memory.id for kept in self._kept(user_id, memories.c.suppressed)))
+        return tuple(sorted(row.memory.id for row in self._stored(user_id, memories.c.suppressed)))
 
     def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Take out a memory whose effort was reopened, until it is added again."""
+        """Take a memory out until it is added again, because its effort was reopened."""
         self._change(user_id, memory_id, now, withdrawn=True)
 
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
-        """Delete all that is kept of a memory."""
+        """Delete a memory."""
         if self.database.exists():
             with self._writing(user_id) as (connection, owner):
                 connection.execute(delete(memories).where(*_is(owner, memory_id)))
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
-        """Return how a memory stands, None if it is unknown."""
-        beside = self._kept(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
-        attended = memory_id in {memory.id for memory in self._inside(beside, now)}
-        for kept in beside:
+        """Return how a memory stands, None if it is not stored."""
+        stored = self._stored(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
+        attended = memory_id in {memory.id for memory in self._inside(stored, now)}
+        for kept in stored:
             if kept.memory.id == memory_id:
                 return kept.explained(self.threshold, attended=attended, now=now)
         return None
 
-    def _inside(self, kept: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
-        entered = (memory for memory in kept if memory.attended)
+    def _inside(self, stored: Sequence[Kept], now: datetime) -> tuple[Ranked, ...]:
+        """Return the attended memories that hold the threshold, up to the capacity."""
+        entered = (memory for memory in stored if memory.attended)
         return ranked(entered, self.threshold, now=now)[: self.capacity]
 
-    def _kept(self, user_id: str, *where: Any) -> tuple[Kept, ...]:
+    def _stored(self, user_id: str, *conditions: Any) -> tuple[Kept, ...]:
+        """Return the memories of a user that meet the conditions."""
         if not self.database.exists():
             return ()
         with _errors_of_attention(), self.database.reading() as connection:
             query = select(memories).join(users, users.c.id == memories.c.owner)
-            rows = connection.execute(query.where(users.c.name == user_id, *where))
-            return tuple(_kept(row) for row in rows)
+            rows = connection.execute(query.where(users.c.name == user_id, *conditions))
+            return tuple(_memory_of(row) for row in rows)
 
     def _change(self, user_id: str, memory_id: str, now: datetime, **values: Any) -> bool:
-        """Change what is kept of a memory, which may enter or leave; tell whether it is known."""
+        """Change a memory, which may enter or leave by it; tell whether it is stored."""
         if not self.database.exists():
             return False
         with self._writing(user_id) as (connection, owner):
             change = update(memories).where(*_is(owner, memory_id)).values(values)
-            known = bool(connection.execute(change).rowcount)
-            if known:
+            stored = bool(connection.execute(change).rowcount)
+            if stored:
                 self._place(connection, owner, memory_id, now)
-        return known
+        return stored
 
     def _place(self, connection: Connection, owner: int, memory_id: str, now: datetime) -> None:
-        """Let a memory enter or leave, and the lowest leave if it takes their place."""
+        """Let a memory enter or leave; if it enters above the capacity, the lowest leaves."""
         query = select(memories).where(*_is(owner, memory_id))
-        enters = _kept(connection.execute(query).one()).enters(self.threshold, now)
+        enters = _memory_of(connection.execute(query).one()).enters(self.threshold, now)
         _attend(connection, owner, [memory_id], attended=enters)
         if enters:
             self._settle(connection, owner, now)
 
     def _settled(self, user_id: str, now: datetime) -> tuple[tuple[Ranked, ...], int]:
-        """Return the memories in attention, and how many left because they faded."""
-        kept = self.attended(user_id, now=now)
-        inside = self._inside(kept, now)
-        if len(inside) == len(kept):  # nobody leaves, so nobody has to wait for a lock
+        """Return the memories in attention, and how many left now because they faded."""
+        attended = self.attended(user_id, now=now)
+        inside = self._inside(attended, now)
+        if len(inside) == len(attended):  # none leaves, so that no lock is needed
             return inside, 0
         with self._writing(user_id) as (connection, owner):
             return self._settle(connection, owner, now)
@@ -195,12 +199,12 @@ class SqlAttention:
         self, connection: Connection, owner: int, now: datetime
     ) -> tuple[tuple[Ranked, ...], int]:
         query = select(memories).where(memories.c.owner == owner, memories.c.attended)
-        stored = [_kept(row) for row in connection.execute(query)]
+        stored = [_memory_of(row) for row in connection.execute(query)]
         inside = self._inside(stored, now)
         staying = {memory.id for memory in inside}
         leaving = [kept for kept in stored if kept.memory.id not in staying]
         _attend(connection, owner, [kept.memory.id for kept in leaving], attended=False)
-        # One that never reached the threshold did not fall below it.
+        # A memory that never reached the threshold has not faded.
         faded = (
             kept.holds(now) < self.threshold <= kept.holds(kept.memory.created) for kept in leaving
         )
@@ -208,18 +212,18 @@ class SqlAttention:
 
     @contextmanager
     def _writing(self, user_id: str) -> Iterator[tuple[Connection, int]]:
-        """Write, with the number of the user, whose row is locked; 0 is nobody's."""
+        """Yield a connection to write and the id of the user, locked; 0 if there is no user."""
         locked = select(users.c.id).where(users.c.name == user_id).with_for_update()
         try:
             with _errors_of_attention(), self.database.writing() as connection:
                 yield connection, connection.execute(locked).scalar() or 0
-        finally:  # also if it failed: it may be written, and only the answer lost
+        finally:  # after a failure too: the commit may have succeeded and only its answer be lost
             self.changed(user_id)
 
 
 @contextmanager
 def _errors_of_attention() -> Iterator[None]:
-    """Raise what the archive's database raises as an error of attention."""
+    """Raise errors of the archive's database as `AttentionError`."""
     try:
         yield
     except (ArchiveError, OSError) as error:
@@ -229,16 +233,16 @@ def _errors_of_attention() -> Iterator[None]:
 def attend(connection: Connection, session: Session, owner: Owner, record: Record) -> None:
     """Write what a turn does to its user's attention; `session` is as it was before the turn.
 
-    What was concluded is a memory, what was reopened none for a while; what was expanded, or found
-    by a search and used, was accessed.
+    A concluded effort becomes a memory, a reopened one is withdrawn; one that was expanded, or
+    found by a search and used, counts an access.
     """
     if owner.anonymous:
         return
     user, efforts, used = session.owner, left_by(record), accessed(record.events)
-    elsewhere = session.branch not in {"", record.branch}
-    if efforts or used or elsewhere:
+    branch_changed = session.branch not in {"", record.branch}
+    if efforts or used or branch_changed:
         connection.execute(_LOCK, {"user": user})
-    if elsewhere:
+    if branch_changed:
         branch = Branch.named(connection, session.id, record.branch)
         lineage = Lineage.of(lambda: connection, session.id, record.tip, branch)
         _renew(connection, user, owner, lineage)
@@ -252,7 +256,7 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
 
 
 def accessed(events: Sequence[Event]) -> tuple[str, ...]:
-    """Return the efforts that the events of a turn made use of, each once.
+    """Return the efforts that a turn used, by its events, each once.
 
     >>> search = {"type": "searched", "efforts": ["a", "b"]}
     >>> accessed([search, {"type": "referenced", "effort": "b"}])
@@ -267,24 +271,24 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def _renew(connection: Connection, user: int, owner: Owner, seen: Lineage) -> None:
-    """Make the memories of a session say what a branch says of their efforts, not the one left.
+def _renew(connection: Connection, user: int, owner: Owner, lineage: Lineage) -> None:
+    """Bring the memories of a session up to date with a branch, when the thread moved to it.
 
-    What it does not know, or has not concluded, is none for a while.
+    Those of efforts that the branch has not concluded are withdrawn.
     """
-    mine = (memories.c.owner == user, memories.c.session == seen.session)
-    stored = [_kept(row) for row in connection.execute(select(memories).where(*mine))]
+    own = (memories.c.owner == user, memories.c.session == lineage.session)
+    stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
     efforts = {kept.memory.id: parted(kept.memory.id)[1] for kept in stored}
-    rows = seen.changes([*efforts.values()]) if stored else {}
+    rows = lineage.changes([*efforts.values()]) if stored else {}
     for kept in stored:
         row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
-        if kept.withdrawn or kept.memory != memory:  # else it may have left, which stays so
-            _put(connection, user, kept.memory.id, memory, seen.session)
+        if kept.withdrawn or kept.memory != memory:  # an unchanged one that left must not re-enter
+            _put(connection, user, kept.memory.id, memory, lineage.session)
 
 
 def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
-    """Return what is kept of an effort, None unless it is concluded."""
+    """Return the memory of an effort, None unless it is concluded."""
     if effort.status != "concluded":
         return None
     return Memory(qualified(owner, effort.id), effort.importance, _moment(at), effort.keywords)
@@ -293,10 +297,10 @@ def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
 def _put(
     connection: Connection, owner: int, memory_id: str, memory: Memory | None, session: int | None
 ) -> None:
-    """Keep a memory, which keeps its accesses and its suppression; None: it is none for a while."""
+    """Store a memory, without changing its accesses and suppression; None withdraws it."""
     if memory is None:
-        out = {"withdrawn": True, "attended": False}
-        connection.execute(update(memories).where(*_is(owner, memory_id)).values(out))
+        withdrawn = {"withdrawn": True, "attended": False}
+        connection.execute(update(memories).where(*_is(owner, memory_id)).values(withdrawn))
         return
     renewed = {
         "session": session,
@@ -306,25 +310,31 @@ def _put(
         "withdrawn": False,
     }
     row = {**renewed, "owner": owner, "memory": memory_id, "accesses": 0, "suppressed": False}
-    adding = upsert(connection, memories).values(**row, attended=True)
-    free = {**renewed, "attended": ~memories.c.suppressed}
-    connection.execute(adding.on_conflict_do_update(index_elements=["owner", "memory"], set_=free))
+    statement = (
+        upsert(connection, memories)
+        .values(**row, attended=True)
+        .on_conflict_do_update(
+            index_elements=["owner", "memory"],
+            set_={**renewed, "attended": ~memories.c.suppressed},
+        )
+    )
+    connection.execute(statement)
 
 
 def _attend(connection: Connection, owner: int, ids: Sequence[str], *, attended: bool) -> None:
-    """Let memories enter or leave, any number of them."""
+    """Let memories enter or leave."""
     if ids:
-        change = update(memories).where(*_is(owner, bindparam("of"))).values(attended=attended)
-        connection.execute(change, [{"of": memory_id} for memory_id in ids])
+        change = update(memories).where(*_is(owner, bindparam("id"))).values(attended=attended)
+        connection.execute(change, [{"id": memory_id} for memory_id in ids])
 
 
-def _kept(row: Any) -> Kept:
+def _memory_of(row: Any) -> Kept:
     memory = Memory(row.memory, row.base, _moment(row.created), tuple(json.loads(row.keywords)))
     return Kept(memory, row.accesses, row.suppressed, row.withdrawn, row.attended)
 
 
 def _moment(at: str) -> datetime:
-    """Return a stored time; now if it cannot be read."""
+    """Return a stored time in UTC, the present if it cannot be read."""
     try:
         moment = datetime.fromisoformat(at)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)

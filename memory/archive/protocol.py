@@ -1,7 +1,7 @@
-"""The archive: where manifest and raw logs are kept, in the words of the domain.
+"""The protocol of an archive, which stores the manifest and the raw logs.
 
-An archive is whatever passes the conformance suite in `tests/memory/conformance`. Every operation
-names the owner; what is not that owner's does not exist. Reads are as seen from a `Tip`.
+An archive is whatever passes the conformance suite in `tests/memory/conformance`. An operation sees
+only the sessions of the owner that it names, and a read only what its `Tip` sees.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from ..salience import Compression, ExtractionEntry
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something `verify` found: where (branch and turn), what, and whether it is damage."""
+    """Something that `verify` found: where (branch:turn), what, and whether it is damage."""
 
     where: str
     what: str
@@ -38,9 +38,9 @@ class EffortList:
 class Found:
     """A passage that matches a query, of an effort or of an ambient turn, which has none.
 
-    `said` are the terms of the query that the effort, or the turn, says; `passage` is its place in
-    the turn, None if only the effort's heading matches; `user` tells that the user says it, `near`
-    that only its neighbours or its effort match. Scores of two searches cannot be compared.
+    `said` are the terms of the query that the effort, or the turn, contains; `passage` is the
+    passage's number in the turn, None if only the effort's heading matches. `user`: the user wrote
+    it. `near`: only its neighbours or its effort match. Scores of two searches cannot be compared.
     """
 
     effort: str | None
@@ -54,9 +54,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Pointing:
-    """The telling terms of a message, which few passages say, with how rare each is (`rare`).
+    """The terms of a message that few passages contain, each with its rarity (`rare`).
 
-    `said` has, by effort or ambient turn, which of them each of its turns and headings says.
+    `said` has for an effort or ambient turn the set of these terms in each of its turns and
+    headings.
     """
 
     rare: Mapping[str, float]
@@ -68,8 +69,8 @@ class Elsewhere:
     """A concluded effort, or a turn, of another session of the same user.
 
     `effort` is as the newest branch left it, None for a turn, which has `efforts` and the place of
-    its best `passage` instead; `tip` is of the turn, or of the one that concluded the effort, and
-    `at` says when; `said` are the terms of the query that it says.
+    its best `passage` instead; `tip` and the time `at` are of the turn, or of the one that
+    concluded the effort; `said` are the terms of the query that it contains.
     """
 
     owner: Owner
@@ -94,21 +95,21 @@ class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
     def seal(self, content: str) -> str:
-        """Return 32 hexadecimal digits of a text, which nobody without the archive can make."""
+        """Return the seal of a text, 32 hexadecimal digits that only this archive can compute."""
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Store a group after `tip`, once however often it is committed, and return its record.
 
-        If the slot is taken by another group, a new branch begins. What the turn does to attention
-        is done with it; with an `embedder` its vectors are stored too, or are missing if that
-        fails. Raises `TipNotFoundError` if the archive does not hold the tip, `ArchiveLockedError`,
-        `ArchiveUnavailableError`; nothing is then committed, or all.
+        If another group has the slot, a new branch begins. The turn's changes of attention are in
+        the same transaction, and with an `embedder` its vectors, unless embedding fails. Raises
+        `TipNotFoundError` if the archive does not hold the tip, `ArchiveLockedError` and
+        `ArchiveUnavailableError`; then either nothing is committed or all.
         """
 
     def together(self, since: float = 0.0) -> AbstractContextManager[None]:
-        """Let what a thread reads here, until it writes, be of one moment and asked for only once.
+        """Let this thread read one moment, and nothing twice, until it writes.
 
         A session that was read less than `since` seconds before need not be read again.
         """
@@ -117,14 +118,17 @@ class Archive(Protocol):
         """Return the state that was stored with the turn of a tip, None if there is none."""
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
-        """Return the turns that end with messages of these marks (`records.mark`), newest first."""
+        """Return mark and tip of the turns whose last message has one of these marks, newest first.
+
+        Marks are made by `records.mark`.
+        """
 
     def holds(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the archive holds the very turn that a tip names."""
         return any(record.tip == tip for record in self.turns(owner, tip, [tip.turn]))
 
     def attention(self, threshold: float) -> Attention:
-        """Return the attention of the archive's users, kept in the transactions of their turns."""
+        """Return the attention of the archive's users, which commits write with their turns."""
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out."""
@@ -140,7 +144,7 @@ class Archive(Protocol):
         return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
-        """Return the visible efforts with these ids, in the order of the ids, in one reading."""
+        """Return the visible efforts with these ids, in the order of the ids."""
 
     def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the visible turns of an effort, ascending."""
@@ -153,9 +157,9 @@ class Archive(Protocol):
     ) -> tuple[Found, ...]:
         """Return up to `limit` visible efforts and ambient turns that match a query, best first.
 
-        What the turns say counts, and the ids, goals, summaries and keywords of efforts. A query of
+        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
         stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
-        find what shares no word but is as near as the meaning's floor.
+        find texts that share no word with the query but are as near as the meaning's floor.
         """
 
     def search_passages(
@@ -163,72 +167,72 @@ class Archive(Protocol):
     ) -> tuple[Found, ...]:
         """Return up to `limit` passages that match, best first.
 
-        The first of an effort has the effort's score; `search` has these alone.
+        `search` returns only the best passage of each effort, with this score.
         """
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        """Return who says the telling terms of a message, among 100 turns and as many headings."""
+        """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        """Return up to `limit` matches of what the user's other sessions concluded and said.
+        """Return up to `limit` concluded efforts and turns of the user's other sessions that match.
 
-        The best come first, of equal ones the newest. Of efforts the ids, goals, summaries and
-        keywords count, of sessions the newest branch. An anonymous owner gets none.
+        The best come first, of equal ones the newest. Of an effort id, goal, summary and keywords
+        are matched, of a session the newest branch. An anonymous owner gets none.
         """
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
         """Return the `newest` concluded efforts of the user's other sessions, newest first."""
 
     def session_named(self, user: str, name: str) -> Owner | None:
-        """Return the user's session that other sessions know by this name, None for none."""
+        """Return the user's session of a `names.session_name`, None if there is none."""
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
-        """Compute missing vectors of up to `limit` turns, newest first; return of how many.
+        """Compute missing vectors of up to `limit` turns, newest first; return the number of turns.
 
-        Those of another model are thrown away. Raises `EmbeddingError` if the model fails; nothing
-        is then changed.
+        Vectors of another model are deleted. Raises `EmbeddingError` if the model fails, and then
+        changes nothing.
         """
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
-        """Erase a visible turn for good, on every branch that holds it, and say what was done.
+        """Erase a visible turn for good, on every branch that holds it, in one transaction.
 
-        In one transaction. A tombstone keeps its place. Summaries whose log it is in are emptied
-        and marked `stale`; other turns that say the same are named and stay. A turn that is erased
-        already is no error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
+        A tombstone keeps its place. Summaries made from its log are emptied and marked `stale`;
+        other turns that repeat its words stay and are reported. A turn that is erased already is no
+        error. Raises `SessionNotFoundError`, `TurnNotFoundError`.
         """
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
-        """Note from which turn a thread without checkpoints goes on; None: it has some."""
+        """Note the turn from which a thread without checkpoints continues; None deletes it."""
 
     def reseeding(self, owner: Owner) -> Tip | None:
-        """Return the turn that was noted so, None if none is."""
+        """Return the turn that `reseed` noted, None if there is no note."""
 
     def delete_session(self, owner: Owner) -> Deleted:
-        """Delete all of a session, its memories in attention too, and say what was done."""
+        """Delete a session and its memories in attention, and return what was deleted."""
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
     ) -> Deleted:
-        """Delete all of a user in one transaction, and say what was done.
+        """Delete everything of a user in one transaction, and return what was deleted.
 
-        `also` is called with the sessions before it is committed; if it raises, all stays.
+        `also` is called with the sessions before the commit; if it raises, nothing is deleted.
         """
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
-        """Store a summary, keywords and importance, if the effort's last change is stale."""
+        """Store a rewritten summary, keywords and importance, if the effort's summary is stale."""
 
     def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
-        """Store what stands for older turns of an effort, made at `tip`; return what is stored.
+        """Store a compression of an effort's older turns, made at `tip`; return the stored one.
 
-        One of that effort that is stored at the tip already stays. Raises `ArchiveLockedError`,
-        `ArchiveUnavailableError`; nothing is then stored.
+        If the effort has one at this tip, that one stays. Raises `ArchiveLockedError` and
+        `ArchiveUnavailableError`, and then stores nothing.
         """
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
         """Return the newest visible compression of an effort, None if there is none."""
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
-        """Append what a pass that compresses found and did to the session's log of extractions."""
+        """Append the report of a compression pass to the session's log of extractions."""
 
     def newest(self, owner: Owner) -> Tip | None:
         """Return the tip of the branch that was committed to last, None for no session."""
@@ -240,9 +244,9 @@ class Archive(Protocol):
         """Return the sessions of a user, in the order of their names."""
 
     def verify(self, owner: Owner) -> tuple[Finding, ...]:
-        """Check all records of a session from their messages alone, and what lists them.
+        """Check all records of a session against their messages, and the tables that list them.
 
-        Leaf branches are named too, as not fatal. Raises `SessionNotFoundError`.
+        Leaf branches are reported too, as not fatal. Raises `SessionNotFoundError`.
         """
 
 

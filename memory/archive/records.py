@@ -13,9 +13,10 @@ from ..record import Group, Record
 from ..state_blocks import cut_content
 
 _SAME = ("turn", "branch", "parent", "digest", "status", "at")
-"""What a row has as its record has it."""
+"""Fields that are stored unchanged in columns of the same names."""
 
-# What most rows say alike, the most frequent last; rows can only be read with the very same text.
+# Text that most rows repeat, the most frequent last. Never change it: rows can only be read with
+# the very bytes with which they were compressed.
 COMMON = (
     b" about after again because before could different every first from have into just like "
     b"more need only other please right should some something than thank that the their them "
@@ -41,7 +42,7 @@ COMMON = (
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as JSON will give it back; what JSON cannot hold becomes a marker.
+    """Return a value as it is after JSON; what JSON cannot hold becomes a marker.
 
     >>> plain({"sizes": (1, 2), "raw": b"x"})
     {'sizes': [1, 2], 'raw': {'ebbtide_unserialisable': 'builtins.bytes'}}
@@ -75,32 +76,32 @@ def packed(value: Any) -> str:
 
 
 def zipped(text: str) -> bytes:
-    """Return text as zlib data, compressed with a dictionary of what most rows repeat.
+    """Return text as zlib data, compressed with the dictionary `COMMON`.
 
     >>> data = zipped('[{"type":"human","data":{"content":"Which port?"}}]')
     >>> len(data), unzipped(data)
     (24, '[{"type":"human","data":{"content":"Which port?"}}]')
     """
-    packing = zlib.compressobj(zdict=COMMON)
-    return packing.compress(text.encode()) + packing.flush()
+    compressor = zlib.compressobj(zdict=COMMON)
+    return compressor.compress(text.encode()) + compressor.flush()
 
 
 def unzipped(data: bytes) -> str:
     """Return the text of zlib data; raises `ValueError` if they are damaged."""
-    unpacking = zlib.decompressobj(zdict=COMMON)
+    decompressor = zlib.decompressobj(zdict=COMMON)
     try:
-        text = unpacking.decompress(data) + unpacking.flush()
+        text = decompressor.decompress(data) + decompressor.flush()
     except (TypeError, zlib.error) as error:
         raise ValueError(f"no zlib data: {error}") from error
-    if not unpacking.eof:
+    if not decompressor.eof:
         raise ValueError("the zlib data are cut off")
     return text.decode()
 
 
 def mark(messages: Sequence[Message]) -> str:
-    """Return the mark by which the last of some messages is recognised, state blocks aside.
+    """Return a fingerprint of the last message, without its state block and its id.
 
-    Ids do not either: models repeat them, and clients invent them.
+    Ids are left out because models repeat them and clients invent them.
 
     >>> mark([{"type": "ai", "data": {"content": "Port 80.", "id": "1"}}])
     '943135a235c3'
@@ -113,7 +114,7 @@ def mark(messages: Sequence[Message]) -> str:
 
 
 def columns(record: Record) -> dict[str, Any]:
-    """Return what the row of a record holds of the record itself."""
+    """Return the columns of a row that follow from the record alone."""
     messages = packed(record.messages)
     return {
         **{name: getattr(record, name) for name in _SAME},
@@ -126,7 +127,7 @@ def columns(record: Record) -> dict[str, Any]:
 
 
 def record_of(row: Any, origin: tuple[str, int] | None = None) -> Record:
-    """Return the record of a row; raises `ArchiveFormatError` that names the turn."""
+    """Return the record of a row; raises an `ArchiveFormatError` that names the turn."""
     try:
         return Record(
             **{name: getattr(row, name) for name in _SAME},
@@ -140,7 +141,7 @@ def record_of(row: Any, origin: tuple[str, int] | None = None) -> Record:
 
 
 def state_of(row: Any) -> Any:
-    """Return the state in the row of a turn, None if there is none; raises as `record_of`."""
+    """Return the state in a row, None if it has none; raises as `record_of`."""
     try:
         return None if row.state is None else dict(json.loads(unzipped(row.state)))
     except (TypeError, ValueError) as error:
@@ -152,11 +153,12 @@ def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
 
 
 def left_by(turn: Group | Record) -> tuple[Effort, ...]:
-    """Return how a turn left efforts whose status it changed, oldest change first."""
+    """Return the efforts whose status a turn changed, as each change left them, oldest first."""
     return changes(turn.events, turn.turn)
 
 
 def _key(key: Any) -> str:
+    """Return a key of a mapping as JSON has it."""
     if isinstance(key, str):
         return str(clean(key))
     if key is None or isinstance(key, int | float):

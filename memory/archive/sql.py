@@ -52,11 +52,11 @@ class SqlArchive(Archive):
         lock_timeout: float = LOCK_TIMEOUT,
         pool_size: int = POOL_SIZE,
     ) -> None:
-        """Take a folder, in which a SQLite file is made, or the URL of a database.
+        """Take a folder, in which a SQLite file is created, or the URL of a database.
 
-        `durable`: a committed turn survives a power cut (SQLite; PostgreSQL's own settings say it
-        there). `lock_timeout`: how long to wait for another process that writes, and for a
-        connection of the pool, in seconds. `pool_size`: connections to PostgreSQL at most.
+        `durable`: a committed turn survives a power cut (SQLite; PostgreSQL has its own setting).
+        `lock_timeout`: seconds to wait for another writer, and for a connection of the pool.
+        `pool_size`: the most connections to PostgreSQL.
         """
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
         self._sessions = Sessions(self.database)
@@ -74,7 +74,7 @@ class SqlArchive(Archive):
         return self._sessions.together(since)
 
     def close(self) -> None:
-        """Close all connections; a later use opens them again, and reads anew."""
+        """Close all connections and empty the caches; a later use opens connections again."""
         self._sessions.forget()
         self.database.close()
 
@@ -93,11 +93,11 @@ class SqlArchive(Archive):
         return self._sessions.commit(owner, tip, group, embedded.put)
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._sessions.ask(owner, tip, lambda seen: seen.turns(numbers), ())
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.turns(numbers), ())
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
-        def read(seen: Lineage) -> Saved | None:
-            row = seen.row(tip.turn, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.state)
+        def read(lineage: Lineage) -> Saved | None:
+            row = lineage.row(tip.turn, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.state)
             if row is None or row.state is None:
                 return None
             return Saved(Tip(row.branch, tip.turn, row.digest), state_of(row))
@@ -110,21 +110,22 @@ class SqlArchive(Archive):
         return tuple((last, Tip(*tip)) for *tip, last in rows)
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
-        return self._sessions.ask(owner, tip, lambda seen: seen.ambient(last), ())
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.ambient(last), ())
 
     def ambient_count(self, owner: Owner, tip: Tip) -> int:
-        return self._sessions.ask(owner, tip, lambda seen: seen.counts()[0], 0)
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.counts()[0], 0)
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         names = clean(list(ids)) if broken("".join(ids)) else ids
-        return self._sessions.ask(owner, tip, lambda seen: seen.efforts_named(names), ())
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.efforts_named(names), ())
 
     def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
         name = clean(effort_id)
-        return self._sessions.ask(owner, tip, lambda seen: seen.effort_turns(name), ())
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.effort_turns(name), ())
 
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
-        return self._sessions.ask(owner, tip, lambda seen: seen.efforts(newest), EffortList((), 0))
+        none = EffortList((), 0)
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.efforts(newest), none)
 
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
@@ -137,23 +138,23 @@ class SqlArchive(Archive):
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        def find(seen: Lineage, session: Session) -> tuple[Found, ...]:
-            found = partial(search, seen, session, clean(query), meaning)
-            # Vectors are added at any time, so that what they find is not kept.
-            return found() if meaning else seen.cached("search", (session.turns, query), found)
+        def find(lineage: Lineage, session: Session) -> tuple[Found, ...]:
+            run = partial(search, lineage, session, clean(query), meaning)
+            # Not cached with a meaning: vectors are added at any time.
+            return run() if meaning else lineage.cached("search", (session.turns, query), run)
 
         passages: tuple[Found, ...] = self._sessions.find(owner, tip, find, ())
         return passages[:limit]
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        asked = partial(pointing, message=clean(message))
-        return self._sessions.find(owner, tip, asked, Pointing({}, {}))
+        query = partial(pointing, message=clean(message))
+        return self._sessions.find(owner, tip, query, Pointing({}, {}))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, lambda others: others.search(clean(query)))[:limit]
+        return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]
 
     def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, lambda others: others.concluded(newest))
+        return self._elsewhere(owner, lambda elsewhere: elsewhere.concluded(newest))
 
     def session_named(self, user: str, name: str) -> Owner | None:
         rows = self._sessions.rows(user, sessions.c.name == name)
@@ -196,10 +197,10 @@ class SqlArchive(Archive):
         if not self.database.exists():
             return Deleted(())
         with self.database.writing() as connection:
-            gone = delete_user(connection, user)
+            owners = delete_user(connection, user)
             if also is not None:
-                also(gone)
-        return self._deleted(gone)
+                also(owners)
+        return self._deleted(owners)
 
     def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
         if made.turn != tip.turn:
@@ -208,12 +209,12 @@ class SqlArchive(Archive):
             )
         with self._sessions.writing(owner) as scope:
             scope.add_compression(tip.branch, made)
-            # The newest that this very turn sees is its own.
+            # The stored one, which may be older than `made`: no later turn is seen from the tip.
             return scope.lineage(tip.branch, tip.turn).compression(clean(made.effort)) or made
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
         name = clean(effort_id)
-        return self._sessions.ask(owner, tip, lambda seen: seen.compression(name), None)
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.compression(name), None)
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         with self._sessions.writing(owner) as scope:
@@ -235,7 +236,7 @@ class SqlArchive(Archive):
         return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
 
     def users(self) -> tuple[str, ...]:
-        """Return the users that have sessions, in order."""
+        """Return the users that have sessions, sorted."""
         if not self.database.exists():
             return ()
         with self.database.reading() as connection:
@@ -245,37 +246,38 @@ class SqlArchive(Archive):
         if not self.database.exists():
             raise SessionNotFoundError(owner.thread)
         with self.database.reading() as connection:
-            session = Session.of(connection, owner)  # as it is, not as known
+            session = Session.of(connection, owner)  # as stored, not as cached
             return verified(scope_of(connection, session, owner))
 
     def verify_file(self) -> tuple[Finding, ...]:
-        """Return what SQLite finds wrong with its whole file; PostgreSQL is not asked."""
+        """Return what SQLite finds wrong with the whole file; nothing for PostgreSQL."""
         if not self.database.sqlite or not self.database.exists():
             return ()
         try:
             with self.database.reading() as connection:
-                answers = connection.execute(text("PRAGMA integrity_check")).scalars()
-                return tuple(Finding(self.database.name, what) for what in answers if what != "ok")
+                results = connection.execute(text("PRAGMA integrity_check")).scalars()
+                return tuple(Finding(self.database.name, line) for line in results if line != "ok")
         except ArchiveFormatError as error:
             return (Finding(self.database.name, str(error)),)
 
-    def _deleted(self, gone: tuple[Owner, ...]) -> Deleted:
-        """Forget sessions that were deleted, and leave nothing of them in the files."""
+    def _deleted(self, owners: tuple[Owner, ...]) -> Deleted:
+        """Empty the caches after sessions were deleted, and sweep the files."""
         self._sessions.forget()
-        # Also if there were none: an earlier deletion may have been cut off before.
-        return Deleted(gone, self.database.sweep() if self.database.exists() else ())
+        # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
+        return Deleted(owners, self.database.sweep() if self.database.exists() else ())
 
     def _elsewhere(
-        self, owner: Owner, ask: Callable[[OtherSessions], list[Elsewhere]]
+        self, owner: Owner, query: Callable[[OtherSessions], list[Elsewhere]]
     ) -> tuple[Elsewhere, ...]:
+        """Return the answer of a query to the user's other sessions."""
         if owner.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            others = OtherSessions.of(connection, owner)
-            return () if others is None else tuple(ask(others))
+            other_sessions = OtherSessions.of(connection, owner)
+            return () if other_sessions is None else tuple(query(other_sessions))
 
     def _rows(self, owner: Owner, query: Any) -> Sequence[Any]:
-        """Return what a query finds among the turns of a session, nothing if there is none."""
+        """Return the rows that a query finds among the turns of a session."""
 
         def read(connection: Connection, session: Session) -> Sequence[Any]:
             return connection.execute(query.where(turns.c.session == session.id)).all()
@@ -284,7 +286,7 @@ class SqlArchive(Archive):
 
 
 class DiskArchive(SqlArchive):
-    """The embedded archive: a SQLite file in a folder, made when the first turn is committed."""
+    """The embedded archive: a SQLite file in a folder, created by the first commit."""
 
     def __init__(
         self,

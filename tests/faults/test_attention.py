@@ -126,8 +126,8 @@ class Slow(RedisAttention):
         super().__init__(client, table)
         self.has_read, self.may_write = Event(), Event()
 
-    def _kept(self, user_id: str, *where: Any) -> tuple[Kept, ...]:
-        found = super()._kept(user_id, *where)
+    def _stored(self, user_id: str, *where: Any) -> tuple[Kept, ...]:
+        found = super()._stored(user_id, *where)
         self.has_read.set()
         self.may_write.wait(30)
         return found
