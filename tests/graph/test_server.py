@@ -290,14 +290,14 @@ def thread(client: SyncLangGraphClient, user: str) -> str:
 
 def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """Context, turns, efforts, search, figures and the stored messages are read over HTTP."""
-    chat = f"threads/{thread}"
+    path = f"threads/{thread}"
 
-    context = asked(client, "GET", f"{chat}/context", message="Which one?", user_id=user).json()
-    turns = asked(client, "GET", f"{chat}/messages", user_id=user).json()
-    listed = asked(client, "GET", f"{chat}/efforts", user_id=user).json()
-    found = asked(client, "GET", f"{chat}/search", query="staging port", user_id=user).json()
-    figures = asked(client, "GET", f"{chat}/stats", user_id=user).json()
-    said = asked(client, "GET", f"{chat}/transcript", user_id=user).json()
+    context = asked(client, "GET", f"{path}/context", message="Which one?", user_id=user).json()
+    turns = asked(client, "GET", f"{path}/messages", user_id=user).json()
+    listed = asked(client, "GET", f"{path}/efforts", user_id=user).json()
+    found = asked(client, "GET", f"{path}/search", query="staging port", user_id=user).json()
+    figures = asked(client, "GET", f"{path}/stats", user_id=user).json()
+    said = asked(client, "GET", f"{path}/transcript", user_id=user).json()
 
     assert (context["turn"], context["messages"][-1]["data"]["content"][-10:]) == (3, "Which one?")
     assert context["total"] == sum(part["tokens"] for part in context["parts"])
@@ -340,12 +340,12 @@ def test_a_thread_on_which_nothing_was_said(client: SyncLangGraphClient, user: s
 
 def test_a_running_turn_is_left_alone(client: SyncLangGraphClient, thread: str, user: str) -> None:
     """While a turn runs or is not finished, nothing is undone or deleted; one may look."""
-    chat = f"threads/{thread}"
+    path = f"threads/{thread}"
     say(client, thread, "And?", context={"user_id": user}, interrupt_before=["persist"])
-    unfinished = asked(client, "POST", f"{chat}/undo", user_id=user)
-    context = asked(client, "GET", f"{chat}/context", user_id=user)
+    unfinished = asked(client, "POST", f"{path}/undo", user_id=user)
+    context = asked(client, "GET", f"{path}/context", user_id=user)
     run = client.runs.create(thread, "ebbtide", context={"user_id": user}, after_seconds=60)
-    running = asked(client, "DELETE", chat, user_id=user)
+    running = asked(client, "DELETE", path, user_id=user)
     client.runs.cancel(thread, run["run_id"])
 
     assert (unfinished.status_code, running.status_code) == (409, 409)
@@ -368,11 +368,11 @@ def test_the_window_and_the_anchor_are_set_over_http(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
     """They count in the next turn, and a mistake is told."""
-    chat = f"threads/{thread}"
+    path = f"threads/{thread}"
 
-    window = asked(client, "POST", f"{chat}/window", turns=3, user_id=user)
-    wrong = asked(client, "POST", f"{chat}/window", turns=-1, user_id=user)
-    anchor = asked(client, "POST", f"{chat}/anchor", user_id=user)
+    window = asked(client, "POST", f"{path}/window", turns=3, user_id=user)
+    wrong = asked(client, "POST", f"{path}/window", turns=-1, user_id=user)
+    anchor = asked(client, "POST", f"{path}/anchor", user_id=user)
 
     found = say(client, thread, "And?", context={"user_id": user})
     assert (window.json(), wrong.status_code) == ({"turns": 3}, 422)
@@ -384,13 +384,13 @@ def test_efforts_are_changed_by_hand_over_http(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
     """Each is a turn, which the server ends, and the thread goes on from it."""
-    chat = f"threads/{thread}/efforts"
+    path = f"threads/{thread}/efforts"
 
-    closed = asked(client, "POST", f"{chat}/close", user_id=user)
-    opened = asked(client, "POST", f"{chat}/open", effort="css", goal="no overlap", user_id=user)
-    shown = asked(client, "POST", f"{chat}/expand", effort="auth-bug", user_id=user)
-    nobody = asked(client, "POST", f"{chat}/reopen", effort="cs", user_id=user)
-    unknown = asked(client, "POST", f"{chat}/paint", user_id=user)
+    closed = asked(client, "POST", f"{path}/close", user_id=user)
+    opened = asked(client, "POST", f"{path}/open", effort="css", goal="no overlap", user_id=user)
+    shown = asked(client, "POST", f"{path}/expand", effort="auth-bug", user_id=user)
+    nobody = asked(client, "POST", f"{path}/reopen", effort="cs", user_id=user)
+    unknown = asked(client, "POST", f"{path}/paint", user_id=user)
 
     found = say(client, thread, "Which port does it listen on?", context={"user_id": user})
     assert [one.json()["turn"] for one in (closed, opened, shown)] == [3, 4, 5]
@@ -497,12 +497,12 @@ def test_a_copy_of_a_thread_goes_on(client: SyncLangGraphClient, thread: str, us
     copied = next(one["thread_id"] for one in copies if one["thread_id"] != thread)
     ask = "Which port does the staging host listen on?"
 
-    there = say(client, copied, ask, context={"user_id": user})
-    chat = say(client, thread, "It listens on port 9000 now.", context={"user_id": user})
+    copy = say(client, copied, ask, context={"user_id": user})
+    original = say(client, thread, "It listens on port 9000 now.", context={"user_id": user})
 
-    assert "8123" in there["messages"][-1]["content"]
-    assert [one["memory"]["turn"] for one in (chat, there)] == [3, 3]
-    assert chat["memory"]["position"]["branch"] != there["memory"]["position"]["branch"]
+    assert "8123" in copy["messages"][-1]["content"]
+    assert [one["memory"]["turn"] for one in (original, copy)] == [3, 3]
+    assert original["memory"]["position"]["branch"] != copy["memory"]["position"]["branch"]
 
 
 def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user: str) -> None:
