@@ -57,16 +57,16 @@ def pieces(*contents: Any, **last: Any) -> list[AIMessageChunk]:
     ]
 
 
-def agent(root: Path, chunks: Sequence[AIMessageChunk], **options: Any) -> Agent:
+def streaming(root: Path, chunks: Sequence[AIMessageChunk], **options: Any) -> Agent:
     """Return an agent whose model streams these chunks and then has nothing more to say."""
     model = Streaming(answers=["-"] * 9, chunks=[*chunks], tags=options.pop("tags", None))
     archive = DiskArchive(root, durable=False)
     return create_memory_agent(model, archive=archive, checkpointer=InMemorySaver(), **options)
 
 
-def streamed(chat: Agent, **options: Any) -> list[Any]:
+def streamed(agent: Agent, **options: Any) -> list[Any]:
     """Return what the stream of messages shows of a turn."""
-    return [*chat.stream({"messages": "hi"}, THREAD, stream_mode="messages", **options)]
+    return [*agent.stream({"messages": "hi"}, THREAD, stream_mode="messages", **options)]
 
 
 def said(found: Sequence[Any]) -> str:
@@ -156,9 +156,9 @@ async def test_every_division_async(tmp_path: Path) -> None:
 )
 def test_character_by_character(tmp_path: Path, text: str, shown: str) -> None:
     """What is no block after all is shown in the end, and all pieces are of one message."""
-    chat = agent(tmp_path, pieces(*text))
+    agent = streaming(tmp_path, pieces(*text))
 
-    found = streamed(chat)
+    found = streamed(agent)
 
     assert said(found) == shown
     assert len({chunk.id for chunk, _ in found}) == 1
@@ -166,9 +166,9 @@ def test_character_by_character(tmp_path: Path, text: str, shown: str) -> None:
 
 def test_text_is_shown_as_it_comes(tmp_path: Path) -> None:
     """Nothing is held back that cannot begin a block."""
-    chat = agent(tmp_path, pieces("One ", "two.", "\nThree", f"\n\n{BLOCK}"))
+    agent = streaming(tmp_path, pieces("One ", "two.", "\nThree", f"\n\n{BLOCK}"))
 
-    assert [chunk.text for chunk, _ in streamed(chat)][:3] == ["One ", "two.", "\nThree"]
+    assert [chunk.text for chunk, _ in streamed(agent)][:3] == ["One ", "two.", "\nThree"]
 
 
 def test_content_blocks(tmp_path: Path) -> None:
@@ -188,12 +188,12 @@ def test_content_blocks(tmp_path: Path) -> None:
 def test_metadata_survives(tmp_path: Path) -> None:
     """Usage and response metadata are in the stream and in the state, and counted once."""
     told: dict[str, Any] = {"usage_metadata": USAGE, "response_metadata": {"model_name": "m"}}
-    chat = agent(tmp_path, pieces(SAID, "", **told, chunk_position="last"))
+    agent = streaming(tmp_path, pieces(SAID, "", **told, chunk_position="last"))
 
     with get_usage_metadata_callback() as counted:
-        found = streamed(chat)
+        found = streamed(agent)
 
-    answer = chat.get_state(THREAD).values["messages"][-1]
+    answer = agent.get_state(THREAD).values["messages"][-1]
     assert [chunk.usage_metadata for chunk, _ in found] == [None, USAGE]
     assert found[-1][0].response_metadata == {"model_name": "m"}
     assert (answer.usage_metadata, answer.response_metadata) == (USAGE, {"model_name": "m"})
@@ -204,11 +204,11 @@ def test_tool_calls_stream(tmp_path: Path) -> None:
     """The pieces of calls pass, a block before them does not."""
     asked = {"name": "effort_status", "args": "{}", "id": "c1", "index": 0}
     part: Any = {**asked, "type": "tool_call_chunk"}
-    chat = agent(tmp_path, pieces(f"See.\n{BLOCK}\n", "", tool_call_chunks=[part]))
+    agent = streaming(tmp_path, pieces(f"See.\n{BLOCK}\n", "", tool_call_chunks=[part]))
 
-    found = streamed(chat, interrupt_before=["run_tools"])
+    found = streamed(agent, interrupt_before=["run_tools"])
 
-    values = chat.get_state(THREAD).values
+    values = agent.get_state(THREAD).values
     assert said(found) == "See."
     assert [one["name"] for chunk, _ in found for one in chunk.tool_call_chunks] == [asked["name"]]
     assert values["messages"][-1].tool_calls[0]["name"] == "effort_status"
@@ -221,32 +221,34 @@ def test_tool_calls_stream(tmp_path: Path) -> None:
 def test_a_model_that_does_not_stream(tmp_path: Path, options: dict[str, Any]) -> None:
     """Its answer comes whole, without the block."""
     model = ScriptedModel(answers=[SAID], **options)
-    chat = create_memory_agent(
+    agent = create_memory_agent(
         model, archive=DiskArchive(tmp_path, durable=False), checkpointer=InMemorySaver()
     )
 
-    found = streamed(chat)
+    found = streamed(agent)
 
     assert [chunk.text for chunk, _ in found] == [SHOWN]
 
 
 def test_off_streams_everything(tmp_path: Path) -> None:
     """Switched off, the model is called as any other, and its words are shown."""
-    chat = agent(tmp_path, pieces(SAID), settings=Settings(anchor="off"))
+    agent = streaming(tmp_path, pieces(SAID), settings=Settings(anchor="off"))
 
-    found = streamed(chat)
+    found = streamed(agent)
 
     assert said(found) == SAID
-    assert chat.get_state(THREAD).values["messages"][-1].text == SAID
+    assert agent.get_state(THREAD).values["messages"][-1].text == SAID
 
 
 def test_a_piece_says_where_it_comes_from(tmp_path: Path) -> None:
     """Pieces come with the metadata that LangGraph gives them without anchor, tags included."""
     chunks = pieces("Hi ", "there", chunk_position="last")
     whens: list[Any] = ["off", "on-change"]
-    chat = [agent(tmp_path / w, chunks, tags=["mine"], settings=Settings(anchor=w)) for w in whens]
+    agents = [
+        streaming(tmp_path / w, chunks, tags=["mine"], settings=Settings(anchor=w)) for w in whens
+    ]
 
-    plain, own = (streamed(one)[0][1] for one in chat)
+    plain, own = (streamed(one)[0][1] for one in agents)
 
     assert plain["tags"] == ["mine"]
     assert plain.keys() == own.keys()
@@ -263,23 +265,23 @@ def test_inside_a_larger_graph(tmp_path: Path, subgraphs: bool, shown: str) -> N
     parent = StateGraph(MemoryState)
     parent.add_node("agent", graph.compile())
     parent.add_edge(BEGIN, "agent")
-    chat = parent.compile(checkpointer=InMemorySaver())
+    outer = parent.compile(checkpointer=InMemorySaver())
 
-    found = streamed(chat, subgraphs=subgraphs)
+    found = streamed(outer, subgraphs=subgraphs)
 
     pushed = [event[1] if subgraphs else event for event in found]
     inner = [event for event in pushed if isinstance(event[0], AIMessageChunk)]
     assert said(inner) == shown
-    assert chat.get_state(THREAD).values["messages"][-1].text == SHOWN
+    assert outer.get_state(THREAD).values["messages"][-1].text == SHOWN
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "custom"])
 async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
     """No stream that users see shows the block, the prompt aside (complaint row 10)."""
-    chat = agent(tmp_path, pieces(*SAID))
+    agent = streaming(tmp_path, pieces(*SAID))
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    sync = [*chat.stream({"messages": "hi"}, THREAD, stream_mode=mode)]
-    stream = chat.astream({"messages": "hi"}, other, stream_mode=mode)
+    sync = [*agent.stream({"messages": "hi"}, THREAD, stream_mode=mode)]
+    stream = agent.astream({"messages": "hi"}, other, stream_mode=mode)
 
     found = [*sync, *[event async for event in stream]]
 
@@ -289,13 +291,13 @@ async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
 def test_tools_reach_the_model(tmp_path: Path) -> None:
     """The tools, and that the last call of a turn may not use them, are bound as ever."""
     model = ScriptedModel(answers=[call("effort_status"), "Seen."])
-    chat = create_memory_agent(
+    agent = create_memory_agent(
         model,
         archive=DiskArchive(tmp_path, durable=False),
         settings=Settings(max_tool_rounds=1),
     )
 
-    chat.invoke({"messages": "look"})
+    agent.invoke({"messages": "look"})
 
     assert [sent.tool_choice for sent in model.sent] == [None, "none"]
     assert all("effort_status" in sent.tool_names for sent in model.sent)
@@ -304,15 +306,15 @@ def test_tools_reach_the_model(tmp_path: Path) -> None:
 def test_a_stream_that_breaks_off(tmp_path: Path) -> None:
     """What was held back when the provider failed is not shown, and the turn can be resumed."""
     broken = Broken(f"Yes.\n{START}\nGoal: x", ConnectionError("gone"))
-    chat = create_memory_agent(
+    agent = create_memory_agent(
         ScriptedModel(answers=[broken, SAID]),
         archive=DiskArchive(tmp_path, durable=False),
         checkpointer=InMemorySaver(),
     )
     before: list[Any] = []
     with pytest.raises(ConnectionError):
-        before.extend(chat.stream({"messages": "hi"}, THREAD, stream_mode="messages"))
+        before.extend(agent.stream({"messages": "hi"}, THREAD, stream_mode="messages"))
 
-    after = [*chat.stream(None, THREAD, stream_mode="messages")]
+    after = [*agent.stream(None, THREAD, stream_mode="messages")]
 
     assert (said(before), said(after)) == ("Yes.", SHOWN)
