@@ -31,20 +31,20 @@ def approve(what: str) -> str:
 def test_application_and_memory_calls_together(tmp_path: Path) -> None:
     """A message that calls tools of both kinds gets both results before the next call."""
     both = together(call("add", a=1, b=2), call("open_effort", name="sums"))
-    here = talk(tmp_path, [both, "three"], tools=[add])
+    chat = talk(tmp_path, [both, "three"], tools=[add])
 
-    state = here.say("add and open")
+    state = chat.say("add and open")
 
-    assert next(m.text for m in here.last if isinstance(m, ToolMessage)) == "3"
+    assert next(m.text for m in chat.last if isinstance(m, ToolMessage)) == "3"
     assert state["memory"]["active_effort"] == "sums"
 
 
 def test_a_tool_that_is_not_there_is_an_error(tmp_path: Path, entry: str) -> None:
     """A call by a name that no tool has is answered: by the memory, or by LangChain's tool node."""
-    here = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
+    chat = talk(tmp_path, [call("no_such_tool", x=1), "I see"], tools=[add])
     said = {"graph": "there is no tool 'no_such_tool'", "middleware": "no_such_tool is not a valid"}
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert state["messages"][-2].status == "error"
     assert said[entry] in state["messages"][-2].text
@@ -58,10 +58,10 @@ def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
         """Return what no checkpointer can store."""
         return "bad \ud800 end"
 
-    here = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
-    here.say("one")
+    chat = talk(tmp_path, [call("bad"), "a", "b"], tools=[bad])
+    chat.say("one")
 
-    state = here.say("two")
+    state = chat.say("two")
 
     assert [m.text for m in state["messages"]][2] == "bad \ufffd end"
     assert state["memory"]["position"]["branch"] == "main"
@@ -76,10 +76,10 @@ def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
         return "found", [Document("text", metadata={"pages": {1, 2}}, id="1")]
 
     with SqliteSaver.from_conn_string(":memory:") as saver:
-        here = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
-        [here.say(words) for words in ("one", "two", "three")]
+        chat = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
+        [chat.say(words) for words in ("one", "two", "three")]
 
-    assert here.archive.verify(Owner("default", "t")) == ()
+    assert chat.archive.verify(Owner("default", "t")) == ()
 
 
 def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
@@ -93,10 +93,10 @@ def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
         return n
 
     both = together(call("once", n=1), call("approve", what="deploy"))
-    here = talk(tmp_path, [both, "deployed"], tools=[once, approve])
-    waiting = here.say("deploy it")
+    chat = talk(tmp_path, [both, "deployed"], tools=[once, approve])
+    waiting = chat.say("deploy it")
 
-    state = here.agent.invoke(Command(resume="yes"), THREAD)
+    state = chat.agent.invoke(Command(resume="yes"), THREAD)
 
     assert waiting["__interrupt__"][0].value == "deploy"
     assert runs == [1]
@@ -106,12 +106,12 @@ def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:
 
 def test_new_message_while_a_tool_waits(tmp_path: Path) -> None:
     """A new message instead of a resume commits the turn as aborted, its calls answered."""
-    here = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
-    here.say("deploy it")
+    chat = talk(tmp_path, [call("approve", what="deploy"), "fine"], tools=[approve])
+    chat.say("deploy it")
 
-    state = here.say("never mind")
+    state = chat.say("never mind")
 
-    records = here.records(state)
+    records = chat.records(state)
     assert [record.status for record in records] == ["aborted", "done"]
     assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
-    assert here.said(state) == ["deploy it", "never mind"]
+    assert chat.said(state) == ["deploy it", "never mind"]

@@ -13,9 +13,9 @@ pytestmark = pytest.mark.usefixtures("entry")
 
 def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
     """The messages in state are those of this turn and of the two before it."""
-    here = talk(tmp_path, ["a", "b", "c", "d"])
+    chat = talk(tmp_path, ["a", "b", "c", "d"])
 
-    states = [here.say(words) for words in ("one", "two", "three", "four")]
+    states = [chat.say(words) for words in ("one", "two", "three", "four")]
 
     kept = [message.text for message in states[-1]["messages"]]
     assert kept == ["two", "b", "three", "c", "four", "d"]
@@ -23,41 +23,41 @@ def test_messages_keep_this_turn_and_the_last_two(tmp_path: Path) -> None:
 
 def test_repeated_message_ids(tmp_path: Path) -> None:
     """A model that repeats its message id and a client that repeats its own lose nothing."""
-    here = talk(tmp_path, [AIMessage("first", id="same"), AIMessage("second", id="same")])
-    here.agent.invoke({"messages": [HumanMessage("one", id="u")]}, THREAD)
+    chat = talk(tmp_path, [AIMessage("first", id="same"), AIMessage("second", id="same")])
+    chat.agent.invoke({"messages": [HumanMessage("one", id="u")]}, THREAD)
 
-    state = here.agent.invoke({"messages": [HumanMessage("two", id="u")]}, THREAD)
+    state = chat.agent.invoke({"messages": [HumanMessage("two", id="u")]}, THREAD)
 
-    assert here.said(state) == ["one", "two"]
+    assert chat.said(state) == ["one", "two"]
     assert [m.text for m in state["messages"]] == ["one", "first", "two", "second"]
 
 
 def test_nothing_new_is_an_error(tmp_path: Path) -> None:
     """An input without a new message is an error that says what to pass, and changes nothing."""
-    here = talk(tmp_path, ["hello", "again"])
-    here.say("hi")
+    chat = talk(tmp_path, ["hello", "again"])
+    chat.say("hi")
 
     with pytest.raises(InputError, match="no new message"):
-        here.agent.invoke({"messages": []}, THREAD)
+        chat.agent.invoke({"messages": []}, THREAD)
 
-    assert here.said(here.say("hi again")) == ["hi", "hi again"]
+    assert chat.said(chat.say("hi again")) == ["hi", "hi again"]
 
 
 def test_history_handed_over(tmp_path: Path) -> None:
     """Of a history handed over the last question is the turn, and the rest is adopted."""
-    here = talk(tmp_path, ["answer"])
+    chat = talk(tmp_path, ["answer"])
     history = [SystemMessage("be kind"), HumanMessage("old"), AIMessage("old answer")]
 
-    state = here.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
 
-    assert here.said(state) == ["old", "new"]
+    assert chat.said(state) == ["old", "new"]
 
 
 def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:
     """Without a checkpointer each run is a session of its own, with an id of its own."""
-    here = talk(tmp_path, ["a", "b"], checkpointer=None)
+    chat = talk(tmp_path, ["a", "b"], checkpointer=None)
 
-    first, second = here.agent.invoke({"messages": "x"}), here.agent.invoke({"messages": "x"})
+    first, second = chat.agent.invoke({"messages": "x"}), chat.agent.invoke({"messages": "x"})
 
     assert (
         first["memory"]["position"]["session"]["thread"]

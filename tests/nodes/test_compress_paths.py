@@ -87,14 +87,14 @@ async def test_the_stream_tells_when_it_begins_and_ends(
     tmp_path: Path, way: str, broken: Any, ended: str
 ) -> None:
     """Events of the `custom` stream name the effort, and say what became of the compression."""
-    here = compressing(tmp_path, **{"extraction": quoting(RULE), **broken})
+    chat = compressing(tmp_path, **{"extraction": quoting(RULE), **broken})
     told: list[Any] = []
     for turn in range(2, 13):
         given: Any = {"messages": words(turn)}
         if way == "sync":
-            told += here.agent.stream(given, THREAD, stream_mode="custom")
+            told += chat.agent.stream(given, THREAD, stream_mode="custom")
         else:
-            found = here.agent.astream(given, THREAD, stream_mode="custom")
+            found = chat.agent.astream(given, THREAD, stream_mode="custom")
             told += [one async for one in found]
 
     passes = [one["compression"] for one in told if "compression" in one]
@@ -111,19 +111,19 @@ def test_a_graph_that_hands_over_messages_alone_shows_it(tmp_path: Path) -> None
     for root in ("alone", "inside"):
         first = iter([call("open_effort", name="shop", goal=GOAL)])
         saver = InMemorySaver() if root == "alone" else None
-        here = agent(
+        chat = agent(
             tmp_path / root,
             lambda _, first=first: next(first, "Seen."),
             extraction=quoting(RULE),
             checkpointer=saver,
         )
-        outer: Any = here.agent if saver else inside(here, MessagesState)
+        outer: Any = chat.agent if saver else inside(chat, MessagesState)
         for turn in range(1, 16):
             for one in outer.stream(
                 {"messages": words(turn)}, THREAD, stream_mode="custom", subgraphs=True
             ):
                 told += [(root, one[1]["banner"])] if "banner" in one[1] else []
-        prompts.append([[message.text for message in sent.messages] for sent in here.model.sent])
+        prompts.append([[message.text for message in sent.messages] for sent in chat.model.sent])
 
     assert prompts[0] == prompts[1]
     assert [one for root, one in told if root == "alone"] == [
@@ -133,13 +133,13 @@ def test_a_graph_that_hands_over_messages_alone_shows_it(tmp_path: Path) -> None
 
 def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
     """A compression that cannot be kept has ended as well."""
-    here = compressing(tmp_path, extraction=quoting(RULE), archive=Full(tmp_path, durable=False))
+    chat = compressing(tmp_path, extraction=quoting(RULE), archive=Full(tmp_path, durable=False))
     given: list[Any] = [{"messages": words(turn)} for turn in range(2, 13)]
 
     told = [
         one["compression"]["status"]
         for each in given
-        for one in here.agent.stream(each, THREAD, stream_mode="custom")
+        for one in chat.agent.stream(each, THREAD, stream_mode="custom")
         if "compression" in one
     ]
 
@@ -149,8 +149,8 @@ def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
 def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
     """Model, seconds and the tokens that the model reports stand there for each call of a pass."""
     models = {"extraction_model": OfflineModel(), "compression_model": OfflineModel()}
-    here = compressing(tmp_path, **models)
-    talked(here, 12, {2: RULE})
+    chat = compressing(tmp_path, **models)
+    talked(chat, 12, {2: RULE})
 
     calls = entries(tmp_path)[0]["told"]["calls"]
     assert [one["what"] for one in calls] == ["extraction", "background"]
@@ -173,32 +173,32 @@ class Traced(BaseCallbackHandler):
 
 def test_a_trace_has_the_calls_of_a_pass(tmp_path: Path) -> None:
     """The callbacks of a run hear of them, although the pass listens for their tokens too."""
-    here, traced = compressing(tmp_path, extraction=quoting(RULE)), Traced()
+    chat, traced = compressing(tmp_path, extraction=quoting(RULE)), Traced()
     for turn in range(2, 13):
-        here.say(words(turn), {**THREAD, "callbacks": [traced]})
+        chat.say(words(turn), {**THREAD, "callbacks": [traced]})
 
     assert len(entries(tmp_path)) >= 1
     assert len(traced.names) == 11 + 2 * len(entries(tmp_path))
     assert "background" in traced.names
 
 
-def streamed(here: Talk, turn: int) -> list[Any]:
+def streamed(chat: Talk, turn: int) -> list[Any]:
     """Return the message chunks of a turn, with what is said of each."""
     message = {"messages": [("user", words(turn))]}
-    return [*here.agent.stream(message, THREAD, stream_mode="messages")]
+    return [*chat.agent.stream(message, THREAD, stream_mode="messages")]
 
 
-async def astreamed(here: Talk, turn: int) -> list[Any]:
+async def astreamed(chat: Talk, turn: int) -> list[Any]:
     """Return those of an asynchronous turn."""
     message = {"messages": [("user", words(turn))]}
-    stream = here.agent.astream(message, THREAD, stream_mode="messages")
+    stream = chat.agent.astream(message, THREAD, stream_mode="messages")
     return [event async for event in stream]
 
 
 def test_no_token_of_a_pass_is_in_the_users_stream(tmp_path: Path) -> None:
     """What quotes and summarises is no part of the stream of messages (complaint 10)."""
-    here = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
-    chunks = [chunk for turn in range(2, 13) for chunk in streamed(here, turn)]
+    chat = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
+    chunks = [chunk for turn in range(2, 13) for chunk in streamed(chat, turn)]
 
     assert len(entries(tmp_path)) >= 1
     assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
@@ -208,8 +208,8 @@ def test_no_token_of_a_pass_is_in_the_users_stream(tmp_path: Path) -> None:
 
 async def test_no_token_of_a_pass_is_in_the_async_stream(tmp_path: Path) -> None:
     """The same holds for the asynchronous stream."""
-    here = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
-    chunks = [one for turn in range(2, 13) for one in await astreamed(here, turn)]
+    chat = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
+    chunks = [one for turn in range(2, 13) for one in await astreamed(chat, turn)]
 
     assert len(entries(tmp_path)) >= 1
     assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
@@ -218,19 +218,19 @@ async def test_no_token_of_a_pass_is_in_the_async_stream(tmp_path: Path) -> None
 def test_an_effort_that_is_not_active_is_compressed(tmp_path: Path) -> None:
     """Left for another one it has the smaller share, and is compressed to it, then shown so."""
     answers = [*["Seen."] * 6, call("open_effort", name="other"), *["Opened."] * 2]
-    here = compressing(tmp_path, answers, extraction=quoting(RULE))
-    before = talked(here, 7, {2: RULE})[-1]
+    chat = compressing(tmp_path, answers, extraction=quoting(RULE))
+    before = talked(chat, 7, {2: RULE})[-1]
 
-    state = here.say("Now for something else.")
-    here.say("Go on.")
+    state = chat.say("Now for something else.")
+    chat.say("Go on.")
 
     assert before["memory"]["position"]["compressed"] == {}
     assert (state["memory"]["active_effort"], state["memory"]["position"]["compressed"]) == (
         "other",
         {"shop": 8},
     )
-    assert f"turn 2: {RULE}" in shown(here)
-    left_out = here.agent.get_state(THREAD).values["memory"]["context_report"]["left_out"]
+    assert f"turn 2: {RULE}" in shown(chat)
+    left_out = chat.agent.get_state(THREAD).values["memory"]["context_report"]["left_out"]
     assert left_out["compressed"]["shop"].startswith("1-")
 
 
@@ -239,9 +239,9 @@ def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> Non
     extracting = ScriptedModel(structured=quoting(RULE, kind="constraint"))
     describing = ScriptedModel(answers=[f"Background {number}." for number in range(1, 20)])
     models = {"extraction_model": extracting, "compression_model": describing}
-    here = compressing(tmp_path, **models)
+    chat = compressing(tmp_path, **models)
 
-    talked(here, 25, {2: RULE})
+    talked(chat, 25, {2: RULE})
 
     passes = entries(tmp_path)
     assert len(passes) == len(extracting.asked) == len(describing.sent) > 2
@@ -258,12 +258,12 @@ def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> Non
 
 def test_the_graph_goes_there_only_when_a_pass_is_due(tmp_path: Path) -> None:
     """The node runs in the turns that compress, and in no other."""
-    here = compressing(tmp_path)
+    chat = compressing(tmp_path)
     went, said_so = [], []
     for turn in range(2, 20):
         said = {"messages": [("user", f"{FILLER}{turn}")]}
-        nodes = [*chain(*here.agent.stream(said, THREAD, stream_mode="updates"))]
-        banners = here.agent.get_state(THREAD).values["memory"]["banners"]
+        nodes = [*chain(*chat.agent.stream(said, THREAD, stream_mode="updates"))]
+        banners = chat.agent.get_state(THREAD).values["memory"]["banners"]
         went.append("compress" in nodes)
         said_so.append(any("Compressed" in one for one in banners))
 
@@ -273,23 +273,23 @@ def test_the_graph_goes_there_only_when_a_pass_is_due(tmp_path: Path) -> None:
 
 def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:
     """No model is asked where the user calls the tools, also if an effort is due."""
-    here = compressing(tmp_path, extraction=quoting(RULE), **DOWN)
-    talked(here, 12, {2: RULE})
+    chat = compressing(tmp_path, extraction=quoting(RULE), **DOWN)
+    talked(chat, 12, {2: RULE})
     tried = len(entries(tmp_path))
 
-    commands.open_effort(here.agent, THREAD, "other")
+    commands.open_effort(chat.agent, THREAD, "other")
 
     assert len(entries(tmp_path)) == tried > 1
 
 
 def test_the_event_goes_with_the_record_of_the_next_turn(tmp_path: Path) -> None:
     """It says what was compressed, how, what that cost and what it saved."""
-    here = compressing(tmp_path, extraction=quoting(RULE, "It was made up."))
-    *_, state = talked(here, 12, {2: RULE})
+    chat = compressing(tmp_path, extraction=quoting(RULE, "It was made up."))
+    *_, state = talked(chat, 12, {2: RULE})
 
     events = [
         (record.turn, event)
-        for record in here.records(state)
+        for record in chat.records(state)
         for event in record.events
         if event["type"] == "compressed"
     ]
@@ -302,17 +302,17 @@ def test_the_event_goes_with_the_record_of_the_next_turn(tmp_path: Path) -> None
 
 def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
     """Two branches that begin before a pass each keep what they made, and see no other's."""
-    here = compressing(tmp_path, extraction=quoting("It is 8443.", "It is 9000."))
-    first = talked(here, 10, {2: RULE, 5: "It is 8443."})[-1]
-    history = here.agent.get_state_history(THREAD)
+    chat = compressing(tmp_path, extraction=quoting("It is 8443.", "It is 9000."))
+    first = talked(chat, 10, {2: RULE, 5: "It is 8443."})[-1]
+    history = chat.agent.get_state_history(THREAD)
     before = next(s for s in history if s.values["memory"]["turn"] == 4 and not s.next)
     config = before.config
     for turn in range(5, 11):
         said = f"{'It is 9000.' if turn == 5 else ''} {FILLER}{turn}!"
-        second = here.say(said, config)
+        second = chat.say(said, config)
         config = THREAD
 
-    made = [stored(here, one) for one in (first, second)]
+    made = [stored(chat, one) for one in (first, second)]
     assert first["memory"]["position"]["branch"] != second["memory"]["position"]["branch"]
     assert [[item.quote for item in one.items] for one in made if one] == [
         ["It is 8443."],
@@ -324,13 +324,13 @@ def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
 def test_a_failed_pass_leaves_state_and_context_as_they_were(tmp_path: Path, down: Any) -> None:
     """Every context and state is that of an agent that never compresses; a pass stays due."""
     off = SMALL.model_copy(update={"compression": "off"})
-    here = compressing(tmp_path / "failing", **{"extraction": quoting(RULE), **down})
+    chat = compressing(tmp_path / "failing", **{"extraction": quoting(RULE), **down})
     quiet = compressing(tmp_path / "off", settings=off)
 
-    found, expected = (talked(one, 20, {2: RULE}) for one in (here, quiet))
+    found, expected = (talked(one, 20, {2: RULE}) for one in (chat, quiet))
 
     contexts = [
-        [[m.text for m in sent.messages] for sent in one.model.sent] for one in (here, quiet)
+        [[m.text for m in sent.messages] for sent in one.model.sent] for one in (chat, quiet)
     ]
     left = {"messages", "asked", "archived", "seal", "due"}
     states = [
@@ -364,9 +364,9 @@ def test_without_embeddings_it_is_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Items are then compared by letters, in every pass."""
-    here = compressing(tmp_path, extraction=quoting(RULE))
+    chat = compressing(tmp_path, extraction=quoting(RULE))
 
-    talked(here, 25, {2: RULE})
+    talked(chat, 25, {2: RULE})
 
     assert len(entries(tmp_path)) > 1
     assert caplog.text.count("no embeddings given") == 1
@@ -378,9 +378,9 @@ def test_embeddings_compare_what_is_quoted(
     """Where they are passed they are used, and each quote is embedded once."""
     embeddings, other = Concepts(), "Refunds take 14 days."
     extraction = quoting(RULE, other)
-    here = compressing(tmp_path, extraction=extraction, embeddings=embeddings)
+    chat = compressing(tmp_path, extraction=extraction, embeddings=embeddings)
 
-    talked(here, 25, {2: RULE, 12: other})
+    talked(chat, 25, {2: RULE, 12: other})
 
     assert [embeddings.documents.count(quote) for quote in (RULE, other)] == [1, 1]
     assert "no embeddings given" not in caplog.text
@@ -390,11 +390,11 @@ def test_passes_that_fail_cost_no_more_the_longer_they_do(tmp_path: Path) -> Non
     """Invariant 6: the records that a turn reads, and what a model is asked, stay as many."""
     archive = CountingArchive(tmp_path, durable=False)
     extracting = ScriptedModel(structured=quoting(RULE))
-    here = compressing(tmp_path, archive=archive, **DOWN, extraction_model=extracting)
+    chat = compressing(tmp_path, archive=archive, **DOWN, extraction_model=extracting)
     read, asked = [0], [0]
 
     for turn in range(2, 92):
-        here.say(words(turn))
+        chat.say(words(turn))
         read.append(archive.asked)
         asked.append(sum(len(sent.text) for sent in extracting.asked))
 
@@ -405,11 +405,11 @@ def test_passes_that_fail_cost_no_more_the_longer_they_do(tmp_path: Path) -> Non
 def test_two_efforts_over_their_shares_take_turns(tmp_path: Path) -> None:
     """A turn compresses one of them, the active one first; the next turn the other."""
     opening = [call("open_effort", name="other"), "Opened."]
-    here = compressing(tmp_path, [*["Seen."] * 10, *opening, *["Seen."] * 20])
+    chat = compressing(tmp_path, [*["Seen."] * 10, *opening, *["Seen."] * 20])
     off = {"compression": "off"}
-    before = [here.say(words(turn), context=off) for turn in range(2, 24)][-1]
+    before = [chat.say(words(turn), context=off) for turn in range(2, 24)][-1]
 
-    first, second, third = (here.say("Go on.") for _ in range(3))
+    first, second, third = (chat.say("Go on.") for _ in range(3))
 
     assert (before["memory"]["active_effort"], before["memory"]["position"]["compressed"]) == (
         "other",

@@ -105,9 +105,9 @@ def test_the_other_effort_is_as_it_was(run: list[After]) -> None:
 def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
     """The one automatic collapse was wrong, as the expansion two turns later says."""
     turns = [*SETUP, *RUN]
-    here = begin(tmp_path, turns)
-    states = [here.say(turn.said) for turn in turns]
-    records = here.records(states[-1])
+    chat = begin(tmp_path, turns)
+    states = [chat.say(turn.said) for turn in turns]
+    records = chat.records(states[-1])
     (first, _) = [e for r in records for e in r.events if e["type"] == "expanded"]
 
     found = report(records)
@@ -231,12 +231,12 @@ def test_banners_are_streamed(tmp_path: Path) -> None:
     """What decays and what returns is told in the `custom` stream."""
     asked = [*trains(1), Turn("What was the auth bug?")]
     turns = [*effort("auth-bug", PAGES[0]), *asked]
-    here = begin(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
+    chat = begin(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
 
     told = [
         item["banner"]
         for turn in turns
-        for item in here.agent.stream({"messages": turn.said}, THREAD, stream_mode="custom")
+        for item in chat.agent.stream({"messages": turn.said}, THREAD, stream_mode="custom")
     ]
 
     assert told[-2:] == [
@@ -249,13 +249,13 @@ def test_a_branch_has_counters_of_its_own(tmp_path: Path) -> None:
     """A mention on one branch changes nothing on the other."""
     fork = trains(2, first=50)
     turns = [*SETUP, RUN[0], *trains(1), RUN[1], *fork]
-    here = begin(tmp_path, turns)
-    states = [here.say(turn.said) for turn in turns[:9]]
-    history = here.agent.get_state_history(THREAD)
+    chat = begin(tmp_path, turns)
+    states = [chat.say(turn.said) for turn in turns[:9]]
+    history = chat.agent.get_state_history(THREAD)
     older = next(s for s in history if s.values["memory"].get("turn") == 8 and not s.next)
 
-    here.say(fork[0].said, older.config)
-    state = here.say(fork[1].said)
+    chat.say(fork[0].said, older.config)
+    state = chat.say(fork[1].said)
 
     assert states[-1]["memory"]["expanded"]["auth-bug"]["last_referenced_turn"] == 9
     assert state["memory"]["turn"] == 10
@@ -266,10 +266,10 @@ def test_a_branch_has_counters_of_its_own(tmp_path: Path) -> None:
 def test_restore_rebuilds_the_counters(tmp_path: Path, run: list[After]) -> None:
     """From the events of the records all counters come out as they were."""
     *_, before = play(tmp_path, [*SETUP, *RUN[:4]])
-    here = talk(tmp_path, [], checkpointer=InMemorySaver())
+    chat = talk(tmp_path, [], checkpointer=InMemorySaver())
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    after = here.agent.get_state(THREAD).values
+    after = chat.agent.get_state(THREAD).values
     assert lasting(after) == lasting(before.state)
     assert after["memory"]["expanded"] == run[4].state["memory"]["expanded"]

@@ -31,14 +31,14 @@ def result(state: dict[str, Any], back: int = 2) -> dict[str, Any]:
 
 def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
     """When the summary fails the effort stays open and the model is told (complaint 2)."""
-    here = talk(
+    chat = talk(
         tmp_path,
         [call("open_effort", name="a"), "opened", call("close_effort"), "sorry"],
         structured=[RuntimeError("boom")],
     )
-    here.say(LONG)
+    chat.say(LONG)
 
-    state = here.say("that's done")
+    state = chat.say("that's done")
 
     assert state["memory"]["active_effort"] == "a"
     assert "stays open" in result(state)["error"]
@@ -47,9 +47,9 @@ def test_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
 def test_parallel_calls_run_in_order(tmp_path: Path) -> None:
     """Of two opens of one slug in a message the second is an error, and the third sees both."""
     opens = [call("open_effort", name="a"), call("open_effort", name="A!"), call("effort_status")]
-    here = talk(tmp_path, [together(*opens), "done"])
+    chat = talk(tmp_path, [together(*opens), "done"])
 
-    state = here.say("open it twice")
+    state = chat.say("open it twice")
 
     assert result(state, 4)["status"] == "opened"
     assert "exists already" in result(state, 3)["error"]
@@ -59,9 +59,9 @@ def test_parallel_calls_run_in_order(tmp_path: Path) -> None:
 def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
     """Sixty-four calls in one message get sixty-four results, the surplus opens an error."""
     opens = [call("open_effort", name=f"effort {number}") for number in range(64)]
-    here = talk(tmp_path, [together(*opens), "done"])
+    chat = talk(tmp_path, [together(*opens), "done"])
 
-    state = here.say("open many")
+    state = chat.say("open many")
 
     results = [m for m in state["messages"] if isinstance(m, ToolMessage)]
     assert len(results) == 64
@@ -84,9 +84,9 @@ def test_sixty_four_parallel_calls(tmp_path: Path) -> None:
 )
 def test_bad_call_becomes_an_error_that_helps(tmp_path: Path, asked: AIMessage, says: str) -> None:
     """Whatever the model calls wrongly is answered with an error that quotes it."""
-    here = talk(tmp_path, [asked, "I see"], tools=[add])
+    chat = talk(tmp_path, [asked, "I see"], tools=[add])
 
-    state = here.say("go")
+    state = chat.say("go")
 
     assert state["messages"][-2].status == "error"
     assert says in state["messages"][-2].text

@@ -19,40 +19,40 @@ CUT = ConnectionError("gone")
 
 def three(root: Path, *more: Any) -> Talk:
     """Return a conversation of three turns; what else is answered follows."""
-    here = talk(root, ["1", "2", "3", *more], checkpointer=InMemorySaver())
+    chat = talk(root, ["1", "2", "3", *more], checkpointer=InMemorySaver())
     for words in ("One.", "Two.", "Three."):
-        here.say(words)
-    return here
+        chat.say(words)
+    return chat
 
 
 def lossy(root: Path, *more: Any) -> Talk:
     """Return a conversation whose last turn lost text: its result told what turn 2 said."""
     said = "The north gate is locked at nine."
     answers = [call("open_effort", name="gate"), "Opened.", said, call("close_effort"), "Closed."]
-    here = talk(root, [*answers, *more], [{"summary": said}, {"summary": "It was kept."}])
+    chat = talk(root, [*answers, *more], [{"summary": said}, {"summary": "It was kept."}])
     for words in ("Open it.", "When is it locked?", "Close it."):
-        here.say(words)
-    erase(here.agent, THREAD, 2)
-    return here
+        chat.say(words)
+    erase(chat.agent, THREAD, 2)
+    return chat
 
 
-def cut(here: Talk, *messages: Any) -> None:
+def cut(chat: Talk, *messages: Any) -> None:
     """Let the model fail in a turn of these messages."""
     with pytest.raises(ConnectionError):
-        here.agent.invoke({"messages": [*messages]}, THREAD)
+        chat.agent.invoke({"messages": [*messages]}, THREAD)
 
 
-def edit(here: Talk, before: str, after: str) -> None:
+def edit(chat: Talk, before: str, after: str) -> None:
     """Put another text in the place of a message."""
-    messages = here.agent.get_state(THREAD).values["messages"]
+    messages = chat.agent.get_state(THREAD).values["messages"]
     found = next(one for one in messages if one.text == before)
     changed = found.model_copy(update={"content": after})
-    here.agent.update_state(THREAD, {"messages": [changed]})
+    chat.agent.update_state(THREAD, {"messages": [changed]})
 
 
-def told(here: Talk, state: dict[str, Any]) -> list[list[str]]:
+def told(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     """Return what each turn says, but for tools."""
-    records = here.records(state)
+    records = chat.records(state)
     kept = [[m for m in one.messages if m["type"] != "tool"] for one in records]
     return [[text(m) for m in turn if text(m)] for turn in kept]
 
@@ -65,13 +65,13 @@ def branch(state: dict[str, Any]) -> str:
 @pytest.mark.parametrize("cuts", [0, 1, 2])
 def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
     """What an erasure took from the last turn is no edit of it, also when the next is cut short."""
-    here = lossy(tmp_path, *[CUT] * cuts, "Yes.")
+    chat = lossy(tmp_path, *[CUT] * cuts, "Yes.")
     for number in range(cuts):
-        cut(here, ("user", f"Go on {number}."))
+        cut(chat, ("user", f"Go on {number}."))
 
-    state = here.say("Again.")
+    state = chat.say("Again.")
 
-    statuses = [one.status for one in here.records(state)]
+    statuses = [one.status for one in chat.records(state)]
     assert statuses == ["done", "erased", "done", *["aborted"] * cuts, "done"]
     assert branch(state) == "main"
 
@@ -79,38 +79,38 @@ def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
 @pytest.mark.parametrize("cuts", [0, 1])
 def test_edit_of_a_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
     """It begins a branch, with the turn as it is now."""
-    here = lossy(tmp_path, *[CUT] * cuts, "Yes.")
+    chat = lossy(tmp_path, *[CUT] * cuts, "Yes.")
     for _ in range(cuts):
-        cut(here, ("user", "Go on."))
-    edit(here, "Close it.", "Shut it.")
+        cut(chat, ("user", "Go on."))
+    edit(chat, "Close it.", "Shut it.")
 
-    state = here.say("Again.")
+    state = chat.say("Again.")
 
-    assert told(here, state)[2] == ["Shut it.", "Closed."]
+    assert told(chat, state)[2] == ["Shut it.", "Closed."]
     assert branch(state) != "main"
 
 
 def test_edit_of_an_answer_that_stands_beside_lost_text(tmp_path: Path) -> None:
     """The archive has the answer that the chat shows."""
-    here = lossy(tmp_path, "Yes.")
-    edit(here, "Closed.", "Shut.")
+    chat = lossy(tmp_path, "Yes.")
+    edit(chat, "Closed.", "Shut.")
 
-    state = here.say("Again.")
+    state = chat.say("Again.")
 
-    assert told(here, state)[2] == ["Close it.", "Shut."]
+    assert told(chat, state)[2] == ["Close it.", "Shut."]
 
 
 def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
     """The thread lost its checkpoints, and a turn was cut short: the edit is still one."""
-    here = three(tmp_path, CUT, "4")
-    history = here.agent.get_state(THREAD).values["messages"]
-    here.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
-    cut(here, *history, HumanMessage("Four."))
-    edit(here, "Three.", "Drei.")
+    chat = three(tmp_path, CUT, "4")
+    history = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    cut(chat, *history, HumanMessage("Four."))
+    edit(chat, "Three.", "Drei.")
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state) == [
+    assert told(chat, state) == [
         *(["One.", "1"], ["Two.", "2"], ["Drei.", "3"]),
         *(["Four."], ["New.", "4"]),
     ]
@@ -120,27 +120,27 @@ def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
 def test_history_without_results_that_is_cut_short(tmp_path: Path) -> None:
     """What a client leaves out of a turn is no edit of it."""
     answers = [call("open_effort", name="gate"), "Opened.", CUT, "Yes."]
-    here = talk(tmp_path, answers, checkpointer=InMemorySaver())
-    here.say("Open it.")
-    here.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
-    cut(here, ("user", "Open it."), ("ai", "Opened."), ("user", "Go on."))
+    chat = talk(tmp_path, answers, checkpointer=InMemorySaver())
+    chat.say("Open it.")
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    cut(chat, ("user", "Open it."), ("ai", "Opened."), ("user", "Go on."))
 
-    state = here.say("Again.")
+    state = chat.say("Again.")
 
-    assert told(here, state) == [["Open it.", "Opened."], ["Go on."], ["Again.", "Yes."]]
+    assert told(chat, state) == [["Open it.", "Opened."], ["Go on."], ["Again.", "Yes."]]
     assert branch(state) == "main"
 
 
 def test_edit_after_an_id_was_repeated(tmp_path: Path) -> None:
     """A message with an old id is a new one, and what is edited later is an edit."""
-    here = three(tmp_path, CUT, "4")
-    third = here.agent.get_state(THREAD).values["messages"][-2]
-    cut(here, third.model_copy(update={"content": "Three, changed."}))
-    edit(here, "Three.", "Drei.")
+    chat = three(tmp_path, CUT, "4")
+    third = chat.agent.get_state(THREAD).values["messages"][-2]
+    cut(chat, third.model_copy(update={"content": "Three, changed."}))
+    edit(chat, "Three.", "Drei.")
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state)[2:] == [["Drei.", "3"], ["Three, changed."], ["New.", "4"]]
+    assert told(chat, state)[2:] == [["Drei.", "3"], ["Three, changed."], ["New.", "4"]]
 
 
 @pytest.mark.parametrize(
@@ -150,27 +150,27 @@ def test_edit_of_an_older_turn_beside_an_erased_one(
     tmp_path: Path, erased: list[int], edited: str
 ) -> None:
     """It is kept, as something said anew; the archived turn stays."""
-    here = three(tmp_path, "4")
+    chat = three(tmp_path, "4")
     for turn in erased:
-        erase(here.agent, THREAD, turn)
-    edit(here, edited, "Zwei.")
+        erase(chat.agent, THREAD, turn)
+    edit(chat, edited, "Zwei.")
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert "Zwei." in told(here, state)[-1]
-    assert [edited] == [turn[0] for turn in told(here, state) if turn[:1] == [edited]]
+    assert "Zwei." in told(chat, state)[-1]
+    assert [edited] == [turn[0] for turn in told(chat, state) if turn[:1] == [edited]]
 
 
 def test_last_turn_erased_and_the_next_cut_short(tmp_path: Path) -> None:
     """The turn before is not taken for the erased one."""
-    here = three(tmp_path, CUT, CUT, "4")
-    erase(here.agent, THREAD, 3)
-    cut(here, ("user", "Go on."))
-    cut(here, ("user", "Please."))
+    chat = three(tmp_path, CUT, CUT, "4")
+    erase(chat.agent, THREAD, 3)
+    cut(chat, ("user", "Go on."))
+    cut(chat, ("user", "Please."))
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state) == [
+    assert told(chat, state) == [
         ["One.", "1"],
         ["Two.", "2"],
         [],
@@ -184,16 +184,16 @@ def test_last_turn_erased_and_the_next_cut_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cuts", [1, 2])
 def test_question_that_was_removed_and_the_next_turn_cut_short(tmp_path: Path, cuts: int) -> None:
     """The turn before is not taken for the one whose question left the state."""
-    here = three(tmp_path, *[CUT] * cuts, "4")
-    third = here.agent.get_state(THREAD).values["messages"][-2]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(third.id)]})
+    chat = three(tmp_path, *[CUT] * cuts, "4")
+    third = chat.agent.get_state(THREAD).values["messages"][-2]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(third.id)]})
     for _ in range(cuts):
-        cut(here, ("user", "Go on."))
+        cut(chat, ("user", "Go on."))
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
-    assert told(here, state) == [*kept, *[["Go on."]] * cuts, ["New.", "4"]]
+    assert told(chat, state) == [*kept, *[["Go on."]] * cuts, ["New.", "4"]]
     assert branch(state) == "main"
 
 
@@ -201,46 +201,46 @@ def test_question_that_was_removed_and_the_next_turn_cut_short(tmp_path: Path, c
 def test_model_that_repeats_the_id_of_a_removed_answer(tmp_path: Path, removed: int) -> None:
     """What it says then is a turn of its own, and archived as such."""
     answers = ["1", AIMessage("2", id="x"), AIMessage("3", id="x"), "4"]
-    here = talk(tmp_path, answers, checkpointer=InMemorySaver())
+    chat = talk(tmp_path, answers, checkpointer=InMemorySaver())
     for words in ("One.", "Two."):
-        here.say(words)
-    messages = here.agent.get_state(THREAD).values["messages"]
+        chat.say(words)
+    messages = chat.agent.get_state(THREAD).values["messages"]
     gone = [RemoveMessage(message.id) for message in messages[-removed:]]
-    here.agent.update_state(THREAD, {"messages": gone})
-    here.say("Three.")
+    chat.agent.update_state(THREAD, {"messages": gone})
+    chat.say("Three.")
 
-    state = here.say("Four.")
+    state = chat.say("Four.")
 
-    assert told(here, state)[-1] == ["Four.", "4"]
-    assert "3" in told(here, state)[-2]
-    assert "Three." in told(here, state)[-2]
+    assert told(chat, state)[-1] == ["Four.", "4"]
+    assert "3" in told(chat, state)[-2]
+    assert "Three." in told(chat, state)[-2]
 
 
 def test_last_turn_that_was_removed_behind_one_without_an_answer(tmp_path: Path) -> None:
     """The question that nobody answered is archived, and not asked again with the next."""
-    here = talk(tmp_path, ["1", CUT, "3", "4"], checkpointer=InMemorySaver())
-    here.say("One.")
-    cut(here, ("user", "Two."))
-    here.say("Three.")
-    messages = here.agent.get_state(THREAD).values["messages"]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+    chat = talk(tmp_path, ["1", CUT, "3", "4"], checkpointer=InMemorySaver())
+    chat.say("One.")
+    cut(chat, ("user", "Two."))
+    chat.say("Three.")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state) == [["One.", "1"], ["Two."], ["Three.", "3"], ["New.", "4"]]
+    assert told(chat, state) == [["One.", "1"], ["Two."], ["Three.", "3"], ["New.", "4"]]
 
 
 def test_old_question_that_is_said_anew_behind_a_removed_turn(tmp_path: Path) -> None:
     """Its new text is asked with the new message, and the archived one stays."""
-    here = three(tmp_path, "4")
-    messages = here.agent.get_state(THREAD).values["messages"]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+    chat = three(tmp_path, "4")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
     first = messages[0].model_copy(update={"content": "One, changed."})
 
-    state = here.agent.invoke({"messages": [first, ("user", "New.")]}, THREAD)
+    state = chat.agent.invoke({"messages": [first, ("user", "New.")]}, THREAD)
 
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
-    assert told(here, state) == [*kept, ["One, changed.", "New.", "4"]]
+    assert told(chat, state) == [*kept, ["One, changed.", "New.", "4"]]
     assert branch(state) == "main"
 
 
@@ -249,19 +249,19 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
     tmp_path: Path, erased: list[int]
 ) -> None:
     """The thread lost its checkpoints and its history has ids of its own: nothing is lost."""
-    here = three(tmp_path, "4", "5")
+    chat = three(tmp_path, "4", "5")
     for turn in erased:
-        erase(here.agent, THREAD, turn)
-    messages = here.agent.get_state(THREAD).values["messages"]
-    here.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+        erase(chat.agent, THREAD, turn)
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
     history = [m.model_copy(update={"id": None}) for m in messages]
-    state = here.agent.invoke({"messages": [*history, ("user", "Four.")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, ("user", "Four.")]}, THREAD)
     known = next(m for m in state["messages"] if m.text == "Three.")
     again = known.model_copy(update={"content": "Three, changed."})
 
-    state = here.agent.invoke({"messages": [again, ("user", "New.")]}, THREAD)
+    state = chat.agent.invoke({"messages": [again, ("user", "New.")]}, THREAD)
 
-    assert told(here, state)[2:] == [
+    assert told(chat, state)[2:] == [
         *(["Three.", "3"], ["Four.", "4"]),
         ["Three, changed.", "New.", "5"],
     ]
@@ -271,47 +271,47 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
 @pytest.mark.parametrize("way", ["restored", "erased"])
 def test_answer_that_is_removed_from_a_turn_of_two_questions(tmp_path: Path, way: str) -> None:
     """Both questions stay in their turn, also in a state that was made from the archive."""
-    here = talk(tmp_path, ["1", "2", "3"], checkpointer=InMemorySaver())
-    here.say("One.")
-    here.agent.invoke({"messages": [("user", "Two."), ("user", "And two.")]}, THREAD)
+    chat = talk(tmp_path, ["1", "2", "3"], checkpointer=InMemorySaver())
+    chat.say("One.")
+    chat.agent.invoke({"messages": [("user", "Two."), ("user", "And two.")]}, THREAD)
     if way == "restored":
-        restore(here.agent, THREAD)
+        restore(chat.agent, THREAD)
     else:
-        erase(here.agent, THREAD, 1)
-    answer = here.agent.get_state(THREAD).values["messages"][-1]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
+        erase(chat.agent, THREAD, 1)
+    answer = chat.agent.get_state(THREAD).values["messages"][-1]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state)[1:] == [["Two.", "And two."], ["New.", "3"]]
+    assert told(chat, state)[1:] == [["Two.", "And two."], ["New.", "3"]]
 
 
 def test_edit_behind_a_removed_answer_and_a_turn_that_was_cut_short(tmp_path: Path) -> None:
     """The edit begins a branch, and is not asked again with the next message."""
-    here = three(tmp_path, CUT, "4")
-    answer = here.agent.get_state(THREAD).values["messages"][-1]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
-    cut(here, ("user", "Go on."))
-    edit(here, "Three.", "Drei.")
+    chat = three(tmp_path, CUT, "4")
+    answer = chat.agent.get_state(THREAD).values["messages"][-1]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
+    cut(chat, ("user", "Go on."))
+    edit(chat, "Three.", "Drei.")
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state)[2:] == [["Drei."], ["Go on."], ["New.", "4"]]
+    assert told(chat, state)[2:] == [["Drei."], ["Go on."], ["New.", "4"]]
 
 
 def test_old_question_that_is_said_anew_alone_behind_a_turn_that_was_cut_short(
     tmp_path: Path,
 ) -> None:
     """What the user says is asked; the question that was cut short is archived as it is."""
-    here = three(tmp_path, CUT, "4")
-    second = here.agent.get_state(THREAD).values["messages"][2]
-    cut(here, ("user", "Go on."))
+    chat = three(tmp_path, CUT, "4")
+    second = chat.agent.get_state(THREAD).values["messages"][2]
+    cut(chat, ("user", "Go on."))
 
-    state = here.agent.invoke(
+    state = chat.agent.invoke(
         {"messages": [second.model_copy(update={"content": "Two, changed."})]}, THREAD
     )
 
-    assert told(here, state)[1:] == [
+    assert told(chat, state)[1:] == [
         *(["Two.", "2"], ["Three.", "3"], ["Go on."]),
         ["Two, changed.", "4"],
     ]
@@ -319,39 +319,39 @@ def test_old_question_that_is_said_anew_alone_behind_a_turn_that_was_cut_short(
 
 def test_restore_behind_a_removed_turn(tmp_path: Path) -> None:
     """The answer that stands last then is archived already, and no turn by itself."""
-    here = three(tmp_path, "4")
-    messages = here.agent.get_state(THREAD).values["messages"]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+    chat = three(tmp_path, "4")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
 
-    restore(here.agent, THREAD)
+    restore(chat.agent, THREAD)
 
-    state = here.say("New.")
+    state = chat.say("New.")
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
-    assert told(here, state) == [*kept, ["New.", "4"]]
+    assert told(chat, state) == [*kept, ["New.", "4"]]
 
 
 def test_removed_turn_behind_one_of_two_questions(tmp_path: Path) -> None:
     """Both questions that stand last then are archived, and neither is asked again."""
-    here = talk(tmp_path, [CUT, "2", "3"], checkpointer=InMemorySaver())
-    cut(here, ("user", "One."), ("user", "And one."))
-    here.say("Two.")
-    messages = here.agent.get_state(THREAD).values["messages"]
-    here.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
+    chat = talk(tmp_path, [CUT, "2", "3"], checkpointer=InMemorySaver())
+    cut(chat, ("user", "One."), ("user", "And one."))
+    chat.say("Two.")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state) == [["One.", "And one."], ["Two.", "2"], ["New.", "3"]]
+    assert told(chat, state) == [["One.", "And one."], ["Two.", "2"], ["New.", "3"]]
 
 
 def test_messages_of_others_before_a_turn_that_was_cut_short(tmp_path: Path) -> None:
     """What another agent said before the question stands in the turn that has the question."""
-    here = three(tmp_path, CUT, "4")
+    chat = three(tmp_path, CUT, "4")
     before = [HumanMessage("To the other."), AIMessage("Of the other."), HumanMessage("Four.")]
-    cut(here, *before)
+    cut(chat, *before)
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
-    assert told(here, state)[3:] == [
+    assert told(chat, state)[3:] == [
         ["To the other.", "Of the other.", "Four."],
         ["New.", "4"],
     ]
@@ -359,29 +359,29 @@ def test_messages_of_others_before_a_turn_that_was_cut_short(tmp_path: Path) -> 
 
 def test_removed_question_before_another_one_of_its_turn(tmp_path: Path) -> None:
     """The other one is archived, and not asked again."""
-    here = talk(tmp_path, ["1", "2", "3", "4"], checkpointer=InMemorySaver())
-    here.say("One.")
+    chat = talk(tmp_path, ["1", "2", "3", "4"], checkpointer=InMemorySaver())
+    chat.say("One.")
     others = [HumanMessage("To the other."), AIMessage("Of the other."), HumanMessage("Two.")]
-    here.agent.invoke({"messages": [*others]}, THREAD)
-    here.say("Three.")
+    chat.agent.invoke({"messages": [*others]}, THREAD)
+    chat.say("Three.")
     first = next(
-        m for m in here.agent.get_state(THREAD).values["messages"] if m.text == "To the other."
+        m for m in chat.agent.get_state(THREAD).values["messages"] if m.text == "To the other."
     )
 
-    state = here.agent.invoke(
+    state = chat.agent.invoke(
         {"messages": [RemoveMessage(str(first.id)), ("user", "New.")]}, THREAD
     )
 
-    assert [turn[0] for turn in told(here, state)] == ["One.", "To the other.", "Three.", "New."]
+    assert [turn[0] for turn in told(chat, state)] == ["One.", "To the other.", "Three.", "New."]
 
 
 def test_edit_of_what_is_no_text_in_the_last_turn(tmp_path: Path) -> None:
     """It begins a branch, as an edit of the text does."""
-    here = three(tmp_path, "4")
-    question = here.agent.get_state(THREAD).values["messages"][-2]
+    chat = three(tmp_path, "4")
+    question = chat.agent.get_state(THREAD).values["messages"][-2]
     changed = question.model_copy(update={"additional_kwargs": {"channel": "mail"}})
-    here.agent.update_state(THREAD, {"messages": [changed]})
+    chat.agent.update_state(THREAD, {"messages": [changed]})
 
-    state = here.say("New.")
+    state = chat.say("New.")
 
     assert branch(state) != "main"

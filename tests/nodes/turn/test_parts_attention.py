@@ -51,10 +51,10 @@ def monday(
 ) -> Talk:
     """Return an agent that concluded an effort on monday; `answers` and `then` come next."""
     found = [{**FOUND, "importance": importance}, *[{"importance": importance, **then}] * 9]
-    here = talk(root, [*concluding(), *answers], found, **options)
-    here.say(SAID, session("monday", user))
-    here.say(ENOUGH, session("monday", user))
-    return here
+    chat = talk(root, [*concluding(), *answers], found, **options)
+    chat.say(SAID, session("monday", user))
+    chat.say(ENOUGH, session("monday", user))
+    return chat
 
 
 def surfaced(turn: After) -> str:
@@ -66,11 +66,11 @@ def surfaced(turn: After) -> str:
 
 def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
     """What ann concluded on monday stands in the first context of tuesday, and in its state."""
-    here = monday(tmp_path, "Good morning.")
+    chat = monday(tmp_path, "Good morning.")
 
-    turn = after(here, "Hello.", session("tuesday"))
+    turn = after(chat, "Hello.", session("tuesday"))
 
-    monday_ended = here.records(here.agent.get_state(session("monday")).values)[-1].at
+    monday_ended = chat.records(chat.agent.get_state(session("monday")).values)[-1].at
     assert f"- {MEMORY} ({day_of(monday_ended)}): {FOUND['summary']}\n" in surfaced(turn)
     assert turn.state["memory"]["summaries"] == {MEMORY: 1}
     assert turn.state["memory"]["banners"] == [f"--- From earlier sessions: {MEMORY} ---"]
@@ -78,14 +78,14 @@ def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
 
 def test_it_can_be_expanded_there(tmp_path: Path) -> None:
     """Expanding by the qualified id quotes the log of the earlier session, and is an access."""
-    here = monday(tmp_path, call("expand_effort", effort_id=MEMORY), "Behind the clock.")
+    chat = monday(tmp_path, call("expand_effort", effort_id=MEMORY), "Behind the clock.")
 
-    turn = after(here, "Where is the key?", session("tuesday"))
+    turn = after(chat, "Where is the key?", session("tuesday"))
 
     log = quoted(turn.sent, MEMORY)
     assert log is not None
     assert SAID in log
-    assert [one.accesses for one in commands.attention(here.agent, session("x"))] == [1]
+    assert [one.accesses for one in commands.attention(chat.agent, session("x"))] == [1]
 
 
 def test_another_user_does_not_and_cannot(tmp_path: Path) -> None:
@@ -95,39 +95,39 @@ def test_another_user_does_not_and_cannot(tmp_path: Path) -> None:
         call("read_log", turns=1, session="monday"),
         call("search_efforts", query="gate key clock"),
     )
-    here = monday(tmp_path, *asked, "I do not know.")
+    chat = monday(tmp_path, *asked, "I do not know.")
 
-    turn = after(here, "Where is the key?", session("tuesday", "bob"))
+    turn = after(chat, "Where is the key?", session("tuesday", "bob"))
 
     assert not surfaced(turn)
     assert [[*one] for one in turn.results[:2]] == [["error"], ["error"]]
     assert turn.results[2]["results"] == []
     assert SAID not in turn.text
     assert FOUND["summary"] not in turn.text
-    assert commands.attention(here.agent, session("x", "bob")) == ()
+    assert commands.attention(chat.agent, session("x", "bob")) == ()
 
 
 @pytest.mark.parametrize("user", [None, "default"])
 def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) -> None:
     """Who names no user has no memory across sessions, and nothing is kept for it."""
-    here = monday(tmp_path, call("search_efforts", query="gate key"), "Hello.", user=user)
+    chat = monday(tmp_path, call("search_efforts", query="gate key"), "Hello.", user=user)
 
-    turn = after(here, "Hello.", session("tuesday", user))
+    turn = after(chat, "Hello.", session("tuesday", user))
 
     assert not surfaced(turn)
     assert turn.results[0]["results"] == []
     assert (
-        here.archive.attention().explain(user or "default", MEMORY, now=datetime.now(UTC)) is None
+        chat.archive.attention().explain(user or "default", MEMORY, now=datetime.now(UTC)) is None
     )
     with pytest.raises(CommandError, match="no user is named"):
-        commands.attention(here.agent, session("x", user))
+        commands.attention(chat.agent, session("x", user))
 
 
 def test_what_is_not_worth_it_is_not_surfaced(tmp_path: Path) -> None:
     """A memory below the threshold stays out of the first context; search finds it."""
-    here = monday(tmp_path, call("search_efforts", query="gate key"), "There.", importance=10)
+    chat = monday(tmp_path, call("search_efforts", query="gate key"), "There.", importance=10)
 
-    turn = after(here, "Hello.", session("tuesday"))
+    turn = after(chat, "Hello.", session("tuesday"))
 
     assert not surfaced(turn)
     assert [one["id"] for one in turn.results[0]["results"]] == [MEMORY]
@@ -136,32 +136,32 @@ def test_what_is_not_worth_it_is_not_surfaced(tmp_path: Path) -> None:
 def test_what_was_found_and_used_is_accessed(tmp_path: Path) -> None:
     """An effort that a search found and the answer names has one access more."""
     search = call("search_efforts", query="gate key")
-    here = monday(tmp_path, search, f"See {MEMORY}.", importance=10)
+    chat = monday(tmp_path, search, f"See {MEMORY}.", importance=10)
 
-    here.say("Where is the key?", session("tuesday"))
+    chat.say("Where is the key?", session("tuesday"))
 
-    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
+    assert commands.explain(chat.agent, session("x"), MEMORY).accesses == 1
 
 
 def test_only_listed_is_not_accessed(tmp_path: Path) -> None:
     """An effort that a search found and nobody used has no access."""
-    here = monday(tmp_path, call("search_efforts", query="gate key"), "Hm.", importance=10)
+    chat = monday(tmp_path, call("search_efforts", query="gate key"), "Hm.", importance=10)
 
-    here.say("Anything new?", session("tuesday"))
+    chat.say("Anything new?", session("tuesday"))
 
-    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 0
+    assert commands.explain(chat.agent, session("x"), MEMORY).accesses == 0
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (10, 2)])
 def test_the_limit_is_a_setting_of_the_run(tmp_path: Path, limit: int, count: int) -> None:
     """At most `attention_limit` memories are surfaced, those that hold most; 0 is none."""
     lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
-    here = monday(tmp_path, *concluding("lamps"), "Hello.", then=lamps)
-    here.say(f"Lamps. {ENOUGH}", session("lamps"))
-    here.say("Done.", session("lamps"))
+    chat = monday(tmp_path, *concluding("lamps"), "Hello.", then=lamps)
+    chat.say(f"Lamps. {ENOUGH}", session("lamps"))
+    chat.say("Done.", session("lamps"))
 
     given = {"attention_limit": limit, "user_id": "ann"}
-    state = here.say("Hello.", session("tuesday"), context=given)
+    state = chat.say("Hello.", session("tuesday"), context=given)
 
     assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"][:count]
 
@@ -179,35 +179,35 @@ def test_it_fades_and_is_there_when_it_matters(
     tmp_path: Path, days: int, words: str, *, there: bool
 ) -> None:
     """A memory of 80 is surfaced for 50 days, and longer where the first message is about it."""
-    here = monday(tmp_path, "Hi.")
+    chat = monday(tmp_path, "Hi.")
     concluded = datetime.now(UTC) - timedelta(days=days)
     older = Memory(MEMORY, 80, concluded, ("gate", "clock"))
-    here.archive.attention().add("ann", older, now=concluded)
+    chat.archive.attention().add("ann", older, now=concluded)
 
-    turn = after(here, words, session("tuesday"))
+    turn = after(chat, words, session("tuesday"))
 
     assert (MEMORY in surfaced(turn)) is there
 
 
 def test_what_faded_leaves_when_a_session_begins(tmp_path: Path) -> None:
     """Nothing is left to prune after the first turn."""
-    here, now = monday(tmp_path, "Hi."), datetime.now(UTC)
-    kept, long_ago = here.archive.attention(), now - timedelta(days=365)
+    chat, now = monday(tmp_path, "Hi."), datetime.now(UTC)
+    kept, long_ago = chat.archive.attention(), now - timedelta(days=365)
     kept.add("ann", Memory("t/old", 90, long_ago), now=long_ago)
 
-    here.say("Hello.", session("tuesday"))
+    chat.say("Hello.", session("tuesday"))
 
     assert kept.prune("ann", now=now) == 0
 
 
 def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
     """What is concluded elsewhere while a session runs does not come into it."""
-    here = monday(tmp_path, "Hello.", *concluding("lamps"), "Yes.")
-    here.say("Hello.", session("tuesday"))
-    here.say("Lamps.", session("wednesday"))
-    here.say("Done.", session("wednesday"))
+    chat = monday(tmp_path, "Hello.", *concluding("lamps"), "Yes.")
+    chat.say("Hello.", session("tuesday"))
+    chat.say("Lamps.", session("wednesday"))
+    chat.say("Done.", session("wednesday"))
 
-    state = here.say("Go on.", session("tuesday"))
+    state = chat.say("Go on.", session("tuesday"))
 
     assert [*state["memory"]["summaries"]] == [MEMORY]
 
@@ -215,12 +215,12 @@ def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
 def test_reopened_it_is_no_memory(tmp_path: Path) -> None:
     """An effort that goes on is not surfaced; concluded again it is."""
     again = [call("close_effort"), "Concluded."]
-    here = monday(tmp_path, call("reopen_effort", effort_id="keys"), "Go.", "Hi.", *again, "Hi.")
-    here.say("More on the keys.", session("monday"))
+    chat = monday(tmp_path, call("reopen_effort", effort_id="keys"), "Go.", "Hi.", *again, "Hi.")
+    chat.say("More on the keys.", session("monday"))
 
-    meanwhile = after(here, "Hello.", session("tuesday"))
-    here.say("That was all.", session("monday"))
-    then = after(here, "Hello.", session("wednesday"))
+    meanwhile = after(chat, "Hello.", session("tuesday"))
+    chat.say("That was all.", session("monday"))
+    then = after(chat, "Hello.", session("wednesday"))
 
     assert not surfaced(meanwhile)
     assert MEMORY in surfaced(then)
@@ -228,12 +228,12 @@ def test_reopened_it_is_no_memory(tmp_path: Path) -> None:
 
 def test_suppressed_it_is_not_surfaced(tmp_path: Path) -> None:
     """A suppressed memory stays out until it is unsuppressed."""
-    here = monday(tmp_path, "Hi.", "Hi.")
+    chat = monday(tmp_path, "Hi.", "Hi.")
 
-    commands.suppress(here.agent, session("x"), MEMORY)
-    meanwhile = after(here, "Hello.", session("tuesday"))
-    commands.unsuppress(here.agent, session("x"), MEMORY)
-    then = after(here, "Hello.", session("wednesday"))
+    commands.suppress(chat.agent, session("x"), MEMORY)
+    meanwhile = after(chat, "Hello.", session("tuesday"))
+    commands.unsuppress(chat.agent, session("x"), MEMORY)
+    then = after(chat, "Hello.", session("wednesday"))
 
     assert not surfaced(meanwhile)
     assert MEMORY in surfaced(then)
@@ -241,16 +241,16 @@ def test_suppressed_it_is_not_surfaced(tmp_path: Path) -> None:
 
 def test_the_newest_branch_counts(tmp_path: Path) -> None:
     """What was concluded on a branch that was left is not surfaced."""
-    here = monday(tmp_path, "Something else.", "Hi.")
+    chat = monday(tmp_path, "Something else.", "Hi.")
     old = [
         s
-        for s in here.agent.get_state_history(session("monday"))
+        for s in chat.agent.get_state_history(session("monday"))
         if s.values["memory"].get("turn") == 1
     ]
     fork: RunnableConfig = {"configurable": {**old[0].config["configurable"], "user_id": "ann"}}
-    here.agent.invoke({"messages": [("user", "Another way.")]}, fork)
+    chat.agent.invoke({"messages": [("user", "Another way.")]}, fork)
 
-    turn = after(here, "Hello.", session("tuesday"))
+    turn = after(chat, "Hello.", session("tuesday"))
 
     assert not surfaced(turn)
 
@@ -258,39 +258,39 @@ def test_the_newest_branch_counts(tmp_path: Path) -> None:
 def test_undoing_a_reopening_brings_it_back(tmp_path: Path) -> None:
     """What a branch reopened that was left is surfaced again, with the accesses that it had."""
     shown, again = call("expand_effort", effort_id="keys"), call("reopen_effort", effort_id="keys")
-    here = monday(tmp_path, shown, "There.", again, "Go on.", "Something else, then.", "Hi.")
-    here.say("Show me the keys.", session("monday"))
-    here.say("More on the keys.", session("monday"))
-    commands.undo(here.agent, session("monday"))
-    here.say("No.", session("monday"))
+    chat = monday(tmp_path, shown, "There.", again, "Go on.", "Something else, then.", "Hi.")
+    chat.say("Show me the keys.", session("monday"))
+    chat.say("More on the keys.", session("monday"))
+    commands.undo(chat.agent, session("monday"))
+    chat.say("No.", session("monday"))
 
-    turn = after(here, "Hello.", session("tuesday"))
+    turn = after(chat, "Hello.", session("tuesday"))
 
     assert MEMORY in surfaced(turn)
-    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
+    assert commands.explain(chat.agent, session("x"), MEMORY).accesses == 1
 
 
 def test_erasing_keeps_out_what_the_newest_branch_reopened(tmp_path: Path) -> None:
     """What only a branch that was left has concluded is not in attention after an erasure."""
     again = call("reopen_effort", effort_id="keys")
-    here = monday(tmp_path, "Something else.", again, "Go on.")
-    here.say("Hm.", session("monday"))
-    commands.undo(here.agent, session("monday"))
-    here.say("More on the keys.", session("monday"))
+    chat = monday(tmp_path, "Something else.", again, "Go on.")
+    chat.say("Hm.", session("monday"))
+    commands.undo(chat.agent, session("monday"))
+    chat.say("More on the keys.", session("monday"))
 
-    erase(here.agent, session("monday"), 1)
+    erase(chat.agent, session("monday"), 1)
 
-    assert not commands.explain(here.agent, session("x"), MEMORY).attended
+    assert not commands.explain(chat.agent, session("x"), MEMORY).attended
 
 
 def test_the_message_decides_what_comes_first(tmp_path: Path) -> None:
     """Of two memories the one that the first message is about comes before the more important."""
     lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
-    here = monday(tmp_path, *concluding("lamps"), "Hi.", importance=60, then=lamps)
-    here.say(f"Lamps. {ENOUGH}", session("lamps"))
-    here.say("Done.", session("lamps"))
+    chat = monday(tmp_path, *concluding("lamps"), "Hi.", importance=60, then=lamps)
+    chat.say(f"Lamps. {ENOUGH}", session("lamps"))
+    chat.say("Done.", session("lamps"))
 
-    state = here.say("Where is the gate clock?", session("tuesday"))
+    state = chat.say("Where is the gate clock?", session("tuesday"))
 
     assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"]
 
@@ -309,9 +309,9 @@ def test_when_attention_fails_the_turn_works(
     """A session begins without memories, with a warning; the next one has them."""
     archive = DiskArchive(tmp_path, durable=False)
     failing = Failing(archive.database)
-    here = monday(tmp_path, "Hi.", archive=archive, attention=failing)
+    chat = monday(tmp_path, "Hi.", archive=archive, attention=failing)
     with caplog.at_level(logging.WARNING, "ebbtide.attention"):
-        meanwhile = after(here, "Hello.", session("tuesday"))
+        meanwhile = after(chat, "Hello.", session("tuesday"))
 
     again = talk(tmp_path, ["Hello."], archive=archive)
     assert not surfaced(meanwhile)
@@ -322,40 +322,40 @@ def test_when_attention_fails_the_turn_works(
 def test_a_restored_session_counts_nothing_twice(tmp_path: Path) -> None:
     """A thread that is rebuilt from the archive tells attention only what is new."""
     saver, shown = InMemorySaver(), call("expand_effort", effort_id="keys")
-    here = monday(tmp_path, shown, "There.", "Yes.", checkpointer=saver)
-    here.say("Show me.", session("monday"))
+    chat = monday(tmp_path, shown, "There.", "Yes.", checkpointer=saver)
+    chat.say("Show me.", session("monday"))
     saver.delete_thread("monday")
-    restore(here.agent, session("monday"))
+    restore(chat.agent, session("monday"))
 
-    here.say("Thanks.", session("monday"))
+    chat.say("Thanks.", session("monday"))
 
-    assert commands.explain(here.agent, session("x"), MEMORY).accesses == 1
+    assert commands.explain(chat.agent, session("x"), MEMORY).accesses == 1
 
 
 def test_erasing_reaches_attention(tmp_path: Path) -> None:
     """After the turn is erased, no file below the root has a keyword of it."""
-    here = monday(tmp_path, then={"summary": "It was said at length.", "keywords": []})
+    chat = monday(tmp_path, then={"summary": "It was said at length.", "keywords": []})
 
-    report = erase(here.agent, session("monday"), 1)
+    report = erase(chat.agent, session("monday"), 1)
 
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     held = [path.name for path in files if b"clock" in revealed(path.read_bytes())]
     assert held == []
     assert report.not_erased == ("the name of effort 'keys', which the turn opened",)
-    assert commands.explain(here.agent, session("x"), MEMORY).base == 80
+    assert commands.explain(chat.agent, session("x"), MEMORY).base == 80
 
 
 def test_erasing_again_reaches_the_banner_of_a_redacted_summary(tmp_path: Path) -> None:
     """The archive was erased, then the process died: nobody knows any more what the summary was."""
-    here = monday(tmp_path)
-    kept = here.agent.get_state(session("monday")).values
+    chat = monday(tmp_path)
+    kept = chat.agent.get_state(session("monday")).values
     tip = tip_in(kept)
-    here.archive.erase(Owner("ann", "monday"), tip, 1)
+    chat.archive.erase(Owner("ann", "monday"), tip, 1)
 
-    erase(here.agent, session("monday"), 1)
+    erase(chat.agent, session("monday"), 1)
 
     assert "clock" in str(kept["memory"]["banners"])
-    assert "clock" not in str(here.agent.get_state(session("monday")).values)
+    assert "clock" not in str(chat.agent.get_state(session("monday")).values)
 
 
 def test_erasing_reaches_a_memory_that_was_reopened(tmp_path: Path) -> None:
@@ -363,17 +363,17 @@ def test_erasing_reaches_a_memory_that_was_reopened(tmp_path: Path) -> None:
     shown, again = call("expand_effort", effort_id=MEMORY), call("reopen_effort", effort_id="keys")
     answers = (shown, "There.", again, "Go on.", call("close_effort"), "Concluded.")
     then = {"summary": "It was said at length.", "keywords": []}
-    here = monday(tmp_path, *answers, then=then)
-    here.say("Where is it?", session("tuesday"))
-    here.say(ENOUGH, session("monday"))
+    chat = monday(tmp_path, *answers, then=then)
+    chat.say("Where is it?", session("tuesday"))
+    chat.say(ENOUGH, session("monday"))
 
-    erase(here.agent, session("monday"), 1)
+    erase(chat.agent, session("monday"), 1)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     held = [path.name for path in files if b"clock" in revealed(path.read_bytes())]
-    here.say(ENOUGH, session("monday"))
+    chat.say(ENOUGH, session("monday"))
 
     assert held == []
-    found = commands.explain(here.agent, session("x"), MEMORY)
+    found = commands.explain(chat.agent, session("x"), MEMORY)
     assert (found.base, found.accesses, found.attended) == (80, 1, True)
 
 
@@ -384,9 +384,9 @@ def test_erasing_reaches_a_memory_that_was_reopened(tmp_path: Path) -> None:
 def test_a_new_effort_is_told_what_is_related(tmp_path: Path, goal: str, hinted: bool) -> None:  # noqa: FBT001
     """A memory that the goal is about is hinted at in the turn that opens the effort."""
     opening = call("open_effort", name="repair", goal=goal)
-    here = monday(tmp_path, opening, "Begun.", importance=38)
+    chat = monday(tmp_path, opening, "Begun.", importance=38)
 
-    turn = after(here, "Let us begin.", session("tuesday"))
+    turn = after(chat, "Let us begin.", session("tuesday"))
 
     hints = [m.text for m in turn.sent if "<hints" in m.text]
     assert bool(hints) is hinted

@@ -43,9 +43,9 @@ def look_up(what: str) -> str:
     return f"{NOTE} ({what})"
 
 
-def lineage(here: Talk, values: dict[str, Any]) -> list[str]:
+def lineage(chat: Talk, values: dict[str, Any]) -> list[str]:
     """Return all texts of the turns that a state sees."""
-    return [text(m) for record in here.records(values) for m in record.messages]
+    return [text(m) for record in chat.records(values) for m in record.messages]
 
 
 def place(values: dict[str, Any]) -> tuple[int, str]:
@@ -66,11 +66,11 @@ def afresh(folder: Path, *answers: Any, **options: Any) -> Talk:
 
 def lived(folder: Path, turns: int = 3, **options: Any) -> tuple[Talk, list[BaseMessage]]:
     """Return an agent that always answers the same, and the messages of its turns."""
-    here = talk(folder, lambda _: "OK.", **options)
-    states = [here.say(f"Question {turn}.") for turn in range(1, turns + 1)]
-    records = here.records(states[-1])
+    chat = talk(folder, lambda _: "OK.", **options)
+    states = [chat.say(f"Question {turn}.") for turn in range(1, turns + 1)]
+    records = chat.records(states[-1])
     kinds = {"human": HumanMessage, "ai": AIMessage}
-    return here, [
+    return chat, [
         kinds[m["type"]](m["data"]["content"], id=m["data"]["id"])
         for record in records
         for m in record.messages
@@ -85,16 +85,16 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
     [other.invoke({"messages": words}, THREAD) for words in ("Hi.", "How long?")]
     script = ["So be it.", call("search_efforts", query="refresh token"), "Found.",
               call("read_log", turns=2), "Read."]  # fmt: skip
-    here = talk(tmp_path, script, checkpointer=saver, tools=[look_up])
+    chat = talk(tmp_path, script, checkpointer=saver, tools=[look_up])
 
-    first = here.say("And now?")
-    states = [here.say(words) for words in ("Search.", "Read turn 2.")]
+    first = chat.say("And now?")
+    states = [chat.say(words) for words in ("Search.", "Read turn 2.")]
 
-    assert lineage(here, first) == [
+    assert lineage(chat, first) == [
         *("Hi.", "Hello.", "How long?", "", f"{NOTE} (tokens)", "It is 3600 seconds."),
         *("And now?", "So be it."),
     ]
-    assert [record.efforts for record in here.records(first)] == [(), (), ()]
+    assert [record.efforts for record in chat.records(first)] == [(), (), ()]
     assert "Adopted 2 earlier turns" in "".join(first["memory"]["banners"])
     results = [m.text for m in states[-1]["messages"] if isinstance(m, ToolMessage)]
     assert NOTE in results[-1]
@@ -104,11 +104,11 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
 
 def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
     """The context of the first call holds the whole history, in its order."""
-    here = talk(tmp_path, ["Fine."])
+    chat = talk(tmp_path, ["Fine."])
 
-    here.agent.invoke({"messages": [*asked("One.", "1", "Two.", "2"), ("user", "Three?")]}, THREAD)
+    chat.agent.invoke({"messages": [*asked("One.", "1", "Two.", "2"), ("user", "Three?")]}, THREAD)
 
-    said = "\n".join(message.text for message in here.last)
+    said = "\n".join(message.text for message in chat.last)
     assert [said.index(one) for one in ("One.", "Two.", "Three?")] == sorted(
         said.index(one) for one in ("One.", "Two.", "Three?")
     )
@@ -116,81 +116,81 @@ def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
 
 def test_calls_without_results_are_closed(tmp_path: Path) -> None:
     """A turn that stopped at a tool is adopted as aborted, its call answered with an error."""
-    here = talk(tmp_path, ["Fine."])
+    chat = talk(tmp_path, ["Fine."])
     history = [HumanMessage("How long?"), CALLING, HumanMessage("Well?")]
 
-    state = here.agent.invoke({"messages": history}, THREAD)
+    state = chat.agent.invoke({"messages": history}, THREAD)
 
-    records = here.records(state)
+    records = chat.records(state)
     assert [record.status for record in records] == ["aborted", "done"]
     assert [m["type"] for m in records[0].messages] == ["human", "ai", "tool"]
 
 
 def test_odd_messages_are_kept(tmp_path: Path) -> None:
     """Instructions, greetings, images and empty messages are in the archive, each once."""
-    here = talk(tmp_path, ["Fine."])
+    chat = talk(tmp_path, ["Fine."])
     history: list[Any] = [
         *(SystemMessage("Be brief."), AIMessage("Welcome."), HumanMessage(IMAGE)),
         *(AIMessage("A picture."), HumanMessage(""), AIMessage("")),
         *(SystemMessage("Be long."), HumanMessage("One more."), HumanMessage("And?")),
     ]
 
-    state = here.agent.invoke({"messages": history}, THREAD)
+    state = chat.agent.invoke({"messages": history}, THREAD)
 
-    assert lineage(here, state) == [
+    assert lineage(chat, state) == [
         *("Be brief.", "Welcome.", "[image_url]", "A picture.", "", ""),
         *("Be long.", "One more.", "And?", "Fine."),
     ]
-    assert [record.status for record in here.records(state)] == ["done"] * 3
+    assert [record.status for record in chat.records(state)] == ["done"] * 3
 
 
 def test_instructions_before_the_first_question_are_kept(tmp_path: Path) -> None:
     """A system message that comes with the first question is of its turn."""
-    here = talk(tmp_path, ["Fine."])
+    chat = talk(tmp_path, ["Fine."])
 
-    state = here.agent.invoke(
+    state = chat.agent.invoke(
         {"messages": [SystemMessage("Be brief."), HumanMessage("Well?")]}, THREAD
     )
 
-    assert lineage(here, state) == ["Be brief.", "Well?", "Fine."]
+    assert lineage(chat, state) == ["Be brief.", "Well?", "Fine."]
     assert place(state) == (1, "main")
 
 
 def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
     """Return a graph that keeps messages alone, with the agent inside it."""
-    here = talk(folder, answers or (lambda _: "OK."), checkpointer=None)
-    inner = build_memory_graph(here.model, archive=here.archive).compile()
+    chat = talk(folder, answers or (lambda _: "OK."), checkpointer=None)
+    inner = build_memory_graph(chat.model, archive=chat.archive).compile()
     graph = StateGraph(MessagesState)
     graph.add_node("talk", inner)
     graph.set_entry_point("talk")
     options.setdefault("checkpointer", InMemorySaver())
-    return Talk(graph.compile(**options), here.model, here.archive)
+    return Talk(graph.compile(**options), chat.model, chat.archive)
 
 
-def turns_of(here: Talk) -> list[tuple[str, list[str]]]:
+def turns_of(chat: Talk) -> list[tuple[str, list[str]]]:
     """Return, for each branch of the one session, its name and what users said on it."""
-    (owner,) = here.archive.sessions("default")
+    (owner,) = chat.archive.sessions("default")
     return [
         (
             tip.branch,
             [
                 text(m)
-                for record in here.archive.turns(owner, tip, range(1, tip.turn + 1))
+                for record in chat.archive.turns(owner, tip, range(1, tip.turn + 1))
                 for m in record.messages
                 if m["type"] == "human"
             ],
         )
-        for tip in here.archive.tips(owner)
+        for tip in chat.archive.tips(owner)
     ]
 
 
 def test_a_parent_of_messages_alone_goes_on(tmp_path: Path) -> None:
     """Turn after turn is counted on one branch, however alike the answers are."""
-    here = parent(tmp_path)
+    chat = parent(tmp_path)
 
-    states = [here.say(words) for words in ("One.", "Two.", "Two.", "Three.")]
+    states = [chat.say(words) for words in ("One.", "Two.", "Two.", "Three.")]
 
-    assert turns_of(here) == [("main", ["One.", "Two.", "Two.", "Three."])]
+    assert turns_of(chat) == [("main", ["One.", "Two.", "Two.", "Three."])]
     assert [message.text for message in states[-1]["messages"]] == [
         *("One.", "OK.", "Two.", "OK.", "Two.", "OK.", "Three.", "OK.")
     ]
@@ -198,31 +198,31 @@ def test_a_parent_of_messages_alone_goes_on(tmp_path: Path) -> None:
 
 def test_time_travel_in_a_parent_forks(tmp_path: Path) -> None:
     """An older checkpoint goes on beside what was said, and both tips can be gone on from."""
-    here = parent(tmp_path)
-    here.say("One.")
-    first = here.agent.get_state(THREAD).config
-    here.say("Left.")
-    left = here.agent.get_state(THREAD).config
+    chat = parent(tmp_path)
+    chat.say("One.")
+    first = chat.agent.get_state(THREAD).config
+    chat.say("Left.")
+    left = chat.agent.get_state(THREAD).config
 
-    here.say("Right.", first)
-    here.say("Further left.", left)
+    chat.say("Right.", first)
+    chat.say("Further left.", left)
 
-    found = dict(turns_of(here))
+    found = dict(turns_of(chat))
     assert found.pop("main") == ["One.", "Left.", "Further left."]
     assert [*found.values()] == [["One.", "Right."]]
 
 
 def test_messages_that_a_parent_edits_fork(tmp_path: Path) -> None:
     """After an edit of what was said the lineage has what the messages say now."""
-    here = parent(tmp_path)
-    states = [here.say(words) for words in ("One.", "Two.", "Three.")]
+    chat = parent(tmp_path)
+    states = [chat.say(words) for words in ("One.", "Two.", "Three.")]
     edited = states[-1]["messages"][2].model_copy(update={"content": "Zwei."})
-    here.agent.update_state(THREAD, {"messages": [edited]})
+    chat.agent.update_state(THREAD, {"messages": [edited]})
 
-    here.say("Four.")
-    here.say("Five.")
+    chat.say("Four.")
+    chat.say("Five.")
 
-    branches = turns_of(here)
+    branches = turns_of(chat)
     assert ("main", ["One.", "Two.", "Three."]) in branches
     assert [said for _, said in branches if "Four." in said] == [
         ["One.", "Zwei.", "Three.", "Four.", "Five."]
@@ -232,58 +232,58 @@ def test_messages_that_a_parent_edits_fork(tmp_path: Path) -> None:
 def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
     """A turn that failed in a parent is adopted, and the effort before it is still active."""
     answers = [call("open_effort", name="tax"), "Opened.", ConnectionError("gone"), "3", "4"]
-    here = parent(tmp_path, answers)
-    here.say("Open it.")
+    chat = parent(tmp_path, answers)
+    chat.say("Open it.")
     with pytest.raises(ConnectionError):
-        here.say("Two.")
-    said = here.agent.get_state(THREAD).values["messages"]
-    here.agent.update_state(THREAD, {"messages": [AIMessage("It failed.")]}, as_node="talk")
+        chat.say("Two.")
+    said = chat.agent.get_state(THREAD).values["messages"]
+    chat.agent.update_state(THREAD, {"messages": [AIMessage("It failed.")]}, as_node="talk")
 
-    [here.say(words) for words in ("Three.", "Four.")]
+    [chat.say(words) for words in ("Three.", "Four.")]
 
-    (owner,) = here.archive.sessions("default")
-    tip = here.archive.newest(owner)
+    (owner,) = chat.archive.sessions("default")
+    tip = chat.archive.newest(owner)
     assert (len(said), tip and tip.turn) == (5, 4)
-    records = here.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]
+    records = chat.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]
     assert [record.efforts for record in records] == [("tax",), (), ("tax",), ("tax",)]
 
 
 @pytest.mark.parametrize("kept", [2, 3, 4, 5])
 def test_a_parent_that_summarises_keeps_its_memory(tmp_path: Path, kept: int) -> None:
     """Where older messages were replaced by a summary, the turns go on that come after it."""
-    here = parent(tmp_path)
-    here.say("Question 1.")
+    chat = parent(tmp_path)
+    chat.say("Question 1.")
     for turn in range(2, 7):
-        messages = here.say(f"Question {turn}.")["messages"]
+        messages = chat.say(f"Question {turn}.")["messages"]
         summary = HumanMessage(f"So far: {turn} questions.")
         order = [RemoveMessage(REMOVE_ALL_MESSAGES), summary, *messages[1:][-kept:]]
-        here.agent.update_state(THREAD, {"messages": order})
+        chat.agent.update_state(THREAD, {"messages": order})
 
-    assert turns_of(here) == [("main", [f"Question {turn}." for turn in range(1, 7)])]
+    assert turns_of(chat) == [("main", [f"Question {turn}." for turn in range(1, 7)])]
 
 
 def test_a_summary_beside_an_edit_forks(tmp_path: Path) -> None:
     """What was said is still what the messages say, if one of the archive's own was changed."""
-    here = parent(tmp_path)
-    messages = [here.say(f"Question {turn}.") for turn in range(1, 5)][-1]["messages"]
+    chat = parent(tmp_path)
+    messages = [chat.say(f"Question {turn}.") for turn in range(1, 5)][-1]["messages"]
     edited = messages[4].model_copy(update={"content": "Changed."})
     order = [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage("So far."), edited, *messages[5:]]
-    here.agent.update_state(THREAD, {"messages": order})
+    chat.agent.update_state(THREAD, {"messages": order})
 
-    here.say("Question 5.")
+    chat.say("Question 5.")
 
-    assert any("Changed." in said and "Question 5." in said for _, said in turns_of(here))
+    assert any("Changed." in said and "Question 5." in said for _, said in turns_of(chat))
 
 
 def test_lost_checkpoints_with_the_whole_history(tmp_path: Path) -> None:
     """The thread goes on at the next turn, and nothing is doubled."""
     _, history = lived(tmp_path)
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke({"messages": [*history, ("user", "Question 4.")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, ("user", "Question 4.")]}, THREAD)
 
     assert place(state) == (4, "main")
-    assert here.said(state) == [f"Question {turn}." for turn in range(1, 5)]
+    assert chat.said(state) == [f"Question {turn}." for turn in range(1, 5)]
     assert state["memory"].get("banners", []) == []
 
 
@@ -291,22 +291,22 @@ def test_lost_checkpoints_with_the_whole_history(tmp_path: Path) -> None:
 def test_half_of_the_history(tmp_path: Path, given: int) -> None:
     """The last few messages are enough, from the middle of a turn as well."""
     _, history = lived(tmp_path)
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke({"messages": [*history[-given:], ("user", "Next?")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history[-given:], ("user", "Next?")]}, THREAD)
 
     assert place(state) == (4, "main")
-    assert here.said(state)[-2:] == ["Question 3.", "Next?"]
+    assert chat.said(state)[-2:] == ["Question 3.", "Next?"]
 
 
 def test_the_first_half_of_the_history_forks(tmp_path: Path) -> None:
     """Without ids or with them, a history that ends earlier is gone on from there."""
     _, history = lived(tmp_path)
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke({"messages": [*history[:4], ("user", "Otherwise?")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history[:4], ("user", "Otherwise?")]}, THREAD)
 
-    assert here.said(state) == ["Question 1.", "Question 2.", "Otherwise?"]
+    assert chat.said(state) == ["Question 1.", "Question 2.", "Otherwise?"]
     assert (place(state)[0], place(state)[1] != "main") == (3, True)
 
 
@@ -317,11 +317,11 @@ def test_an_early_part_of_a_history_of_equal_answers_forks(tmp_path: Path) -> No
     for question in said:
         first.agent.invoke({"messages": [("user", question)]}, THREAD)
     history = asked(*(text for one in said[:5] for text in (one, "OK.")))
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke({"messages": [*history, ("user", "Otherwise?")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, ("user", "Otherwise?")]}, THREAD)
 
-    assert here.said(state) == [*said[:5], "Otherwise?"]
+    assert chat.said(state) == [*said[:5], "Otherwise?"]
     assert state["memory"].get("banners", []) == []
 
 
@@ -330,11 +330,11 @@ def test_an_edited_history_is_what_is_gone_on_from(tmp_path: Path, at: int) -> N
     """Whichever message was changed, the lineage is what was handed over, each message once."""
     _, history = lived(tmp_path)
     history[at] = type(history[at])("Changed.", id=history[at].id)
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
 
-    assert lineage(here, state) == [*(m.text for m in history), "And?", "OK."]
+    assert lineage(chat, state) == [*(m.text for m in history), "And?", "OK."]
     assert place(state)[1] != "main"
 
 
@@ -342,14 +342,14 @@ def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
     """Clients that keep questions and answers alone go on with the turns that have more."""
     script = [CALLING, "It is 3600 seconds.", "Fine."]
     talk(tmp_path, script, tools=[look_up]).say("How long?")
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke(
+    state = chat.agent.invoke(
         {"messages": [*asked("How long?", "It is 3600 seconds.", "Thanks.")]}, THREAD
     )
 
     assert place(state) == (2, "main")
-    assert [len(record.messages) for record in here.records(state)] == [4, 2]
+    assert [len(record.messages) for record in chat.records(state)] == [4, 2]
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
@@ -357,77 +357,77 @@ def test_what_was_erased_is_not_adopted(tmp_path: Path, turn: int) -> None:
     """A client that still has an erased turn goes on, and does not bring its text back."""
     first, history = lived(tmp_path)
     erase(first.agent, THREAD, turn)
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    state = here.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
+    state = chat.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
 
     assert place(state) == (4, "main")
-    assert f"Question {turn}." not in lineage(here, state)
+    assert f"Question {turn}." not in lineage(chat, state)
 
 
 def test_nothing_new_is_an_error(tmp_path: Path) -> None:
     """A history that the archive knows, without a question after it, is not answered again."""
     _, history = lived(tmp_path)
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
     with pytest.raises(InputError):
-        here.agent.invoke({"messages": history}, THREAD)
+        chat.agent.invoke({"messages": history}, THREAD)
 
-    assert here.archive.newest(OWNER).turn == 3  # type: ignore[union-attr]
+    assert chat.archive.newest(OWNER).turn == 3  # type: ignore[union-attr]
 
 
 def test_efforts_come_back_with_the_messages(tmp_path: Path) -> None:
     """The state of the turn that the messages end in is there: its efforts are open again."""
     first = talk(tmp_path, [call("open_effort", name="auth", goal=NOTE), "Opened.", "OK."])
     state = [first.say(words) for words in ("Open it.", "Go on.")][-1]
-    here = afresh(tmp_path)
+    chat = afresh(tmp_path)
 
-    after = here.agent.invoke({"messages": [*state["messages"], ("user", "And?")]}, THREAD)
+    after = chat.agent.invoke({"messages": [*state["messages"], ("user", "And?")]}, THREAD)
 
     assert after["memory"]["active_effort"] == "auth"
-    assert [record.efforts for record in here.records(after)] == [("auth",)] * 3
+    assert [record.efforts for record in chat.records(after)] == [("auth",)] * 3
 
 
 def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:
     """A replica with its own archive raises, changes nothing, and the right one goes on."""
     saver = InMemorySaver()
-    here = talk(tmp_path / "right", lambda _: "OK.", checkpointer=saver)
-    [here.say(words) for words in ("One.", "Two.")]
+    chat = talk(tmp_path / "right", lambda _: "OK.", checkpointer=saver)
+    [chat.say(words) for words in ("One.", "Two.")]
     other = talk(tmp_path / "wrong", lambda _: "No.", checkpointer=saver)
 
     with pytest.raises(TipNotFoundError):
         other.say("Three?")
 
     assert other.archive.sessions("default") == ()
-    state = here.say("Three.")
+    state = chat.say("Three.")
     assert place(state)[1] == "main"
-    assert lineage(here, state)[:4] == ["One.", "OK.", "Two.", "OK."]
-    assert here.said(state)[-1] == "Three."
+    assert lineage(chat, state)[:4] == ["One.", "OK.", "Two.", "OK."]
+    assert chat.said(state)[-1] == "Three."
 
 
 def test_runs_without_a_checkpointer(tmp_path: Path) -> None:
     """Each run that hands over all messages is a session with all of them, in their order."""
-    here = talk(tmp_path, lambda _: "OK.", checkpointer=None)
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=None)
     history: list[Any] = []
     for words in ("One.", "Two.", "Three."):
-        state = here.agent.invoke({"messages": [*history, ("user", words)]})
+        state = chat.agent.invoke({"messages": [*history, ("user", words)]})
         history = [*history, HumanMessage(words), AIMessage("OK.")]
 
-        assert lineage(here, state) == [m.text for m in history]
+        assert lineage(chat, state) == [m.text for m in history]
         assert place(state) == (len(history) // 2, "main")
 
 
 async def test_runs_on_a_thread_that_is_never_kept(tmp_path: Path) -> None:
     """Without a checkpointer a named thread goes on by what is handed over, in async runs too."""
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
-    here = parent(tmp_path, checkpointer=None)
+    chat = parent(tmp_path, checkpointer=None)
     history: list[Any] = []
     for words in ("One.", "Two.", "Three."):
         history = [*history, HumanMessage(words)]
-        await here.agent.ainvoke({"messages": history}, config)
+        await chat.agent.ainvoke({"messages": history}, config)
         history = [*history, AIMessage("OK.")]
 
-    assert turns_of(here) == [("main", ["One.", "Two.", "Three."])]
+    assert turns_of(chat) == [("main", ["One.", "Two.", "Three."])]
 
 
 CLOSING = [("tool", render("no_result"))]
@@ -468,15 +468,15 @@ def test_whatever_is_handed_over_is_there_once(
     begin, end = sorted(cut)
     conversation = asked(*(one for words in known for one in (words, "OK.")))
     handed = copies([*conversation[begin:end], *more, HumanMessage("The last question.")])
-    here = talk(folder, lambda _: "The last answer.")
+    chat = talk(folder, lambda _: "The last answer.")
 
-    state = here.agent.invoke({"messages": handed}, THREAD)
+    state = chat.agent.invoke({"messages": handed}, THREAD)
 
-    there = [(m["type"], text(m)) for r in here.records(state) for m in r.messages]
+    there = [(m["type"], text(m)) for r in chat.records(state) for m in r.messages]
     there = [one for one in there if one not in CLOSING]
     wanted = [*((m.type, m.text) for m in handed), ("ai", "The last answer.")]
     before, after = there[: -len(wanted)], there[-len(wanted) :]
     assert after == wanted
     assert before == [(m.type, m.text) for m in conversation[: len(before)]]
     first.archive.close()
-    here.archive.close()
+    chat.archive.close()

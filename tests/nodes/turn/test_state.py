@@ -49,17 +49,17 @@ WRONG: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("memory", "message"), WRONG)
 def test_a_wrong_update_changes_nothing(tmp_path: Path, memory: Any, message: str) -> None:
     """The key and the value are named, and the thread is as it was and goes on."""
-    here = talk(tmp_path, ["yes", "yes"])
-    here.say("one")
-    before = here.agent.get_state(THREAD)
+    chat = talk(tmp_path, ["yes", "yes"])
+    chat.say("one")
+    before = chat.agent.get_state(THREAD)
 
     with pytest.raises(StateError, match=message) as raised:
-        here.agent.update_state(THREAD, {"memory": memory})
+        chat.agent.update_state(THREAD, {"memory": memory})
 
     assert "`restore`" in str(raised.value)
     assert isinstance(raised.value, EbbtideError)
-    assert here.agent.get_state(THREAD) == before
-    assert here.said(here.say("two")) == ["one", "two"]
+    assert chat.agent.get_state(THREAD) == before
+    assert chat.said(chat.say("two")) == ["one", "two"]
 
 
 @pytest.mark.parametrize(("memory", "message"), WRONG)
@@ -67,49 +67,49 @@ def test_a_memory_that_was_forced_in_is_refused_and_restored(
     tmp_path: Path, memory: Any, message: str
 ) -> None:
     """Where no update was looked at, nodes and commands refuse the value, and nothing is lost."""
-    here = talk(tmp_path, ["yes", "yes"])
-    before = here.say("one")
-    here.agent.update_state(THREAD, {"memory": Overwrite(memory)}, as_node="compress")
+    chat = talk(tmp_path, ["yes", "yes"])
+    before = chat.say("one")
+    chat.agent.update_state(THREAD, {"memory": Overwrite(memory)}, as_node="compress")
 
     with pytest.raises(StateError, match=message):
-        here.say("two")
+        chat.say("two")
     with pytest.raises(StateError, match=message):
-        commands.stats(here.agent, THREAD)
+        commands.stats(chat.agent, THREAD)
 
-    restore(here.agent, THREAD)
-    assert lasting(here.agent.get_state(THREAD).values) == lasting(before)
-    assert here.said(here.say("two")) == ["one", "two"]
+    restore(chat.agent, THREAD)
+    assert lasting(chat.agent.get_state(THREAD).values) == lasting(before)
+    assert chat.said(chat.say("two")) == ["one", "two"]
 
 
 @pytest.mark.usefixtures("entry")
 def test_an_edit_of_one_key_is_refused_and_restored(tmp_path: Path) -> None:
     """Not even the anchor is set by anybody but the nodes."""
-    here = talk(tmp_path, ["yes", "yes"])
-    before = here.say("one")
+    chat = talk(tmp_path, ["yes", "yes"])
+    before = chat.say("one")
     edit = {"memory": {"anchor": {"Goal": "tea"}}}
-    here.agent.update_state(THREAD, edit, as_node=place_of(here.agent).last_node)
+    chat.agent.update_state(THREAD, edit, as_node=place_of(chat.agent).last_node)
 
     with pytest.raises(TipNotFoundError, match="`restore`"):
-        here.say("two")
+        chat.say("two")
     with pytest.raises(TipNotFoundError, match="`restore`"):
-        commands.show_context(here.agent, THREAD, "two")
+        commands.show_context(chat.agent, THREAD, "two")
 
-    restore(here.agent, THREAD)
-    assert lasting(here.agent.get_state(THREAD).values) == lasting(before)
-    assert here.said(here.say("two")) == ["one", "two"]
+    restore(chat.agent, THREAD)
+    assert lasting(chat.agent.get_state(THREAD).values) == lasting(before)
+    assert chat.said(chat.say("two")) == ["one", "two"]
 
 
 def test_a_memory_that_went_through_a_browser_is_the_same(tmp_path: Path) -> None:
     """JavaScript writes whole numbers without a point, and keys in an order of its own."""
-    here = talk(tmp_path, ["yes", "yes"])
-    memory = here.say("one")["memory"]
+    chat = talk(tmp_path, ["yes", "yes"])
+    memory = chat.say("one")["memory"]
     written = json.dumps(memory, sort_keys=True)
     assert ".0" in written
     again = json.loads(written.replace(".0", ""))
 
-    here.agent.update_state(THREAD, {"memory": Overwrite(again)}, as_node="compress")
+    chat.agent.update_state(THREAD, {"memory": Overwrite(again)}, as_node="compress")
 
-    assert here.said(here.say("two")) == ["one", "two"]
+    assert chat.said(chat.say("two")) == ["one", "two"]
 
 
 def test_people_read_what_changes_in_one_order() -> None:
