@@ -124,10 +124,10 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     which follows Ebbtide's, are the application's. `archive` keeps the turns, by default
     `DiskArchive("sessions")`; `settings` are the defaults of runs. `summary_model` concludes
     efforts, `extraction_model` and `compression_model` shorten long open ones, by default `model`.
-    `embeddings`, any of LangChain's or "minilm", make search and compression go by meaning too.
-    `attention` caches the archive's for many processes. `token_counter` counts a text, by default
-    as o200k_base. Raises `SettingsError` if one is invalid or the budget too low. A parent mixes
-    `MemoryState` into its schema and has the checkpointer: inside, it leaks siblings after a fork.
+    `embeddings`, LangChain's or "minilm" (extra `semantic`), let search and compression go by
+    meaning too. `attention` is a cache for many processes. `token_counter` counts a text, by
+    default as o200k_base. Raises `SettingsError` if one is invalid or the budget too low. A parent
+    mixes in `MemoryState` and has the checkpointer; never compile with `checkpointer=True` inside.
     """
     counter = count if token_counter is None else _checked_counter(token_counter)
     embedder = choose_embedder(embeddings)

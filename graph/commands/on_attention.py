@@ -71,23 +71,29 @@ def attention(agent: Agent, config: RunnableConfig) -> tuple[Explanation, ...]:
 def explain(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
     """Return why a memory is in attention or not, and when it will fade.
 
-    Like the commands below, raises `CommandError` if the user has no such memory.
+    Raises `CommandError` if the user has no such memory.
     """
     return _of(agent, config).explain(memory_id)
 
 
 def suppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Take a memory out of attention until `unsuppress`, and explain it; search still finds it."""
+    """Take a memory out of attention until `unsuppress`, and explain it.
+
+    Search still finds it. Raises `CommandError` if the user has no such memory.
+    """
     return _of(agent, config).suppress(memory_id)
 
 
 def unsuppress(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Undo `suppress`, and explain the memory."""
+    """Undo `suppress`, and explain the memory; raises `CommandError` as `suppress` does."""
     return _of(agent, config).unsuppress(memory_id)
 
 
 def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
-    """Delete a memory from attention, and explain it as it was; its session stays."""
+    """Delete a memory from attention, and explain it as it was; its session stays.
+
+    For memories of sessions that were deleted. Raises `CommandError` as `suppress` does.
+    """
     return _of(agent, config).forget(memory_id)
 
 
