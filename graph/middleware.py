@@ -51,7 +51,7 @@ from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import divided, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
-from ..nodes.turn.state import Memory, TurnState, merged, unpacked
+from ..nodes.turn.state import Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.values import owner_of, running, sealed, trusted
 from .agent import build_memory_graph, tool_parts
 
@@ -294,14 +294,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         begun = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
         if not begun and divided(turn_state).new:
             update = begin_turn(turn_state, runtime, parts=parts)
-            turn_state = cast(
-                "TurnState", {**turn_state, **update, "messages": update["messages"].value}
-            )
+            turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
         owner_of(turn_state, runtime, resolve(runtime.context, parts.settings))
         if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
             return turn_state, update
         update |= persist(turn_state, runtime, parts=parts)
-        return cast("TurnState", {**turn_state, **update}), update
+        return updated(turn_state, update), update
 
 
 def _same_objects(signature: tuple[Any, ...], older: tuple[Any, ...]) -> bool:

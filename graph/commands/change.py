@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
@@ -34,7 +34,7 @@ from ...nodes.run_tools import run_tools
 from ...nodes.turn.arrivals import divided, unarchived
 from ...nodes.turn.langchain_messages import cleaned
 from ...nodes.turn.recovery import settle, state_at
-from ...nodes.turn.state import TurnState, unpacked
+from ...nodes.turn.state import unpacked, updated
 from ...nodes.turn.values import running, sealed, tip_of
 from ...prompts.loader import render
 from ..build import Node
@@ -61,12 +61,12 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     a graph around the agent stay as they are. Raises `SessionNotFoundError` if the archive has no
     such session, `SettingsError` if there is no such branch or no agent of Ebbtide's.
     """
-    place, newest = place_of(agent), newest_config(config)
+    place, latest = place_of(agent), newest_config(config)
     parts = place.parts
     archive = parts.archive
     try:
         owner = place.owner(config)
-        thread = thread_at(agent, newest)
+        thread = thread_at(agent, latest)
         # On another branch, archiving would make that the newest and restore it instead.
         if thread.unfinished and tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
             _archive_unfinished(thread)
@@ -78,8 +78,8 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     if branch is not None:
         tip = tip_named(archive, owner, branch)
     state = state_at(archive, owner, tip, parts.settings.messages_window + 1)
-    new_config = place.seed(newest, sealed(state, {}, archive))
-    configurable = {**newest["configurable"], **new_config["configurable"]}
+    new_config = place.seed(latest, sealed(state, {}, archive))
+    configurable = {**latest["configurable"], **new_config["configurable"]}
     return {**new_config, "configurable": configurable}
 
 
@@ -147,7 +147,7 @@ def _archive_unfinished(thread: Thread) -> None:
     arrived = divided(state)
     settled = settle(state, thread.owner, arrived, archive)
     if arrived.new:
-        begun = cast("TurnState", {**state, **settled, "turn": settled["persisted"] + 1})
+        begun = updated(state, {**settled, "turn": settled["persisted"] + 1})
         unanswered = replace(arrived, last=None, unfinished=arrived.new, new=[])
         settle(begun, thread.owner, unanswered, archive)
 

@@ -78,8 +78,8 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
 
 def _line(record: Record) -> TurnLine:
     users = (m for m in record.messages if m["type"] == "human" and m["data"].get("name") != NAME)
-    first_line = one_line(next(map(text, users), ""))
-    short = first_line if len(first_line) <= _SHOWN else f"{first_line[:_SHOWN]}…"
+    words = one_line(next(map(text, users), ""))
+    short = words if len(words) <= _SHOWN else f"{words[:_SHOWN]}…"
     return TurnLine(record.turn, record.efforts, record.at, short, record.status)
 
 

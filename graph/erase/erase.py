@@ -5,7 +5,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
@@ -29,7 +29,7 @@ from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
-from ...nodes.turn.state import AgentState, TurnState, unpacked
+from ...nodes.turn.state import AgentState, unpacked, updated
 from ...nodes.turn.values import sealed
 from ..commands.threads import (
     Agent,
@@ -251,7 +251,7 @@ def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str,
     now = thread_at(place.graph, config)
     state = state_at(parts.archive, owner, thread.tip, parts.settings.messages_window + 1)
     if place.node:
-        state = cast("TurnState", {**state, "messages": _messages_around(thread)})
+        state = updated(state, {"messages": _messages_around(thread)})
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.
     has_same_messages = now.state.get("messages") == state["messages"]
     if now.has_checkpoints and now.checkpoint != thread.checkpoint and not has_same_messages:

@@ -81,8 +81,8 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
     position = {key: new[key] for key in Position.__annotations__ if key in new}
     memory |= {"position": position} if position else {}
     memory_keys = {*Memory.__annotations__, *Position.__annotations__}
-    messages = {key: value for key, value in update.items() if key not in memory_keys}
-    return {**messages, "memory": memory} if memory else messages
+    channels = {key: value for key, value in update.items() if key not in memory_keys}
+    return {**channels, "memory": memory} if memory else channels
 
 
 def _differ(new: Any, old: Any) -> bool:
