@@ -50,16 +50,16 @@ def _watch(config: RunnableConfig) -> Watch:
     def begun(call: Mapping[str, Any]) -> Callable[[Message], None]:
         name, args = str(call["name"]), call.get("args")
         inputs = args if isinstance(args, dict) else None
-        run = manager.on_tool_start(
+        tool_run = manager.on_tool_start(
             {"name": name}, str(args), name=name, inputs=inputs, tool_call_id=call["id"]
         )
 
         def ended(result: Message) -> None:
             (message,) = from_dicts([result])
             if result["data"].get("status") == "error":
-                run.on_tool_error(ToolError(message.text), tool_call_id=call["id"])
+                tool_run.on_tool_error(ToolError(message.text), tool_call_id=call["id"])
             else:
-                run.on_tool_end(message)
+                tool_run.on_tool_end(message)
 
         return ended
 

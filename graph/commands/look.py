@@ -111,14 +111,14 @@ def transcript(
     chosen = [(record.turn, record.status, view.messages(record)) for record in records]
     if running_messages and first <= newest_turn == last:
         chosen.append((newest_turn, "running", to_dicts(running_messages)))
-    messages: list[BaseMessage] = []
+    marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
         visible = from_dicts([*without_calls(shown_messages(turn_messages), NAMES)])
         mark = {"turn": turn, "status": status}
         for message in [SystemMessage(render("erased_turn"))] if status == "erased" else visible:
             metadata = {**message.response_metadata, "ebbtide": mark}
-            messages.append(message.model_copy(update={"response_metadata": metadata}))
-    return messages
+            marked.append(message.model_copy(update={"response_metadata": metadata}))
+    return marked
 
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
