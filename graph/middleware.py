@@ -199,7 +199,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await asyncio.to_thread(self._sealed, update, unpacked(state))
 
     def parts(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
-        """Return the parts of an agent with this middleware; before its first call, try one."""
+        """Return an agent's parts; before its first call, run its model node without the model."""
         if self._learned is None:
             graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
             graph.add_node("model", agent.builder.nodes["model"].runnable)

@@ -62,7 +62,10 @@ def begin_turn(
 def _settled(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner
 ) -> tuple[TurnState, Arrivals, dict[str, Any]]:
-    """Return the recovered state, its messages told apart, and the update of settling it."""
+    """Recover the state and commit what an earlier run left unfinished.
+
+    Returns the state, its messages told apart, and the update that the commits make.
+    """
     window = resolve(runtime.context, parts.settings).messages_window + 1
     before = recovered(state, parts.archive, owner, window)
     if before is not state:

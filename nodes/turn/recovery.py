@@ -46,8 +46,8 @@ def commit(
     """Commit a turn after `tip`, or the turn of `tip` itself once more if it has that number.
 
     A turn that is committed again with other messages begins a new branch. Raises
-    `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises
-    at the third attempt.
+    `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises:
+    `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
     """
     if turn.turn <= tip.turn:
         tip, turn = _again(archive, owner, tip, turn)
