@@ -284,10 +284,10 @@ def plans(load: Load) -> list[dict[str, Any]]:
                 {
                     "operation": name,
                     "statement": " ".join(sql.split())[:90],
-                    "times": times,
+                    "times": number,
                     "plan": planned(connection, sql, parameters[name, sql]),
                 }
-                for (name, sql), times in seen.items()
+                for (name, sql), number in seen.items()
             ]
     return found
 
