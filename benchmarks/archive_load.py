@@ -91,13 +91,13 @@ class Rehearsed(TalkingModel):
     ) -> ChatResult:
         if not kwargs.get("tools"):
             return super()._generate(messages, stop, run_manager, **kwargs)
-        at = max(n for n, call in enumerate(messages) if question_number(call))
+        at = max(n for n, message in enumerate(messages) if question_number(message))
         turn = self.turns[question_number(messages[at]) - 1]
         tools = {tool["function"]["name"] for tool in kwargs["tools"]}
         calls = [call for call in turn.calls if call["name"] in tools]
-        results = sum(isinstance(call, ToolMessage) for call in messages[at:])
-        call_message = AIMessage("", tool_calls=calls[results : results + 1])
-        answer = call_message if call_message.tool_calls else AIMessage(turn.answer)
+        results = sum(isinstance(message, ToolMessage) for message in messages[at:])
+        next_call = calls[results : results + 1]
+        answer = AIMessage("", tool_calls=next_call) if next_call else AIMessage(turn.answer)
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
@@ -192,10 +192,8 @@ def _archived(archive: SqlArchive, thread: str) -> list[tuple[int, str]]:
     if tip is None or any(finding.fatal for finding in archive.verify(owner)):
         return []
     records = archive.turns(owner, tip, range(1, tip.turn + 1))
-    texts = [[text(message) for message in record.messages] for record in records]
-    return [
-        (int(match[1]), finding[-1]) for finding in texts if (match := _NUMBER.search(finding[0]))
-    ]
+    turns = [[text(message) for message in record.messages] for record in records]
+    return [(int(match[1]), turn[-1]) for turn in turns if (match := _NUMBER.search(turn[0]))]
 
 
 def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
@@ -234,7 +232,7 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
         for at in range(options.processes)
     ]
     seconds = together(loads)
-    milliseconds = [milliseconds for load in loads for *_, milliseconds in load.done()]
+    milliseconds = [duration for load in loads for *_, duration in load.done()]
     cuts = quantiles(milliseconds, n=100)
     wrong = sum((Counter(faults(load)) for load in loads), Counter())
     return {

@@ -119,11 +119,11 @@ def fill(load: Load, users: Sequence[int]) -> None:
 
 def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
     """Write the turns of a session."""
-    session, parent, efforts = commit.session_of(connection, owner), "", None
+    session, parent, snapshot = commit.session_of(connection, owner), "", None
     for turn in range(1, length + 1):
         stored = commit.storable(group(turn, chance))
         record = place(stored, "main", parent, None)
-        _, efforts = commit.write(connection, session, record, stored.state, efforts)
+        _, snapshot = commit.write(connection, session, record, stored.state, snapshot)
         memories.attend(connection, session, owner, record)
         session, parent = replace(session, turns=session.turns + 1), record.digest
 
@@ -284,10 +284,10 @@ def plans(load: Load) -> list[dict[str, Any]]:
                 {
                     "operation": name,
                     "statement": " ".join(sql.split())[:90],
-                    "times": times,
+                    "times": number,
                     "plan": planned(connection, sql, parameters[name, sql]),
                 }
-                for (name, sql), times in seen.items()
+                for (name, sql), number in seen.items()
             ]
     return found
 

@@ -183,19 +183,19 @@ def measured(run: Run) -> dict[str, Any]:
 
 def _figures(ledger: Ledger, budget: int | None) -> dict[str, Any]:
     calls = [call for turn in ledger.turns for call in turn]
-    main = [call for call in calls if not call.summary]
-    sent, worst = sum(call.tokens for call in main), max(call.tokens for call in main)
+    requests = [call for call in calls if not call.summary]
+    sent, worst = sum(call.tokens for call in requests), max(call.tokens for call in requests)
     summary_cost = sum(call.cost for call in calls if call.summary)
     return {
         "budget": budget or "",
         "turns": len(ledger.turns),
-        "tokens per call": round(sent / len(main)),
-        "cached %": round(100 * sum(call.cached for call in main) / sent, 1),
+        "tokens per call": round(sent / len(requests)),
+        "cached %": round(100 * sum(call.cached for call in requests) / sent, 1),
         "cost per turn": round(sum(call.cost for call in calls) / len(ledger.turns)),
         "of that summaries": round(summary_cost / len(ledger.turns)),
         "worst call": worst,
         "over": "no bound" if budget is None else max(0, worst - budget),
-        "calls without the question": sum(not call.asks for call in main),
+        "calls without the question": sum(not call.asks for call in requests),
     }
 
 

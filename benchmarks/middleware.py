@@ -66,7 +66,7 @@ class Side:
 
     def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
         """Return the row of the agent."""
-        stored = sum(item.stat().st_size for item in self.file.parent.glob(f"{self.file.name}*"))
+        stored = sum(path.stat().st_size for path in self.file.parent.glob(f"{self.file.name}*"))
         texts = {*map(str, self._texts())}
         sent, tools = self.request
         return {
@@ -77,7 +77,7 @@ class Side:
             "tokens of the last call": REPLY_OVERHEAD
             + count_tools(tools)
             + count_messages(to_dicts(sent)),
-            "lost": sum(not {item.question, item.answer} <= texts for item in turns),
+            "lost": sum(not {turn.question, turn.answer} <= texts for turn in turns),
         }
 
     def _texts(self) -> Iterator[str]:

@@ -188,7 +188,7 @@ def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
 
 def remaining_summaries(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
     """Replay a conversation, and count the summaries that are in the context at its end."""
-    *_, state = replay_states(archive, rule, Owner("references", talk.id), turns(talk))
+    *_, state = replay_states(archive, rule, Owner("references", talk.id), session_turns(talk))
     return len(state.summaries)
 
 
@@ -207,7 +207,7 @@ def replay_states(
         yield state
 
 
-def turns(talk: Conversation) -> Iterator[Group]:
+def session_turns(talk: Conversation) -> Iterator[Group]:
     """Yield the turns of a conversation, with the events that open and conclude its sessions."""
     number = 0
     for session, utterances in enumerate(talk.sessions):
@@ -252,7 +252,7 @@ def dialogues(folder: Path) -> tuple[Dialogue, ...]:
 
 def pairs_of(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ...]:
     """Replay a dialogue; return each turn after its efforts, paired with each effort."""
-    groups, pairs = tuple(work(talk)), list[Pair]()
+    groups, pairs = tuple(dialogue_turns(talk)), list[Pair]()
     begin = len(groups) - len(talk.after)
     before: Iterable[str] = ()
     states = replay_states(archive, rule, Owner("references", talk.id), groups)
@@ -270,7 +270,7 @@ def pairs_of(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ..
     return tuple(pairs)
 
 
-def work(talk: Dialogue) -> Iterator[Group]:
+def dialogue_turns(talk: Dialogue) -> Iterator[Group]:
     """Yield the turns of a dialogue: its efforts, a look at the first one, what follows.
 
     An effort without a log has one turn, its goal and its summary.

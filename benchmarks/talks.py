@@ -128,8 +128,8 @@ def look_up(topic: str, words: int) -> str:
 def scripted(number: int) -> Iterator[Turn]:
     """Yield the scripted conversation at this length; the same turns each time."""
     spans = {
-        name: (begin := round(at * number) + 1, begin + max(2, round(long * number)) - 1)
-        for name, (at, long) in EFFORTS.items()
+        name: (begin := round(at * number) + 1, begin + max(2, round(length * number)) - 1)
+        for name, (at, length) in EFFORTS.items()
     }
     for turn in range(1, number + 1):
         chance = random.Random(turn)

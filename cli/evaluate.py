@@ -158,8 +158,9 @@ def _run(plan: Plan, out: Path) -> None:
         if plan.record:
             Tapes.begin(plan.record, plan.setup.model, plan.setup.judge)
         store = Store(out, plan.setup)
+        pending = len(plan.pending(store))  # its error comes before the bar, which prints a line
         with Progress(*_BAR, console=Console(stderr=True)) as progress, warned_once():
-            task = progress.add_task("trials", total=len(plan.pending(store)))
+            task = progress.add_task("trials", total=pending)
 
             def advance(trial: TrialResult) -> None:
                 progress.update(task, advance=1, description=in_line(trial.name))

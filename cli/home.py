@@ -97,7 +97,7 @@ class Home:
 def configured(
     root: str | None, user: str | None, config: Path | None = None, model: str | None = None
 ) -> Home:
-    """Read the configuration; options of a command come before it, None is an option not given."""
+    """Read the configuration; the options of a command override it, unless they are None."""
     keys = load({"root": root, "model": model}, environment=os.environ, path=config)
     return Home(keys.root, user or DEFAULT_USER, keys.settings, keys.model)
 

@@ -26,7 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "archive": ("archive:app", "Check, export, import and copy what is stored."),
     "attention": ("reports:attention", "See what is in a user's attention, and why."),
 }
-"""Maps a command to its help and its `module:name`, where a function or a `Typer` stands."""
+"""Maps a command to the `module:name` of its function or its `Typer`, and to its help."""
 
 
 class PrintableFormatter(logging.Formatter):

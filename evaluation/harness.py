@@ -58,7 +58,10 @@ _log = logging.getLogger("ebbtide.evaluation")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Each strategy on each template, `trials` times; answers of `tapes`, or into `record`."""
+    """Each strategy on each template, `trials` times.
+
+    With `tapes` their answers are replayed; those of the model are appended to the file `record`.
+    """
 
     strategies: Mapping[str, Callable[[StrategyInputs], Strategy]]
     templates: Mapping[str, Template]
@@ -323,8 +326,8 @@ def agreement(
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
     right = {at for at, _ in matches(quotes, truth, alike)}
-    wrong = [quote for at, quote in enumerate(quotes) if at not in right]
-    hits, counted = len(right), len(quotes) - len(matches(wrong, free, alike))
+    unmatched = [quote for at, quote in enumerate(quotes) if at not in right]
+    hits, counted = len(right), len(quotes) - len(matches(unmatched, free, alike))
     precision = hits / counted if counted else None
     recall = hits / len(truth) if truth else None
     if precision is None or recall is None:

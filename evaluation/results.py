@@ -255,7 +255,10 @@ class AnswerTape(BaseCache):
         """Clear nothing: a tape lasts for one trial."""
 
     def usage(self, begin: int, prices: tuple[float, float] | None) -> dict[str, Any]:
-        """Return tokens and dollars of the answers from `begin` on, if each reports its tokens."""
+        """Return tokens and dollars of the answers from index `begin` on.
+
+        They are unknown, and the result empty, if an answer does not report its tokens.
+        """
         usages = [answer["data"].get("usage_metadata") for answer in self.answers[begin:]]
         if not all(usages):
             return {}

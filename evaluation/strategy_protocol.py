@@ -35,7 +35,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class StrategyInputs:
-    """The tools of a strategy: a model, embeddings or None, a folder for its files, settings."""
+    """The inputs of a strategy: a model, embeddings or None, a folder for its files, settings."""
 
     model: BaseChatModel
     embedder: Embedder | None

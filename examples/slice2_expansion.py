@@ -63,7 +63,7 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     calls = [step["call_model"] for step in steps if "call_model" in step]
     tokens = (call["memory"]["context_report"]["tokens"] for call in calls)
-    sizes = [[turn.get(part, 0) for part in PARTS] for turn in tokens]
+    sizes = [[by_part.get(part, 0) for part in PARTS] for by_part in tokens]
     sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]
     return [*zip(sizes, sent, strict=True)]
 

@@ -74,6 +74,6 @@ async def read(config: Thread) -> list[dict[str, Any]]:
 async def forget(user: User) -> None:
     """Delete all data of the user."""
     saver = app.state.agent.checkpointer
-    threads = [item async for item in saver.alist(None, filter={"user_id": user})]
-    for thread in {item.config["configurable"]["thread_id"] for item in threads}:
+    checkpoints = [item async for item in saver.alist(None, filter={"user_id": user})]
+    for thread in {item.config["configurable"]["thread_id"] for item in checkpoints}:
         await saver.adelete_thread(thread)

@@ -182,12 +182,12 @@ def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> 
     """The files name the command and the versions, and show the rows as a table and a plot."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
     folder, made = scaled
-    output = (folder / "search_scale.md").read_text(encoding="utf-8")
+    page = (folder / "search_scale.md").read_text(encoding="utf-8")
 
     assert made["command"].endswith(f"search_scale.py --out {folder} 3 6")
     assert {"Python", "SQLite", "snowballstemmer"} <= made["versions"].keys()
-    assert output.startswith("# Search at scale\n\n| efforts |")
-    assert all(said in output for said in (made["command"], made["versions"]["SQLite"]))
+    assert page.startswith("# Search at scale\n\n| efforts |")
+    assert all(said in page for said in (made["command"], made["versions"]["SQLite"]))
     assert (folder / "search_scale.png").stat().st_size > 0
 
 

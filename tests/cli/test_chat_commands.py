@@ -47,11 +47,11 @@ def test_context_show_prints_what_the_server_receives() -> None:
 
 def calls_of(message: dict[str, object]) -> list[str]:
     """Return the calls of a message as the page shows them."""
-    result: list[str] = []
+    calls: list[str] = []
     for call in message.get("tool_calls") or ():  # type: ignore[attr-defined]
         function = call["function"]
-        result.append(f"{call['id']} {function['name']} {function['arguments']}")
-    return result
+        calls.append(f"{call['id']} {function['name']} {function['arguments']}")
+    return calls
 
 
 def test_efforts_by_hand() -> None:
@@ -159,8 +159,8 @@ def test_the_window_is_kept() -> None:
 
     result = chat("/context show")
 
-    output = [f"== turns, turn {turn}: " in result.stdout for turn in range(1, 6)]
-    assert output == [False, True, True, True, True]
+    sent = [f"== turns, turn {turn}: " in result.stdout for turn in range(1, 6)]
+    assert sent == [False, True, True, True, True]
 
 
 def test_the_anchor_is_rebuilt() -> None:
@@ -236,12 +236,12 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
         person.type("/quit")
 
         assert person.leave() == 0
-    result = [
+    places = [
         p
         for p in Path("kept").rglob("*")
         if p.is_file() and b"umbrella" in revealed(p.read_bytes())
     ]
-    assert result == []
+    assert places == []
 
 
 def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
@@ -305,12 +305,12 @@ def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> 
         person.type("/quit")
 
         assert person.leave() == 0
-    result = [
+    places = [
         p
         for p in Path("kept").rglob("*")
         if p.is_file() and b"umbrella" in revealed(p.read_bytes())
     ]
-    assert result == []
+    assert places == []
 
 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:

@@ -32,9 +32,9 @@ def page(ran: Run) -> str:
 
 def number(text: str, pattern: str) -> int:
     """Return the number that a pattern finds."""
-    result = re.search(pattern, text, re.MULTILINE)
-    assert result is not None
-    return int(result[1].replace(",", ""))
+    match = re.search(pattern, text, re.MULTILINE)
+    assert match is not None
+    return int(match[1].replace(",", ""))
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_stats_say_the_same(page: str, folder: Path) -> None:
 
     pairs = {"Sent": "sent", "Full history": "full history"}
     for name, metric in pairs.items():
-        output = number(page, rf"{name} +([\d,]+) tokens")
-        assert output == number(said, rf"│ {metric} +│ ([\d,]+) ")
+        total = number(page, rf"{name} +([\d,]+) tokens")
+        assert total == number(said, rf"│ {metric} +│ ([\d,]+) ")
     assert number(page, r"sent ([\d,]+) tokens, full") == number(said, r"│ 123 +│ ([\d,]+) ")
 
 
 def test_turns_in_which_nothing_happens_are_one(page: str) -> None:
     """Of eighteen letters a day one line is shown, and each turn stands in one place."""
     runs = re.findall(r"turns? (\d+)(?:-(\d+))?: nothing comes", page)
-    output = [int(turn) for turn in re.findall(r"^ *(\d+) you ", page, re.MULTILINE)]
+    printed = [int(turn) for turn in re.findall(r"^ *(\d+) you ", page, re.MULTILINE)]
 
     quiet = [turn for a, z in runs for turn in range(int(a), int(z or a) + 1)]
-    assert sorted(quiet + output) == [*range(1, 124)]
-    assert len(output) < 50
+    assert sorted(quiet + printed) == [*range(1, 124)]
+    assert len(printed) < 50
 
 
 def test_the_page_fits_a_terminal_of_100_columns(page: str) -> None:

@@ -105,6 +105,17 @@ def test_results_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (tmp_path / "results.json").read_bytes() == before
 
 
+def test_a_template_that_has_changed(tmp_path: Path) -> None:
+    """Results of an older template end in one line, before the progress bar begins."""
+    options = ("--model", "offline", "--strategy", "full-history", "--template")
+    evaluated(tmp_path / "out", *options, written(tmp_path, plain()))
+    done = evaluated(tmp_path / "out", *options, written(tmp_path, plain(probing_tasks={})))
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith("ebbtide: template 'shed' has changed since its trials")
+    assert done.stderr.count("\n") == 1
+
+
 def test_an_out_that_is_a_file(tmp_path: Path) -> None:
     """A file where the folder should be is an error in one line."""
     path = tmp_path / "file"

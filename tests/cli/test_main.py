@@ -142,11 +142,11 @@ def test_a_checkout_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_begins_as_the_list_says(command: str) -> None:
     """The list tells of a command without importing it, in words that its own help has too."""
-    listed, output = run("--help"), run(command, "--help")
+    listed, own = run("--help"), run(command, "--help")
 
     assert f"  {COMMANDS[command][1]}\n" in listed.stdout
-    assert output.exit_code == 0
-    assert COMMANDS[command][1].split()[0] in output.stdout
+    assert own.exit_code == 0
+    assert COMMANDS[command][1].split()[0] in own.stdout
 
 
 @pytest.mark.parametrize("statement", ["import ebbtide", "import ebbtide.cli.main"])

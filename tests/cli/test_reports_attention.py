@@ -65,10 +65,11 @@ def test_a_listed_id_can_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
 
     listed = run("attention", "list", "--user", "ann").stdout
-    result = next(word.strip(",") for word in listed.split() if "/" in word)
+    memory_id = next(word.strip(",") for word in listed.split() if "/" in word)
 
-    assert result == f"{thread}/gate"
-    assert run("attention", "forget", result, "--user", "ann").stdout == f"forgot {result}\n"
+    assert memory_id == f"{thread}/gate"
+    forgotten = run("attention", "forget", memory_id, "--user", "ann").stdout
+    assert forgotten == f"forgot {memory_id}\n"
 
 
 def test_an_empty_list_says_so() -> None:

@@ -135,10 +135,10 @@ def test_a_file_knows_who_spoke(tmp_path: Path) -> None:
     tape.lookup("a", "m")
     Tapes.begin(path, "m", None)
     append(path, AnswerTape().line("a/b/1", {"d": "1"}) + tape.line("a/b/1", {"d": "2"}))
-    result = Tapes.read(path)
+    tapes = Tapes.read(path)
 
-    assert (result.model, result.judge) == ("m", None)
-    assert (dict(result.trials), dict(result.judged)) == ({"a/b/1": second}, {"d": "2"})
+    assert (tapes.model, tapes.judge) == ("m", None)
+    assert (dict(tapes.trials), dict(tapes.judged)) == ({"a/b/1": second}, {"d": "2"})
 
 
 def test_what_is_on_the_tapes() -> None:

@@ -147,13 +147,12 @@ def test_rules_step_in() -> None:
     inventing = ScriptedModel(structured=[items(INVENTED)], answers=["All is well."])
     turns = SUPPORT.until(16)
     core = begun(ProtectedCore, SUPPORT, ScriptedModel()).compress(turns)
-    result = [
-        begun(SelectiveSalience, SUPPORT, one).compress(turns) for one in (failing, inventing)
-    ]
+    models = (failing, inventing)
+    outcomes = [begun(SelectiveSalience, SUPPORT, one).compress(turns) for one in models]
 
-    assert [context.quotes for context in result] == [core.quotes] * 2
-    assert [context.fallbacks for context in result] == [1, 1]
-    assert [context.fabricated for context in result] == [0, 1]
+    assert [context.quotes for context in outcomes] == [core.quotes] * 2
+    assert [context.fallbacks for context in outcomes] == [1, 1]
+    assert [context.fabricated for context in outcomes] == [0, 1]
 
 
 def test_without_a_background_nothing_changes() -> None:
@@ -193,10 +192,10 @@ def test_exchanges_are_groups() -> None:
 def test_the_calls_of_each_point_are_told() -> None:
     """What one point asked is not told again at the next; the core asks nothing."""
     model = ScriptedModel(structured=lambda _: items(QUOTED), answers=lambda _: "All is well.")
-    result = contexts(begun(SelectiveSalience, SUPPORT, model), SUPPORT)
+    compressed = contexts(begun(SelectiveSalience, SUPPORT, model), SUPPORT)
     core = contexts(begun(ProtectedCore, SUPPORT, model), SUPPORT)
 
-    asked = [call.what for context in result for call in context.calls]
+    asked = [call.what for context in compressed for call in context.calls]
     assert asked.count("extraction") == len(model.asked) >= len(SUPPORT.points)
     assert asked.count("background") == len(model.sent)
     assert [context.calls for context in core] == [()] * len(core)

@@ -49,11 +49,11 @@ def test_the_recent_turns_go_by_their_numbers() -> None:
 def test_the_recent_turns_are_right_at_every_point(name: str) -> None:
     """At every point the last exchanges end with the point's turn and begin with the user."""
     template = read_template(name)
-    result = [recent(template.until(point.turn_id), 1) for point in template.points]
+    parts = [recent(template.until(point.turn_id), 1) for point in template.points]
 
-    assert [turns[-1].turn_id for turns in result] == [point.turn_id for point in template.points]
-    assert {turns[0].role for turns in result} == {"user"}
-    assert {[turn.role for turn in turns].count("user") for turns in result} == {1}
+    assert [turns[-1].turn_id for turns in parts] == [point.turn_id for point in template.points]
+    assert {turns[0].role for turns in parts} == {"user"}
+    assert {[turn.role for turn in turns].count("user") for turns in parts} == {1}
 
 
 def test_after_a_turn() -> None:

@@ -40,10 +40,10 @@ def sentences(template: Template) -> list[str]:
 
 def test_these_are_shipped() -> None:
     """The shipped templates have the turns and compression points that they are said to have."""
-    result = {name: read_template(name) for name in SHIPPED}
+    templates = {name: read_template(name) for name in SHIPPED}
 
-    assert {name: (len(one.turns), len(one.points)) for name, one in result.items()} == SIZES
-    assert [one.template_id for one in result.values()] == [*result]
+    assert {name: (len(one.turns), len(one.points)) for name, one in templates.items()} == SIZES
+    assert [one.template_id for one in templates.values()] == [*templates]
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -20,7 +20,7 @@ def test_the_window_rolls_and_the_anchor_stays(ran: Run) -> None:
     """Four turns are shown, with each one more an old one leaves; what was anchored stays."""
     rows = re.findall(ROW, ran.printed, re.MULTILINE)
 
-    assert [int(output) for _, output, *_ in rows] == [0, 1, 2, 3, *[4] * 8]
+    assert [int(ambient) for _, ambient, *_ in rows] == [0, 1, 2, 3, *[4] * 8]
     assert [anchor for _, _, anchor, _ in rows] == [
         *["port 8443"] * 2,
         *["port 8443, version 20.11"] * 10,

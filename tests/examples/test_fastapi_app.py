@@ -97,18 +97,18 @@ def chat(
 ) -> Iterator[Chat]:
     """Run each of both applications, one after the other, on a database of its own."""
     log = tmp_path_factory.mktemp("server") / "log"
-    with running(request.param, postgres.database(), log) as result:
-        yield result
+    with running(request.param, postgres.database(), log) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def remembering(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chat]:
     """Run the application with Ebbtide, after a conversation that is longer than the state."""
     log = tmp_path_factory.mktemp("server") / "log"
-    with running("app", postgres.database(), log) as result:
+    with running("app", postgres.database(), log) as server:
         for number in range(1, 25):
-            result.said("ann", f"Crate {number} holds {number * 7} lamps.")
-        yield result
+            server.said("ann", f"Crate {number} holds {number * 7} lamps.")
+        yield server
 
 
 def test_answers_are_streamed(chat: Chat) -> None:

@@ -11,10 +11,10 @@ ROW = r"^│ (\d+) +│ ([^│]*?) +│ ([\d,]+) +│ ([\d,]+) +│ ([\d,]+) +�
 
 def rows(ran: Run) -> list[tuple[int, str, int, int, int]]:
     """Return the table: turn, what was compressed, effort, context, all that was said."""
-    result = re.findall(ROW, ran.printed, re.MULTILINE)
+    table = re.findall(ROW, ran.printed, re.MULTILINE)
     return [
-        (int(turn), output, *(int(cell.replace(",", "")) for cell in cells))
-        for turn, output, *cells in result
+        (int(turn), span, *(int(cell.replace(",", "")) for cell in cells))
+        for turn, span, *cells in table
     ]
 
 
@@ -36,9 +36,9 @@ def test_the_effort_stays_in_its_share(ran: Run) -> None:
 
 def test_it_is_compressed_again_and_again(ran: Run) -> None:
     """Each pass takes further turns, all from the first one on."""
-    output = [row[1] for row in rows(ran) if row[1]]
+    spans = [row[1] for row in rows(ran) if row[1]]
 
-    ends = [int(turns.removeprefix("turns 1-")) for turns in output]
+    ends = [int(turns.removeprefix("turns 1-")) for turns in spans]
     assert len(ends) > 5
     assert ends == sorted(set(ends))
 

@@ -18,8 +18,8 @@ ROW = r"^│ (\d+) +│ [\w ,:]+? +│ (\d+) +│ (\d+) +│ (\d+) +│ (\d+) +�
 @pytest.fixture(scope="module")
 def rows(ran: Run) -> dict[int, list[int]]:
     """Return by turn: summaries, ambient exchanges, and tokens of log, context and history."""
-    result = re.findall(ROW, ran.printed, re.MULTILINE)
-    return {int(turn): [int(cell) for cell in cells] for turn, *cells in result}
+    table = re.findall(ROW, ran.printed, re.MULTILINE)
+    return {int(turn): [int(cell) for cell in cells] for turn, *cells in table}
 
 
 def test_it_ends_well(ran: Run) -> None:
