@@ -20,6 +20,7 @@ _FIELD = re.compile(
     rf"\**(?:(?P<own>(?i:{'|'.join(FIELDS)}))\**[:：]|"
     r"(?P<name>[^\W\d][\w -]{0,39}?)\**(?::(?=[\s*]|$)|：))\**\s*(?P<text>.*)"
 )
+
 ANCHOR_TOKENS = 400
 """Tokens of the state block at most: a fortieth of the default budget."""
 

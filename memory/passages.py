@@ -80,14 +80,14 @@ def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Pa
     for number, message in enumerate(messages):
         user, text = message["type"] == "human", _searchable(message)
         name = message["data"].get("name")
-        speaker = name if isinstance(name, str) and message["type"] != "tool" else ""
+        author = name if isinstance(name, str) and message["type"] != "tool" else ""
         if prefix := _SPEAKER.match(text):
-            speaker = prefix[1]
+            author = prefix[1]
         for begin, end in spans(text):
             piece = text[begin:end]
             if piece.strip():
                 only = user and bool(queries) and queries.issuperset(terms(piece))
-                passage = Passage(number, begin, piece, speaker=speaker, user=user, only_query=only)
+                passage = Passage(number, begin, piece, speaker=author, user=user, only_query=only)
                 pieces.append(passage)
     if len(pieces) <= limit:
         return pieces
@@ -212,8 +212,8 @@ def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:
     (13, 35)
     """
     plain = _BLOCK.sub(lambda block: " " * len(block[0]), text)
-    spans = _sentence_spans(plain, _EXCERPT)
-    sentences = [(begin, end) for begin, end in spans if plain[begin:end].strip()] or [(0, 0)]
+    every = _sentence_spans(plain, _EXCERPT)
+    sentences = [(begin, end) for begin, end in every if plain[begin:end].strip()] or [(0, 0)]
     hits = [[term for term in terms(plain[begin:end]) if term in query] for begin, end in sentences]
     ends = [end for _, end in sentences]
 

@@ -125,7 +125,8 @@ def _foreign_efforts(work: RunningTurn) -> tuple[str, ...]:
 _REFERENCE_SHARE = 0.2
 """Share of a text that the keywords of an effort must weigh to be a reference.
 
-It, `KEYWORD_OVERLAP` and the bounds below are one operating point, measured together."""
+It, `KEYWORD_OVERLAP` and the bounds below are one operating point, measured together.
+"""
 
 _DISTINCTIVE = 0.5
 """Share of the efforts that may have a keyword for it to be distinctive; one always may."""
@@ -162,7 +163,7 @@ def evidence(
     efforts: Iterable[str],
     recent: Sequence[Collection[str]] = (),
 ) -> dict[str, tuple[float, int]]:
-    """Return for each effort the share of a text its keywords weigh, and its distinctive keywords.
+    """Return by effort the share of a text that its keywords weigh, and how many are distinctive.
 
     The fewer efforts of the `vocabulary` and recent turns have a keyword, the more it weighs. A
     keyword that a better matching effort has too counts by the ratio of both matches, squared: on
@@ -175,10 +176,10 @@ def evidence(
     text_terms = frozenset(terms)
     counts = Counter(term for words in vocabulary.values() for term in text_terms if term in words)
     recent_counts = Counter(term for turn in recent for term in counts if term in turn)
-    documents = log(len(vocabulary) + len(recent) + 1)
+    log_total = log(len(vocabulary) + len(recent) + 1)
     # 1 for a term that one of them has, towards 0 for one that all have. Sorted, so that sums of
     # floats are the same each time.
-    rarity = {t: 1 - log(counts[t] + recent_counts[t]) / documents for t in sorted(counts)}
+    rarity = {t: 1 - log(counts[t] + recent_counts[t]) / log_total for t in sorted(counts)}
     weights = {
         name: {t: rarity[t] * vocabulary[name][t] for t in rarity if t in vocabulary[name]}
         for name in efforts

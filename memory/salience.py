@@ -130,7 +130,10 @@ def done_in(first: int, last: int) -> str:
 
 
 def as_data(compression: Compression) -> dict[str, Any]:
-    """Return a compression as plain data without empty values; the inverse of `from_data`."""
+    """Return a compression as plain data; the inverse of `from_data`.
+
+    Items have no empty fields, and only a stale compression has `stale`.
+    """
     fields = asdict(compression)
     if not compression.stale:
         del fields["stale"]
@@ -139,7 +142,9 @@ def as_data(compression: Compression) -> dict[str, Any]:
 
 
 def from_data(data: Mapping[str, Any]) -> Compression:
-    """Return the compression of such data; raise `LookupError`, `TypeError` or `ValueError`.
+    """Return the compression of what `as_data` returned.
+
+    Raises `LookupError`, `TypeError` or `ValueError` for damaged data.
 
     >>> made = Compression("a", 9, 6, (Item(Kind.FACT, "Port 8443.", 3),), "All is well.")
     >>> from_data(as_data(made)) == made
@@ -156,9 +161,9 @@ SUPERSEDED = 100
 def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tuple[Item, ...]:
     """Return the items whose quotes fit into `limit` tokens, in their order.
 
-    Superseded items, `SUPERSEDED` at most, leave first; then those of the assistant and of tools,
-    then those that are no constraint, then the user's constraints. Of each the oldest leave first,
-    within a turn in the order of `STRENGTH`.
+    Superseded items, of which at most `SUPERSEDED` stay, leave first; then those of the assistant
+    and of tools, then those that are no constraint, then the user's constraints. Of each the oldest
+    leave first, within a turn in the order of `STRENGTH`.
 
     >>> rule, fact = Item(Kind.CONSTRAINT, "Never delete.", 1), Item(Kind.FACT, "It rains.", 2)
     >>> capped([rule, fact], 3, lambda text: len(text.split())) == (rule,)

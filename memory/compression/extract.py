@@ -316,20 +316,20 @@ def background(
     gone = obsolete if old.obsolete else "nothing"
     other_tokens = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
     logs = _preview_parts(turns, _readable(sizes.budget, other_tokens), count)
-    text = old.background
+    newest = old.background
     for number, log in enumerate(logs, start=1):
         request = render(
             "background_log",
             **_effort_and_log(effort, log, number, len(logs)),
-            background=fenced("background", text or "nothing"),
+            background=fenced("background", newest or "nothing"),
             quoted=quoted,
             gone=gone,
         )
         answer = yield Question("background", instructions, request, limit=BACKGROUND)
-        text = cut_at_sentence(answer, BACKGROUND, count)
-        if not text:
+        newest = cut_at_sentence(answer, BACKGROUND, count)
+        if not newest:
             raise AnswerError("the background that the model wrote is empty")
-    return text
+    return newest
 
 
 def _preview_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:

@@ -74,8 +74,8 @@ not no never none nobody nothing neither nor without nicht kein keine keinen nie
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
-_NUMBERS = map(str, [*range(13), *range(20, 101, 10)])
-_NUMERALS = dict(zip([*_ONES, *_TENS], _NUMBERS, strict=True))
+_NUMBERS = (*range(13), *range(20, 101, 10))
+_NUMERALS = dict(zip([*_ONES, *_TENS], map(str, _NUMBERS), strict=True))
 """Numbers that are written as words."""
 
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
@@ -276,16 +276,16 @@ def _claim(text: str) -> _Claim:
     return _Claim(tuple(claim), frozenset(bare), frozenset(names), tuple(numbers), negated)
 
 
-def _one_piece_moved(words: Sequence[str], reordered: Sequence[str]) -> bool:
+def _one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
     """Tell whether the same words differ in order by at most one piece that stands elsewhere.
 
     >>> [_one_piece_moved("abc", order) for order in ("cab", "cba")]
     [True, False]
     """
-    differing = [at for at in range(len(words)) if words[at] != reordered[at]]
+    differing = [at for at in range(len(order)) if order[at] != reordered[at]]
     if not differing:
         return True
-    first, second = (row[differing[0] : differing[-1] + 1] for row in (words, reordered))
+    first, second = (row[differing[0] : differing[-1] + 1] for row in (order, reordered))
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 

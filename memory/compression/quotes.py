@@ -96,11 +96,15 @@ class Source:
         """The folded words, character by character in lower case and without typography."""
         return _plain(self.folded)
 
+    @cached_property
+    def _visible(self) -> list[int]:
+        """The places of all characters that are no white space: many quotes are from one text."""
+        return [place for place, letter in enumerate(self.words) if not letter.isspace()]
+
     def excerpt(self, start: int, end: int) -> "_Excerpt":
         """Return the words between two positions of `folded`, completed where they need it."""
-        visible = [place for place, letter in enumerate(self.words) if not letter.isspace()]
-        first = visible[start - self.folded.count(" ", 0, start)]
-        last = visible[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
+        first = self._visible[start - self.folded.count(" ", 0, start)]
+        last = self._visible[end - 1 - self.folded.count(" ", 0, end - 1)] + 1
         before, after = self.words[:first][-_AROUND:], self.words[last : last + _AROUND]
         return self, _completed(self.words[first:last], before, after)
 

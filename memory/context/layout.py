@@ -15,6 +15,7 @@ from ..clock import day_of
 from ..efforts import Effort, one_line
 from ..errors import ToolError
 from ..messages import Message, compact, fenced, with_content
+from ..messages import text as text_of
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Record
 from ..running_turn import RunningTurn
@@ -106,6 +107,10 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
 def has_long_results(work: RunningTurn, record: Record) -> bool:
     """Tell whether a turn has results that are shown as previews once it is older."""
     turn = replace(record, messages=work.messages(record))
+    results = (message for message in turn.messages if message["type"] == "tool")
+    # Counts are cached and previews are not: of a turn of short results none is made.
+    if all(work.count(text_of(message)) <= PREVIEW for message in results):
+        return False
     messages = as_past(turn.messages)
     return previewed(turn, messages, Limits(PREVIEW), work.count) != messages
 

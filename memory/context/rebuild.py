@@ -212,7 +212,7 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
             sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
-            least = sum(min(size, PREVIEW) if kind == "tool" else size for kind, size in sizes)
+            least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)
             if free < 0:
                 return fitting
@@ -222,12 +222,13 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
 
 
 def _cut(work: RunningTurn, line: Timeline) -> tuple[Timeline, Parts]:
-    """Cut a timeline so that its context, with the running turn, has low water; return its parts.
+    """Cut a timeline so that its context, with the running turn, falls to low water.
 
     Turns too large alone are shortened, then turns leave, oldest first, then long results of the
     last three but the newest become previews. Only where that does not fit at all, logs leave, and
     the last three are shortened and leave. The running turn is shortened last, and never to less
-    than its share. At least a quarter of the room is kept for what was before.
+    than its share. At least a quarter of the room is kept for what was before. Returns the new
+    timeline and its parts.
     """
     past = replace(work, view=replace(work.view, running=Group(0, (), "")))
     running = line.size - size(lay_out(past, line))

@@ -335,8 +335,8 @@ def _log_excerpt(
     short = previewed(turn, messages, _SHORTEST, count)
     question = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
-        quote = fenced("log", preview(log, tokens, turn.turn, 0, count))
-        excerpt = valid_history([note(render("turn_left_out", quote=quote)), *question])
+        fence = fenced("log", preview(log, tokens, turn.turn, 0, count))
+        excerpt = valid_history([note(render("turn_left_out", quote=fence)), *question])
         if count_messages(excerpt, count) <= limit:
             return excerpt
     notice = note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))

@@ -55,7 +55,7 @@ def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Text
     event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
     if work.related and (limit := work.settings.recall_hints):
         names = filter(is_qualified, work.related(f"{name} {goal}".strip()))
-        unseen = [related for related in names if related not in work.state.summaries]
+        unseen = [other for other in names if other not in work.state.summaries]
         stored = work.view.efforts_named(unseen, work.state.events) if unseen else ()
         related = [found.id for found in stored if is_qualified(found.id)][:limit]
         event |= {"related": related} if related else {}
@@ -370,8 +370,7 @@ def result_message(
     call: Mapping[str, Any], result: Mapping[str, Any], artifact: Mapping[str, Any] | None = None
 ) -> Message:
     """Return the tool message that answers a call; a result with an error has status error."""
-    data: dict[str, Any] = {"content": compact(result), "tool_call_id": call["id"]}
-    data |= {"name": call["name"]}
+    data = {"content": compact(result), "tool_call_id": call["id"], "name": call["name"]}
     data |= {"status": "error"} if "error" in result else {}
     data |= {"artifact": artifact} if artifact is not None else {}
     return {"type": "tool", "data": data}

@@ -309,9 +309,9 @@ def test_the_cost_does_not_grow_with_the_number_of_efforts(
 ) -> None:
     """Six times the efforts take as many statements, rows and keywords.
 
-    Of a session whose names are too many to be held; they would be read once.
+    The session has more names than are cached, since cached ones would be read only once.
     """
-    monkeypatch.setattr("ebbtide.memory.archive.lineage._NAMED_AT_MOST", 100)
+    monkeypatch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", 100)
     few, many = cost(tmp_path / "few", 250), cost(tmp_path / "many", 1_500)
 
     assert many["statements"] == few["statements"]

@@ -1,13 +1,13 @@
 """Quotes are held against their source: what an item is, and what becomes of the others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.compression.extract import Extracted
-from ebbtide.memory.compression.quotes import Verdict, verify
+from ebbtide.memory.compression.quotes import Source, Verdict, verify
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience import Item, Kind
@@ -265,6 +265,26 @@ def test_a_long_near_miss_keeps_its_first_sentences() -> None:
     assert verdict.item is not None
     assert said.startswith(verdict.item.quote)
     assert len(verdict.item.quote) > 500
+
+
+class CountedText(str):
+    """A text that counts how often it is read character by character."""
+
+    __slots__ = ("reads",)
+
+    def __iter__(self) -> Iterator[str]:
+        """Count a reading from the first character on."""
+        self.reads = getattr(self, "reads", 0) + 1
+        return super().__iter__()
+
+
+def test_a_source_of_many_quotes_is_read_once() -> None:
+    """Many quotes are often from one long output, so its white space is looked up only once."""
+    words = CountedText("Port 1 is open.\nPort 2 is open.")
+    source = Source(1, words)
+
+    assert [source.excerpt(0, 15)[1], source.excerpt(16, 31)[1]] == words.splitlines()
+    assert words.reads == 1
 
 
 def test_five_hundred_quotes() -> None:
