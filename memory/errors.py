@@ -60,10 +60,10 @@ class InputError(EbbtideError, ValueError):
 class StateError(EbbtideError, ValueError):
     """The memory in a state is not what the nodes wrote."""
 
-    def __init__(self, key: str, value: object, problem: str) -> None:
+    def __init__(self, key: str, value: object, why: str) -> None:
         """Name the key, its value and the problem, and say how the thread goes on."""
         super().__init__(
-            f"{key}: {problem} (got {value!r}): `memory` is for the nodes to write; give it back "
+            f"{key}: {why} (got {value!r}): `memory` is for the nodes to write; give it back "
             "as it was, go on from an older checkpoint, or rebuild the thread with `restore`"
         )
 
@@ -163,14 +163,14 @@ class ArchiveUnavailableError(ArchiveError, OSError):
     lost = False
     """Whether the connection broke, so that a commit may have been done."""
 
-    def __init__(self, database: str, problem: str, *, lost: bool = False) -> None:
+    def __init__(self, database: str, why: str, *, lost: bool = False) -> None:
         """Name the database and the problem, and say what may have been written."""
         self.lost = lost
         outcome = "nothing was changed"
         if lost:
             outcome = "what was being written may be there: do it again, a turn is stored once"
         super().__init__(
-            f"the archive {database!r} cannot be used ({problem}): check that it is there, may be "
+            f"the archive {database!r} cannot be used ({why}): check that it is there, may be "
             f"written and has room, then go on; {outcome}"
         )
 

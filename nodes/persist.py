@@ -82,7 +82,7 @@ def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
             return {"due": True}
         return view_after(work, messages)
     except (OSError, ArchiveError) as error:
-        _context_log.warning("it stays as it is: %s: %s", type(error).__name__, error)
+        _context_log.warning("the context stays as it was: %s: %s", type(error).__name__, error)
         return {}
 
 
