@@ -297,16 +297,16 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
-        records = {}
+        found: dict[int, Record] = {}
         for segment, part in self._by_segment(numbers):
             for number in part:
                 if record := self.records.get((self.edition, segment.branch, number)):
-                    records[number] = record
-        for row in self._rows([number for number in numbers if number not in records], RECORD):
-            record = records[row.turn] = record_of(row, self.origin(row.branch, row.turn))
+                    found[number] = record
+        for row in self._rows([number for number in numbers if number not in found], RECORD):
+            record = found[row.turn] = record_of(row, self.origin(row.branch, row.turn))
             if len(row.messages) < LARGE:
                 self.records.put((self.edition, row.branch, row.turn), record)
-        return tuple(records[number] for number in sorted(records))
+        return tuple(found[number] for number in sorted(found))
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of those of these turns that are seen."""
