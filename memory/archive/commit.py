@@ -37,19 +37,19 @@ _HEAD = (
     .order_by(turns.c.turn.desc())
     .limit(1)
 )
-_EXTENDED = (
+_EXTEND_BRANCH = (
     update(branches)
     .where(branches.c.session == bindparam("id"), branches.c.branch == bindparam("name"))
-    .values(last=bindparam("newest"), at=bindparam("time"))
+    .values(last=bindparam("newest_turn"), at=bindparam("time"))
 )
 
 # `reseed` stays only if the turn follows it: a thread that continues from another has its state.
-_COUNTED = (
+_UPDATE_SESSION = (
     update(sessions)
-    .where(sessions.c.id == bindparam("number"))
+    .where(sessions.c.id == bindparam("session"))
     .values(
         turns=bindparam("count"),
-        branch=bindparam("newest"),
+        branch=bindparam("newest_branch"),
         reseed=case((sessions.c.reseed.contains(bindparam("after")), sessions.c.reseed)),
     )
 )
@@ -101,16 +101,16 @@ def commit(
     group = storable(group)
     slots = _Slots(connection, session.id)
     record, stored = placement(tip, group, slots)
-    branch = slots.branch(record.branch)
+    row = slots.branch(record.branch)
     if stored:  # what was committed first stays, even if its events differ
-        snapshot = Snapshot.of(record.tip, Branch.from_row(branch))
+        snapshot = Snapshot.of(record.tip, Branch.from_row(row))
         (record,) = Lineage(lambda: connection, session.id, snapshot).turns([record.turn])
         return record, None, snapshot
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
-    if branch is None:
+    if row is None:
         snapshot = None
     elif snapshot is None or not follows:
-        snapshot = Snapshot.of(Tip(record.branch, record.turn - 1), Branch.from_row(branch))
+        snapshot = Snapshot.of(Tip(record.branch, record.turn - 1), Branch.from_row(row))
     return record, *write(connection, session, record, group.state, snapshot)
 
 
@@ -146,8 +146,8 @@ def write(
     if snapshot is None:
         snapshot = _insert_branch(connection, session.id, record)
     else:
-        newest = {"newest": record.turn, "time": record.at}
-        connection.execute(_EXTENDED, {"id": session.id, "name": record.branch, **newest})
+        newest = {"newest_turn": record.turn, "time": record.at}
+        connection.execute(_EXTEND_BRANCH, {"id": session.id, "name": record.branch, **newest})
     lineage = Lineage(lambda: connection, session.id, snapshot)
     ambient, efforts = lineage.counts()
     names = [*{effort.id: effort for effort in left_by(record)}]
@@ -167,8 +167,8 @@ def write(
     connection.execute(insert(members), rows)
     Postings(connection, said, session.owner).add(postings(number, parts))
     add_changes(connection, session, number, record)
-    count = {"count": session.turns + 1, "newest": record.branch, "after": f'"{record.parent}"'}
-    connection.execute(_COUNTED, {"number": session.id, **count})
+    counted = {"session": session.id, "count": session.turns + 1, "newest_branch": record.branch}
+    connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
     return number, snapshot.after(record)
 
 

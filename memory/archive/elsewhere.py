@@ -69,13 +69,13 @@ _TURNS = select(
 class OtherSessions:
     """All sessions of a user but the one that asks.
 
-    `owner` is the number of the user, `asking` that of the session.
+    `user_number` and `own_session` are the numbers of the user and of that session.
     """
 
     connection: Connection
     user: str
-    owner: int
-    asking: int
+    user_number: int
+    own_session: int
 
     @classmethod
     def of(cls, connection: Connection, owner: Owner) -> Self | None:
@@ -83,8 +83,8 @@ class OtherSessions:
         number = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
         if number is None:
             return None
-        asking = sessions.c.owner == number, sessions.c.name == session_name(owner)
-        session = connection.execute(select(sessions.c.id).where(*asking)).scalar()
+        own = sessions.c.owner == number, sessions.c.name == session_name(owner)
+        session = connection.execute(select(sessions.c.id).where(*own)).scalar()
         return cls(connection, owner.user, number, session or 0)
 
     def search(self, query: str) -> list[Elsewhere]:
@@ -94,13 +94,15 @@ class OtherSessions:
         """
         terms = query_terms(query)[:TERMS]
         lookups = Lookup(headed, terms, _ROWS), Lookup(said, terms, _ROWS)
-        first, last = passages_of(self.asking)
+        first, last = passages_of(self.own_session)
         headings, passages = (
             {term: [at for at in ids if not first <= at <= last] for term, ids in postings.items()}
-            for postings in look_up(self.connection, self.owner, _ALL_IDS, *lookups)
+            for postings in look_up(self.connection, self.user_number, _ALL_IDS, *lookups)
         )
         count = select(func.coalesce(func.sum(sessions.c.turns), 1))
-        total = self.connection.execute(count.where(sessions.c.owner == self.owner)).scalar_one()
+        total = self.connection.execute(
+            count.where(sessions.c.owner == self.user_number)
+        ).scalar_one()
         rare = rarest(total, terms, passages, headings)
         efforts = self._efforts({term: headings[term] for term in rare}, rare)
         hits = [*efforts, *self._turns({term: passages[term] for term in rare}, rare)]
@@ -124,8 +126,8 @@ class OtherSessions:
         """Return what was concluded last, newest first."""
         query = (
             select(changes)
-            .where(changes.c.owner == self.owner, changes.c.status == "concluded")
-            .where(changes.c.session != self.asking)
+            .where(changes.c.owner == self.user_number, changes.c.status == "concluded")
+            .where(changes.c.session != self.own_session)
             .order_by(changes.c.at.desc(), changes.c.id.desc())
             .limit(newest + _SPARE)
         )
@@ -169,21 +171,21 @@ class OtherSessions:
         for row in rows:
             names_of.setdefault(row.session, {})[row.effort] = None
         hits: list[Elsewhere] = []
-        for number, (owner, visible) in self._newest_branches(names_of).items():
-            newest = visible.changes([*names_of[number]]).values()
-            tips = visible.tips({row.turn for row in newest})
+        for number, (owner, lineage) in self._newest_branches(names_of).items():
+            newest = lineage.changes([*names_of[number]]).values()
+            tips = lineage.tips({row.turn for row in newest})
             for row in newest:
                 effort = effort_of(row)
                 terms = frozenset(heading(effort)) & rare.keys()
                 if effort.status == "concluded" and (terms or not rare):
-                    score = sum(weight for term, weight in rare.items() if term in terms)
-                    hits.append(Elsewhere(owner, effort, tips[row.turn], row.at, score, terms))
+                    points = sum(weight for term, weight in rare.items() if term in terms)
+                    hits.append(Elsewhere(owner, effort, tips[row.turn], row.at, points, terms))
         return hits
 
     def _turns(self, passages: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
         """Return the turns that say most of a query, each with its best passage."""
-        best = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _CANDIDATES)
-        rows = self.connection.execute(_TURNS.where(among(turns.c.id, best))).all()
+        terms = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _CANDIDATES)
+        rows = self.connection.execute(_TURNS.where(among(turns.c.id, terms))).all()
         newest = self._newest_branches({row.session for row in rows})
         visible = [
             row
@@ -193,10 +195,10 @@ class OtherSessions:
         parts = _best_passages(visible, passages, rare)
         hits: list[Elsewhere] = []
         for row in (row for row in visible if row.id in parts):
-            place, score = parts[row.id]
+            place, points = parts[row.id]
             tip, efforts = Tip(row.branch, row.turn, row.digest), tuple(json.loads(row.efforts))
             owner = newest[row.session][0]
-            hits.append(Elsewhere(owner, None, tip, row.at, score, best[row.id], efforts, place))
+            hits.append(Elsewhere(owner, None, tip, row.at, points, terms[row.id], efforts, place))
         return hits
 
 

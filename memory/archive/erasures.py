@@ -277,7 +277,7 @@ def _empty_copies(scope: Scope, texts: Gone) -> dict[str, list[TurnPlace]]:
 
 
 def _empty_summaries(scope: Scope, emptied: Mapping[str, list[TurnPlace]]) -> Gone:
-    """Empty summaries of efforts that had emptied turns before them; return their texts."""
+    """Empty summaries made from logs that have an emptied turn; return their texts."""
     texts: set[tuple[str, str]] = set()
     for row in scope.turns() if emptied else ():
         record, lineage = record_of(row), scope.lineage(row.branch, row.turn)

@@ -79,11 +79,11 @@ def unpack_layouts(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.i
     >>> ids.tolist(), rows.tolist(), layouts.tolist()
     ([1024], [0], [[11, 1, 1]])
     """
-    counts = np.array([len(layout) // 2 for _, layout in rows], np.int64)
+    counts = np.array([len(data) // 2 for _, data in rows], np.int64)
     first = np.array([turn for turn, _ in rows], np.int64) << PASSAGE_BITS
     place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     turn_rows = np.repeat(np.arange(len(rows)), counts)
-    numbers = np.frombuffer(b"".join(layout for _, layout in rows), "<u2").astype(np.int64)
+    numbers = np.frombuffer(b"".join(data for _, data in rows), "<u2").astype(np.int64)
     layouts = np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
     return first[turn_rows] + place, turn_rows, layouts
 
@@ -159,14 +159,14 @@ def look_up(
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
     for index, lookup in enumerate(lookups):
-        keys = _keys(owner, lookup.terms)
-        listed = json.dumps(keys) if sqlite else _numbers(owner, lookup.terms)
+        terms = lookup.terms
+        listed = json.dumps(_keys(owner, terms)) if sqlite else _numbers(owner, terms)
         values |= {f"terms{index}": listed, f"limit{index}": lookup.limit}
     tables = tuple(lookup.table.name for lookup in lookups)
     sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, *tables)
     ordered = sorted(tuple(row) for row in connection.execute(sql, values))
-    postings = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
-    return [{term: next(postings) for term in lookup.terms} for lookup in lookups]
+    newest = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
+    return [{term: next(newest) for term in lookup.terms} for lookup in lookups]
 
 
 def _keys(owner: int, terms: Iterable[str]) -> list[str]:

@@ -297,16 +297,16 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
-        records = {}
+        by_number: dict[int, Record] = {}
         for segment, part in self._by_segment(numbers):
             for number in part:
                 if record := self.records.get((self.edition, segment.branch, number)):
-                    records[number] = record
-        for row in self._rows([number for number in numbers if number not in records], RECORD):
-            record = records[row.turn] = record_of(row, self.origin(row.branch, row.turn))
+                    by_number[number] = record
+        for row in self._rows([number for number in numbers if number not in by_number], RECORD):
+            record = by_number[row.turn] = record_of(row, self.origin(row.branch, row.turn))
             if len(row.messages) < LARGE:
                 self.records.put((self.edition, row.branch, row.turn), record)
-        return tuple(records[number] for number in sorted(records))
+        return tuple(by_number[number] for number in sorted(by_number))
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of those of these turns that are seen."""

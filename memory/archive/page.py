@@ -43,7 +43,7 @@ def manifest(records: Iterable[Record]) -> str:
         for effort in left_by(record)
     ]
     for entry in entries:
-        if not entry["stale"]:  # few are, and a person need not read of it
+        if not entry["stale"]:  # so in nearly all: a reader need not see it there
             del entry["stale"]
     return yaml.dump(entries, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
 

@@ -184,7 +184,7 @@ class Archive(Protocol):
         """Return the `newest` concluded efforts of the user's other sessions, newest first."""
 
     def session_named(self, user: str, name: str) -> Owner | None:
-        """Return the user's session of a `names.session_name`, None if there is none."""
+        """Return the session to which `names.session_name` gives this name, None for none."""
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return the number of turns.

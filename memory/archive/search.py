@@ -50,7 +50,10 @@ _HEADINGS_LOOKED_UP = 200
 """Headings whose efforts are looked up, those that say most: four for each effort that counts."""
 
 _CANDIDATES = 100
-"""Turns by their words that are ranked with windows and headings: twenty for each result."""
+"""Turns by their words that are ranked with windows and headings.
+
+Twenty for each result of the default `search_limit`, which the constants below refer to too.
+"""
 
 _HEADINGS = 50
 """Efforts by their headings that are ranked too: ten for each result."""
@@ -92,11 +95,11 @@ _TURNS_OF_EFFORTS = (
 class _Query:
     """A query with what the index has of it in one session.
 
-    `rare` has the terms that count, the rarest first: the columns of `occurrences`. `headings` has
-    for each term the efforts whose visible headings say it, with the turn of the newest heading.
-    `unknown` is the weight of the terms that no text says, `by_speakers` the passages of speakers
-    whom the query names, `periods` the first turn of each date and the one after its last. `near`
-    is None without vectors.
+    `length` is how many terms the query has. `rare` has those that count, the rarest first: the
+    columns of `occurrences`. `headings` has for each of them the efforts whose visible headings say
+    it, with the turn of the newest heading. `unknown` is the weight of the terms that no text says,
+    `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
+    first turn of each date and of the one after its last. `near` is None without vectors.
     """
 
     lineage: Lineage

@@ -94,7 +94,7 @@ class Sessions:
             moment.stack.close()
 
     def forget(self) -> None:
-        """Empty the caches, because something in them was erased."""
+        """Empty the caches: something in them was erased, or the archive is closed."""
         self._rewritten = monotonic()
         for cache in (self._read, self._snapshots, self._records, self._vectors):
             cache.clear()

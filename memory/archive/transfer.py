@@ -222,8 +222,8 @@ def _write_turns(connection: Connection, session: Session, data: WholeSession) -
                 f"{turn.source}: damaged: it is no turn ({error!r})"
             ) from error
         if turn.content is not None:
-            query = update(turns).where(turns.c.id == number)
-            connection.execute(query.values(content=turn.content))
+            own = update(turns).where(turns.c.id == number)
+            connection.execute(own.values(content=turn.content))
         session = replace(session, turns=session.turns + 1, branch=record.branch)
 
 
@@ -260,8 +260,8 @@ def _difference(scope: Scope, data: WholeSession) -> str:
 
     def compared(turn: StoredTurn) -> tuple[object, ...]:
         record = turn.record  # whose digest stands for its messages
-        data = packed([record.efforts, record.events, turn.state])
-        return record.digest, record.parent, record.status, record.at, turn.content, data
+        rest = packed([record.efforts, record.events, turn.state])
+        return record.digest, record.parent, record.status, record.at, turn.content, rest
 
     stored = {turn.place: compared(turn) for turn in _turns(scope)}
     for turn in data.turns:

@@ -256,9 +256,9 @@ def _computed(
     limit: int,
 ) -> Cosines:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
-    vector = sa.bindparam("asked", meaning.vector.tobytes(), table.c.vector.type)
-    or_nan = table.c.vector.op("<=>", return_type=sa.Float)(vector)
-    distance = sa.func.coalesce(sa.func.nullif(or_nan, sa.literal_column("'NaN'::float8")), 1.0)
+    vector = sa.bindparam("meaning", meaning.vector.tobytes(), table.c.vector.type)
+    raw = table.c.vector.op("<=>", return_type=sa.Float)(vector)
+    distance = sa.func.coalesce(sa.func.nullif(raw, sa.literal_column("'NaN'::float8")), 1.0)
     query = (
         sa.select(table.c.id, distance)
         .where(condition, table.c.model == meaning.model)

@@ -15,7 +15,7 @@ from ebbtide.memory.clock import stamp
 from ebbtide.memory.record import Owner, Tip
 from tests.cli.commands_run import run, talked
 from tests.databases import Database
-from tests.memory.archive.telling import all_of
+from tests.memory.archive.whole_sessions import all_of
 from tests.memory.turns import concluded, turn
 from tests.redis_server import RedisServer
 from tests.zipped import changed

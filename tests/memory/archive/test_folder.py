@@ -20,16 +20,16 @@ from ebbtide.memory.archive.transfer import Moved, read
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.record import Owner, Tip
 from tests.draws import examples
-from tests.memory.archive.telling import (
+from tests.memory.archive.whole_sessions import (
     EFFORTS,
     NAMES,
     OWNERS,
     SAID,
     all_of,
     attention,
-    seen,
-    tell,
-    tell_all,
+    commit_session,
+    commit_sessions,
+    seen_by_tips,
 )
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
 
@@ -57,7 +57,7 @@ def test_all_sessions_of_all_users_come_back(
     archive: SqlArchive, another: SqlArchive, tmp_path: Path
 ) -> None:
     """All data of three users is there again, digest by digest and row by row."""
-    tell_all(archive)
+    commit_sessions(archive)
 
     moved = import_folder(another, exported(archive, tmp_path / "out"))
 
@@ -70,12 +70,12 @@ def test_what_was_imported_is_as_if_committed(
     archive: SqlArchive, another: SqlArchive, tmp_path: Path
 ) -> None:
     """Every tip sees the same turns, counts, efforts and states, finds the same, and goes on."""
-    tips = {owner: tell(archive, owner) for owner in OWNERS}
+    tips = {owner: commit_session(archive, owner) for owner in OWNERS}
 
     import_folder(another, exported(archive, tmp_path / "out"))
 
     for owner, tip in tips.items():
-        assert seen(another, owner) == seen(archive, owner)
+        assert seen_by_tips(another, owner) == seen_by_tips(archive, owner)
         assert (another.newest(owner), another.reseeding(owner)) == (tip, tip)
         assert another.verify(owner) == archive.verify(owner)
         assert attention(another, owner) == attention(archive, owner)
@@ -122,7 +122,7 @@ def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
 
 def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
     """Whatever an effort is called, its file lies in the folder, under a name of its own."""
-    tell(disk, OWNER)
+    commit_session(disk, OWNER)
 
     export(disk, OWNER, tmp_path / "out")
 
@@ -133,7 +133,7 @@ def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:
 
 def test_nothing_erased_is_exported(disk: SqlArchive, tmp_path: Path) -> None:
     """No file holds what was erased, and the turn is a tombstone when it comes back."""
-    tell(disk, OWNER)
+    commit_session(disk, OWNER)
 
     export(disk, OWNER, tmp_path / "out")
 
@@ -160,7 +160,7 @@ def test_a_session_that_is_there_is_not_doubled(
     archive: SqlArchive, another: SqlArchive, tmp_path: Path
 ) -> None:
     """The same session imported again changes nothing and is no error."""
-    tell_all(archive)
+    commit_sessions(archive)
     folder = exported(archive, tmp_path / "out")
     import_folder(another, folder)
 
@@ -172,7 +172,7 @@ def test_a_session_that_is_there_is_not_doubled(
 
 def test_other_records_are_an_error(archive: SqlArchive, tmp_path: Path) -> None:
     """A session that is there with other records stays, and the others are taken over."""
-    tell_all(archive)
+    commit_sessions(archive)
     folder = exported(archive, tmp_path / "out")
     for owner in OWNERS[1:]:
         archive.delete_session(owner)
@@ -289,7 +289,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a session that has everything."""
     folder = tmp_path_factory.mktemp("whole")
     with SqlArchive(folder / "disk", durable=False) as disk:
-        tell(disk, OWNER)
+        commit_session(disk, OWNER)
         export(disk, OWNER, folder / "out")
     return folder / "out"
 
@@ -311,7 +311,7 @@ def test_damage_is_named_and_nothing_is_imported(
 
 def test_a_log_that_is_no_file_is_named(disk: SqlArchive, tmp_path: Path) -> None:
     """What cannot be opened is an error of the archive's that names it."""
-    tell(disk, OWNER)
+    commit_session(disk, OWNER)
     export(disk, OWNER, tmp_path / "out")
     (tmp_path / "out" / RAW).unlink()
     (tmp_path / "out" / RAW).mkdir()
@@ -322,7 +322,7 @@ def test_a_log_that_is_no_file_is_named(disk: SqlArchive, tmp_path: Path) -> Non
 
 def test_a_damaged_session_stops_no_other(disk: SqlArchive, tmp_path: Path) -> None:
     """The other sessions of the folder are taken over, and the error comes at the end."""
-    tell_all(disk)
+    commit_sessions(disk)
     folder = exported(disk, tmp_path / "out")
     changed(folder / "0" / RAW, _cut)
 
@@ -335,7 +335,7 @@ def test_a_damaged_session_stops_no_other(disk: SqlArchive, tmp_path: Path) -> N
 
 def test_several_damaged_sessions_are_all_named(disk: SqlArchive, tmp_path: Path) -> None:
     """One error names each session that could not be taken over."""
-    tell_all(disk)
+    commit_sessions(disk)
     folder = exported(disk, tmp_path / "out")
     changed(folder / "0" / RAW, _cut)
     (folder / "1/session.json").unlink()
@@ -349,7 +349,7 @@ def test_several_damaged_sessions_are_all_named(disk: SqlArchive, tmp_path: Path
 
 def test_an_unfinished_export_is_no_session(disk: SqlArchive, tmp_path: Path) -> None:
     """A folder without `session.json` is an error that says what to write there."""
-    tell(disk, OWNER)
+    commit_session(disk, OWNER)
     export(disk, OWNER, tmp_path / "out")
     (tmp_path / "out/session.json").unlink()
 
@@ -373,7 +373,7 @@ def test_without_attention_the_turns_say_it(
     archive: SqlArchive, another: SqlArchive, tmp_path: Path, owner: Owner
 ) -> None:
     """A folder without `attention.jsonl` gives the memories that its turns make."""
-    tell(archive, owner)
+    commit_session(archive, owner)
     export(archive, owner, tmp_path / "out")
     (tmp_path / "out/attention.jsonl").unlink()
 
@@ -450,5 +450,5 @@ def test_any_session_comes_back(owner: Owner, drawn: list[Any]) -> None:
         import_folder(two, folder)
 
         assert all_of(two) == all_of(one)
-        assert seen(two, owner) == seen(one, owner)
+        assert seen_by_tips(two, owner) == seen_by_tips(one, owner)
         assert [finding for finding in two.verify(owner) if finding.fatal] == []

@@ -19,7 +19,7 @@ from ebbtide.memory.archive.transfer import Moved, read
 from ebbtide.memory.errors import ArchiveFormatError
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression, Item, Kind
-from tests.memory.archive.telling import all_of, attention
+from tests.memory.archive.whole_sessions import all_of, attention
 from tests.memory.turns import turn
 
 FIRST = Path(__file__).parent / "first_build"

@@ -46,11 +46,11 @@ def attended(archive: SqlArchive, user: str = "ann") -> list[tuple[str, float]]:
     return [(one.id, one.effective) for one in archive.attention().top(user, 9, now=NOW)]
 
 
-def told(attention: Attention, memory_id: str = MEMORY) -> Explanation:
-    """Return how a memory stands that is known."""
-    found = attention.explain("ann", memory_id, now=NOW)
-    assert found is not None
-    return found
+def explained(attention: Attention, memory_id: str = MEMORY) -> Explanation:
+    """Return how a stored memory stands."""
+    explanation = attention.explain("ann", memory_id, now=NOW)
+    assert explanation is not None
+    return explanation
 
 
 def test_what_is_concluded_is_kept_with_the_date_of_its_turn(archive: DiskArchive) -> None:
@@ -65,7 +65,7 @@ def test_a_date_that_cannot_be_read_is_now(archive: DiskArchive, at: str) -> Non
     """A record without a moment in time gives a memory of today."""
     commit(archive, CONCLUDED, at=at)
 
-    age = datetime.now(UTC) - (told(archive.attention()).fades or NOW) + timedelta(days=43)
+    age = datetime.now(UTC) - (explained(archive.attention()).fades or NOW) + timedelta(days=43)
     assert timedelta(0) <= age < timedelta(minutes=5)
 
 
@@ -104,16 +104,16 @@ def test_concluded_again_it_keeps_its_accesses(archive: DiskArchive) -> None:
     assert attended(archive) == [(MEMORY, 71.4)]
 
 
-@pytest.mark.parametrize(("said", "held"), [({}, [50.0]), ({"importance": 0}, [])])
+@pytest.mark.parametrize(("values", "expected"), [({}, [50.0]), ({"importance": 0}, [])])
 def test_the_base_is_the_importance(
-    archive: DiskArchive, said: dict[str, int], held: list[float]
+    archive: DiskArchive, values: dict[str, int], expected: list[float]
 ) -> None:
     """A memory holds 50 if nothing was said of its importance; a canned summary's 0 stays out."""
-    commit(archive, concluded("a", "Done.", **said), at=NOW.isoformat())
+    commit(archive, concluded("a", "Done.", **values), at=NOW.isoformat())
 
     assert archive.attention().prune("ann", now=NOW) == 0
-    assert [holds for _, holds in attended(archive)] == held
-    assert told(archive.attention()).attended == bool(held)
+    assert [holds for _, holds in attended(archive)] == expected
+    assert explained(archive.attention()).attended == bool(expected)
 
 
 def test_memories_of_other_sessions_keep_their_name(archive: DiskArchive) -> None:
@@ -124,7 +124,7 @@ def test_memories_of_other_sessions_keep_their_name(archive: DiskArchive) -> Non
     commit(archive, expanded, owner=Owner("ann", "t2"))
     commit(archive, expanded, owner=Owner("bob", "t2"))
 
-    assert told(archive.attention()).accesses == 1
+    assert explained(archive.attention()).accesses == 1
 
 
 def test_a_retry_counts_nothing_twice(archive: DiskArchive) -> None:
@@ -133,7 +133,7 @@ def test_a_retry_counts_nothing_twice(archive: DiskArchive) -> None:
     for _ in range(3):
         commit(archive, USED, after=record.tip)
 
-    assert told(archive.attention()).accesses == 1
+    assert explained(archive.attention()).accesses == 1
 
 
 def test_what_is_suppressed_stays_out(archive: DiskArchive) -> None:
@@ -146,7 +146,7 @@ def test_what_is_suppressed_stays_out(archive: DiskArchive) -> None:
 
     assert attended(archive) == []
     assert archive.attention().prune("ann", now=NOW) == 0
-    assert told(archive.attention()).accesses == 1
+    assert explained(archive.attention()).accesses == 1
 
 
 def test_an_access_in_a_turn_brings_back_what_had_left(archive: DiskArchive) -> None:
@@ -166,7 +166,7 @@ def test_of_more_than_fit_the_lowest_are_not_attended(archive: DiskArchive) -> N
     commit(archive, *events, at=NOW.isoformat())
     small = archive.attention(capacity=1)
 
-    assert [told(small, name).attended for name in (MEMORY, "t1/b")] == [False, True]
+    assert [explained(small, name).attended for name in (MEMORY, "t1/b")] == [False, True]
     assert ids(small.top("ann", 9, now=NOW)) == ["t1/b"]
     assert attended(archive) == [("t1/b", 90.0)]
 
@@ -234,19 +234,19 @@ def test_reading_makes_no_user(kind: str, tmp_path: Path, request: pytest.Fixtur
         server: Server = request.getfixturevalue("postgres")
         place = server.database().url
     with SqlArchive(place) as archive:
-        asked = archive.attention()
-        asked.top("ann", 1, now=NOW)
-        asked.prune("ann", now=NOW)
-        asked.refresh_for_context("ann", "gate", 1, now=NOW)
-        asked.explain("ann", MEMORY, now=NOW)
-        asked.suppressed("ann", now=NOW)
-        asked.touch("ann", MEMORY, now=NOW)
-        asked.suppress("ann", MEMORY, now=NOW)
-        asked.withdraw("ann", MEMORY, now=NOW)
-        asked.forget("ann", MEMORY, now=NOW)
+        attention = archive.attention()
+        attention.top("ann", 1, now=NOW)
+        attention.prune("ann", now=NOW)
+        attention.refresh_for_context("ann", "gate", 1, now=NOW)
+        attention.explain("ann", MEMORY, now=NOW)
+        attention.suppressed("ann", now=NOW)
+        attention.touch("ann", MEMORY, now=NOW)
+        attention.suppress("ann", MEMORY, now=NOW)
+        attention.withdraw("ann", MEMORY, now=NOW)
+        attention.forget("ann", MEMORY, now=NOW)
         files = [*tmp_path.iterdir()]
-        asked.add("bob", Memory("t/x", 60, NOW), now=NOW)
-        asked.touch("ann", MEMORY, now=NOW)
+        attention.add("bob", Memory("t/x", 60, NOW), now=NOW)
+        attention.touch("ann", MEMORY, now=NOW)
         with archive.database.reading() as connection:
             names = connection.execute(select(users.c.name)).scalars().all()
 

@@ -13,7 +13,7 @@ from ebbtide.memory.archive.page import export_markdown, fenced, inline
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.record import Owner, Tip
-from tests.memory.archive.telling import OWNERS, SAID, tell
+from tests.memory.archive.whole_sessions import OWNERS, SAID, commit_session
 from tests.memory.turns import OWNER, answer, commit_all, concluded, human, opened, turn
 
 HOSTILE = st.text(max_size=30) | st.text("`~ \n\r#<>|-\x1b\ud800", max_size=30)
@@ -54,7 +54,7 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
 @pytest.mark.parametrize("owner", OWNERS)
 def test_any_session_is_a_page(archive: SqlArchive, tmp_path: Path, owner: Owner) -> None:
     """Of any names, and on every database, each turn has its heading, erased ones say so."""
-    tell(archive, owner)
+    commit_session(archive, owner)
 
     text = page(archive, owner, tmp_path)
 

@@ -18,7 +18,14 @@ from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.record import Owner, Tip
 from tests.databases import Database
-from tests.memory.archive.telling import OWNERS, all_of, attention, seen, tell, tell_all
+from tests.memory.archive.whole_sessions import (
+    OWNERS,
+    all_of,
+    attention,
+    commit_session,
+    commit_sessions,
+    seen_by_tips,
+)
 from tests.memory.turns import OWNER, commit_all, opened, turn
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
@@ -36,14 +43,18 @@ def served(database: Database) -> Iterator[SqlArchive]:
 
 def test_to_postgresql_and_back(disk: SqlArchive, served: SqlArchive, tmp_path: Path) -> None:
     """All of three users is the same in SQLite, in PostgreSQL and in SQLite again."""
-    tell_all(disk)
+    commit_sessions(disk)
 
     with SqlArchive(tmp_path / "back", durable=False) as back:
         there, again = copy(disk, served), copy(served, back)
 
         assert all_of(disk) == all_of(served) == all_of(back)
         for owner in OWNERS:
-            assert seen(disk, owner) == seen(served, owner) == seen(back, owner)
+            assert (
+                seen_by_tips(disk, owner)
+                == seen_by_tips(served, owner)
+                == seen_by_tips(back, owner)
+            )
             assert attention(disk, owner) == attention(served, owner) == attention(back, owner)
             assert disk.verify(owner) == served.verify(owner) == back.verify(owner)
     assert {(one.turns, one.fresh) for one in (*there, *again)} == {(12, True)}
@@ -51,7 +62,7 @@ def test_to_postgresql_and_back(disk: SqlArchive, served: SqlArchive, tmp_path: 
 
 def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) -> None:
     """A second copy tells of each session, and writes only those that came since."""
-    tell_all(archive)
+    commit_sessions(archive)
     copy(archive, another)
     archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))
     reports: list[Moved] = []
@@ -65,7 +76,7 @@ def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) 
 
 def test_threads_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -> None:
     """What the source has sealed the target knows, as does who opens it later."""
-    tell(archive, OWNER)
+    commit_session(archive, OWNER)
     assert archive.seal("said") != another.seal("said")
 
     copy(archive, another)
@@ -77,7 +88,7 @@ def test_threads_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -
 
 def test_an_archive_that_is_used_keeps_its_seals(archive: SqlArchive, another: SqlArchive) -> None:
     """Its own threads go on; those that were copied into it are restored."""
-    tell(archive, OWNER)
+    commit_session(archive, OWNER)
     another.commit(Owner("carl", "t9"), commit_all(another, []), turn(1))
     seal = another.seal("said")
 
@@ -88,7 +99,7 @@ def test_an_archive_that_is_used_keeps_its_seals(archive: SqlArchive, another: S
 
 def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArchive) -> None:
     """A session with other records in the target stays as it is; the others are copied."""
-    tip = tell(archive, OWNER)
+    tip = commit_session(archive, OWNER)
     copy(archive, another)
     archive.commit(OWNER, tip, turn(9))
     archive.commit(Owner("carl", "t9"), commit_all(archive, []), turn(1))

@@ -20,7 +20,7 @@ OWNERS = (
 SAID = "The safe opens with seven left, nine right."
 
 
-def tell(archive: SqlArchive, owner: Owner) -> Tip:
+def commit_session(archive: SqlArchive, owner: Owner) -> Tip:
     """Commit a session that has everything, and return the tip of its newest branch."""
     first = _committed(archive, owner, START, [turn(1, "hello"), _begun(2), _worked(3)])
     tip = _committed(archive, owner, first, [turn(4, SAID, ["a"]), _done(5), _status(6), turn(7)])
@@ -39,10 +39,10 @@ def tell(archive: SqlArchive, owner: Owner) -> Tip:
     return tip
 
 
-def tell_all(archive: SqlArchive) -> None:
+def commit_sessions(archive: SqlArchive) -> None:
     """Commit such a session for each of three users, and one of them three."""
     for owner in OWNERS:
-        tell(archive, owner)
+        commit_session(archive, owner)
 
 
 def attention(archive: SqlArchive, owner: Owner) -> list[Any]:
@@ -59,7 +59,7 @@ def all_of(archive: SqlArchive) -> dict[Owner, WholeSession]:
     }
 
 
-def seen(archive: SqlArchive, owner: Owner) -> list[object]:
+def seen_by_tips(archive: SqlArchive, owner: Owner) -> list[object]:
     """Return what each tip of a session sees: turns, efforts, compressions, what a search finds."""
     return [
         (
