@@ -74,8 +74,7 @@ not no never none nobody nothing neither nor without nicht kein keine keinen nie
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
-_NUMBERS = (*range(13), *range(20, 101, 10))
-_NUMERALS = dict(zip([*_ONES, *_TENS], map(str, _NUMBERS), strict=True))
+_NUMERALS = dict(zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True))
 """Numbers that are written as words."""
 
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
