@@ -115,6 +115,16 @@ def test_when_the_cache_is_cold_a_rebuild_is_free(talk: Conversation, now: str, 
     assert before_turn(talk.work, f"2026-11-21T{now}").why == why
 
 
+def test_the_next_day_begins_with_a_rebuild(talk: Conversation) -> None:
+    """It is done before the turn, and what was concluded is out of view."""
+    talk.effort("a", "The very first question.", "And on.", "And on.", "And on.")
+    talk.day += 1
+    talk.ask("Good morning.")
+
+    assert (line_of(talk).built, line_of(talk).why) == (4, "cold-cache")
+    assert "The very first question." not in sent(talk)
+
+
 @pytest.mark.parametrize(
     "chosen",
     [{"ambient_window": 3}, {"anchor": "off"}, {"rebuild": "every-turn"}, {"context_budget": 9000}],
