@@ -230,13 +230,9 @@ def is_qualified(effort_id: str) -> bool:
 
 
 def parted(effort_id: str) -> tuple[str, str]:
-    """Return the session's name and the effort of a qualified id; an own one has no session.
-
-    >>> parted("t1/auth-bug"), parted("t1/a/b"), parted("auth-bug")
-    (('t1', 'auth-bug'), ('t1', 'a/b'), ('', 'auth-bug'))
-    """
-    session, slash, effort = effort_id.partition(_EFFORT)  # the name of a session has no slash
-    return (session, effort) if slash else ("", effort_id)
+    """Return the session's name and the effort of a qualified id."""
+    session, _, effort = effort_id.rpartition(_EFFORT)
+    return session, effort
 
 
 def _quoted(text: str) -> str:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter, Validati
 
 from ..errors import ArchiveError, ArchiveFormatError
 from ..messages import broken
-from ..names import parted, safe_name, session_name
+from ..names import qualified, safe_name
 from ..record import Owner, Record, Tip
 from ..salience import Compression, as_data, from_data
 from .page import manifest
@@ -427,6 +427,6 @@ def _extraction(body: Any) -> Mapping[str, Any]:
 
 def _memory(owner: Owner, body: Any) -> Mapping[str, Any]:
     memory = dict(_MemoryLine.model_validate(body))
-    if parted(memory["memory"])[0] != session_name(owner):
+    if not memory["memory"].startswith(qualified(owner, "")):
         raise ValueError(f"{memory['memory']!r} is of another session")
     return memory

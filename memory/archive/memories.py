@@ -278,7 +278,8 @@ def _renew(connection: Connection, user: int, owner: Owner, lineage: Lineage) ->
     """
     own = (memories.c.owner == user, memories.c.session == lineage.session)
     stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
-    efforts = {kept.memory.id: parted(kept.memory.id)[1] for kept in stored}
+    prefix = qualified(owner, "")  # the name of an effort may have a slash as well
+    efforts = {kept.memory.id: kept.memory.id.removeprefix(prefix) for kept in stored}
     rows = lineage.changes([*efforts.values()]) if stored else {}
     for kept in stored:
         row = rows.get(efforts[kept.memory.id])

@@ -452,3 +452,15 @@ def test_any_session_comes_back(owner: Owner, drawn: list[Any]) -> None:
         assert all_of(two) == all_of(one)
         assert seen_by_tips(two, owner) == seen_by_tips(one, owner)
         assert [finding for finding in two.verify(owner) if finding.fatal] == []
+
+
+def test_an_effort_with_slashes_comes_back() -> None:
+    """What a memory is of is told by the name of its session, whatever the effort is called."""
+    with _two() as (one, two, folder):
+        commit_all(one, [turn(1, "", ["a/b"], [opened("a/b"), concluded("a/b", "Done.")])])
+
+        export(one, OWNER, folder)
+        import_folder(two, folder)
+
+        assert all_of(two) == all_of(one)
+        assert b'"t1/a/b"' in (folder / "attention.jsonl").read_bytes().replace(b" ", b"")
