@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .messages import Message, calls, fenced, fingerprint, is_call, reworded, speaks, text
+from .messages import (
+    Message,
+    calls,
+    fenced,
+    fingerprint,
+    is_call,
+    reworded,
+    speaks,
+    text,
+    with_content,
+)
 from .tokens import TokenCounter, count_message, fit
 
 NAME = "ebbtide"
@@ -205,8 +215,7 @@ def _without_calls(message: Message) -> Iterator[Message]:
     """Yield a message without calls in a role that can be sent; an empty one only of the user."""
     blank = not text(message).strip()
     if message["type"] == "human":
-        data = {**message["data"], "content": render("empty_message")}
-        yield {**message, "data": data} if blank else message
+        yield with_content(message, render("empty_message")) if blank else message
     elif message["type"] == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
     elif not blank:  # a system message or one of another role
