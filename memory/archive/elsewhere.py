@@ -185,6 +185,8 @@ class OtherSessions:
     def _turns(self, passages: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
         """Return the turns that say most of a query, each with its best passage."""
         terms = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _CANDIDATES)
+        if not terms:
+            return []
         rows = self.connection.execute(_TURNS.where(among(turns.c.id, terms))).all()
         newest = self._newest_branches({row.session for row in rows})
         visible = [
