@@ -121,18 +121,14 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     Efforts named by their id come first, then the effort or turn that the message clearly is about.
     """
     question, limit = _question(work)[:_HINT_QUERY], work.settings.recall_hints
-    if not limit or not query_terms(question):
+    if not limit or not (terms := query_terms(question)):
         return []
     ids, elsewhere, _ = mentions(work, [question])
     absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
     stored = work.view.efforts_named(absent, work.state.events)
     targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     all_in_view = len(line.turns) == line.built and not line.older
-    if (
-        len(targets) < limit
-        and not all_in_view
-        and len(long_enough(query_terms(question))) >= _OVERLAP
-    ):
+    if len(targets) < limit and not all_in_view and len(long_enough(terms)) >= _OVERLAP:
         best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, question))
         if best is not None and best not in targets and not _in_context(work, best, line):
             targets.append(best)
