@@ -20,7 +20,13 @@ from typing import Any
 from report import argument_parser, write
 
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.compression.merge import Likeness, _claim, lexical, likeness, merged
+from ebbtide.memory.compression.merge import (
+    Similarity,
+    _claim,
+    embedding_similarity,
+    lexical,
+    merged,
+)
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 
@@ -42,16 +48,16 @@ _CLAIMS = (
 )
 
 
-def is_merged(row: Mapping[str, Any], alike: Likeness) -> bool:
+def is_merged(row: Mapping[str, Any], similarity: Similarity) -> bool:
     """Tell whether the two items of a labelled pair are merged."""
     older, newer = (Item(Kind.FACT, row[name], at) for at, name in enumerate(("older", "newer")))
-    return bool(merged([], [older, newer], alike, _THRESHOLD).merges)
+    return bool(merged([], [older, newer], similarity, _THRESHOLD).merges)
 
 
-def judged(rows: Sequence[Mapping[str, Any]], alike: Likeness) -> dict[str, Any]:
+def judged(rows: Sequence[Mapping[str, Any]], similarity: Similarity) -> dict[str, Any]:
     """Return the percentages of pairs that were merged and kept apart correctly."""
-    same = [is_merged(row, alike) for row in rows if row["expect"] == "same"]
-    different = [is_merged(row, alike) for row in rows if row["expect"] != "same"]
+    same = [is_merged(row, similarity) for row in rows if row["expect"] == "same"]
+    different = [is_merged(row, similarity) for row in rows if row["expect"] != "same"]
     counts = {"pairs": len(rows), "paraphrases": len(same), "merged": _share(sum(same), len(same))}
     return {**counts, "kept apart": _share(different.count(False), len(different))}
 
@@ -71,30 +77,30 @@ def made_up(size: int) -> list[Item]:
 
 
 def timed(
-    items: Sequence[Item], new_items: Sequence[Item], make: Callable[[], Likeness]
+    items: Sequence[Item], new_items: Sequence[Item], make: Callable[[], Similarity]
 ) -> list[float]:
     """Return the seconds of a cold pass, its CPU seconds, those of a second pass and ten more."""
-    alike = make()
+    similarity = make()
     _claim.cache_clear()
     cpu = process_time()
-    cold = _seconds(lambda: merged([], items, alike, _THRESHOLD))
+    cold = _seconds(lambda: merged([], items, similarity, _THRESHOLD))
     cpu = process_time() - cpu
-    repeated = _seconds(lambda: merged([], items, alike, _THRESHOLD))
-    old = merged([], items, alike, _THRESHOLD).items
-    return [cold, cpu, repeated, _seconds(lambda: merged(old, new_items, alike, _THRESHOLD))]
+    repeated = _seconds(lambda: merged([], items, similarity, _THRESHOLD))
+    old = merged([], items, similarity, _THRESHOLD).items
+    return [cold, cpu, repeated, _seconds(lambda: merged(old, new_items, similarity, _THRESHOLD))]
 
 
 def main() -> None:
-    """Judge the pairs by each likeness, then measure the time of merging."""
+    """Judge the pairs by each similarity, then measure the time of merging."""
     parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--embeddings", choices=["minilm"])
     parser.add_argument("--sizes", type=int, nargs="+", default=_SIZES)
     options = parser.parse_args()
-    ways: dict[str, Callable[[], Likeness]] = {"letters": lambda: lexical}
+    ways: dict[str, Callable[[], Similarity]] = {"letters": lambda: lexical}
     if embedder := choose_embedder(options.embeddings):
         embedder.documents(["The first call of a model takes longer."])
-        ways[options.embeddings] = lambda: likeness(embedder)
+        ways[options.embeddings] = lambda: embedding_similarity(embedder)
     table = json.loads(options.data.read_text(encoding="utf-8"))
     judgements = [
         {"likeness": name, "part": part, **judged(rows, make())}
@@ -106,7 +112,7 @@ def main() -> None:
     write(options.out, "deduplication_speed", "Seconds to deduplicate", speeds)
 
 
-def _speed(name: str, size: int, make: Callable[[], Likeness]) -> dict[str, Any]:
+def _speed(name: str, size: int, make: Callable[[], Similarity]) -> dict[str, Any]:
     items = made_up(size + _MORE)
     rounds = [timed(items[:size], items[size:], make) for _ in range(_ROUNDS)]
     cells = ("cold s", "cold CPU s", "again s", "10 more s")

@@ -47,11 +47,11 @@ _LONGEST_ERROR = 300
 """Characters of an error that the results keep."""
 
 THRESHOLD = 0.85
-"""The least likeness at which a quote with other words counts as a sentence."""
+"""The least similarity at which a quote with other words counts as a sentence."""
 
 Table: TypeAlias = list[list[float]]
-Alike: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
-"""Returns the likeness, 0 to 1, of each text (row) with each text of the truth (column)."""
+Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
+"""Returns the similarity, 0 to 1, of each text (row) with each text of the truth (column)."""
 
 _log = logging.getLogger("ebbtide.evaluation")
 
@@ -229,7 +229,7 @@ class _Trial:
 
 
 def lexical(quotes: Sequence[str], truth: Sequence[str]) -> Table:
-    """Return the likeness of texts by their letters (rapidfuzz's ratio).
+    """Return the similarity of texts by their letters (rapidfuzz's ratio).
 
     >>> lexical(["It rains"], ["It rains", "It rained"])
     [[1.0, 0.8235294117647058]]
@@ -238,7 +238,7 @@ def lexical(quotes: Sequence[str], truth: Sequence[str]) -> Table:
 
 
 def by_meaning(embedder: Embedder, quotes: Sequence[str], truth: Sequence[str]) -> Table:
-    """Return the likeness of texts by meaning: cosines of their embeddings."""
+    """Return the similarity of texts by meaning: cosines of their embeddings."""
     products = embedder.documents(quotes) @ embedder.documents(truth).T
     table: Table = products.clip(0, 1).tolist()
     return table
@@ -267,8 +267,8 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
     truth = point.salient(context.through)
     if truth is not None:
-        alike = partial(by_meaning, embedder) if embedder else lexical
-        salience = agreement(point.template.as_salient(quotes), truth, alike, point.given)
+        similarity = partial(by_meaning, embedder) if embedder else lexical
+        salience = agreement(point.template.as_salient(quotes), truth, similarity, point.given)
         measured |= {f"salience_{name}": value for name, value in salience._asdict().items()}
     return measured
 
@@ -287,11 +287,11 @@ class Agreement(NamedTuple):
 
 
 def matches(
-    quotes: Sequence[str], truth: Sequence[str], alike: Alike = lexical
+    quotes: Sequence[str], truth: Sequence[str], similarity: Similarity = lexical
 ) -> tuple[tuple[int, int], ...]:
     """Pair quotes with true sentences, one to one; return pairs of positions.
 
-    Equal texts are paired first. Of the others as many as possible are paired whose likeness is
+    Equal texts are paired first. Of the others as many as possible are paired whose similarity is
     `THRESHOLD` or more, or of which one contains the other and is at most twice as long; the most
     alike come first.
 
@@ -308,14 +308,14 @@ def matches(
         else:
             pairs.append((at, place))
             del unpaired[place]
-    owners = assigned(_choices(inexact, unpaired, alike))
+    owners = assigned(_choices(inexact, unpaired, similarity))
     return tuple(sorted([*pairs, *((at, place) for place, at in owners.items())]))
 
 
 def agreement(
     quotes: Sequence[str],
     truth: Sequence[str],
-    alike: Alike = lexical,
+    similarity: Similarity = lexical,
     free: Sequence[str] = (),
 ) -> Agreement:
     """Return precision, recall and F1 of quotes against the truth.
@@ -325,9 +325,9 @@ def agreement(
     >>> agreement(["It rains.", "So what?"], ["It rains."])
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
-    right = {at for at, _ in matches(quotes, truth, alike)}
+    right = {at for at, _ in matches(quotes, truth, similarity)}
     unmatched = [quote for at, quote in enumerate(quotes) if at not in right]
-    hits, counted = len(right), len(quotes) - len(matches(unmatched, free, alike))
+    hits, counted = len(right), len(quotes) - len(matches(unmatched, free, similarity))
     precision = hits / counted if counted else None
     recall = hits / len(truth) if truth else None
     if precision is None or recall is None:
@@ -337,20 +337,20 @@ def agreement(
 
 
 def _choices(
-    quotes: Mapping[int, str], truth: Mapping[int, str], alike: Alike
+    quotes: Mapping[int, str], truth: Mapping[int, str], similarity: Similarity
 ) -> dict[int, list[int]]:
     """Return for each quote the positions of sentences that it may match, the most alike first."""
     if not (quotes and truth):
         return {}
-    likeness = {}
-    table = alike([*quotes.values()], [*truth.values()])
+    similarities = {}
+    table = similarity([*quotes.values()], [*truth.values()])
     for (at, quote), row in zip(quotes.items(), table, strict=True):
         for (place, sentence), value in zip(truth.items(), row, strict=True):
             short, long = sorted((quote, sentence), key=len)
             if value >= THRESHOLD or (short in long and 2 * len(short) >= len(long)):
-                likeness[at, place] = value
+                similarities[at, place] = value
     choices: dict[int, list[int]] = {}
-    for at, place in sorted(likeness, key=lambda pair: -likeness[pair]):
+    for at, place in sorted(similarities, key=lambda pair: -similarities[pair]):
         choices.setdefault(at, []).append(place)
     return choices
 

@@ -34,7 +34,7 @@ from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.compression.extract import MOST_QUOTED, Previous, Sizes
 from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import lexical, likeness, merged, obsolete_quotes
+from ..memory.compression.merge import embedding_similarity, lexical, merged, obsolete_quotes
 from ..memory.compression.passes import Chosen, choose
 from ..memory.compression.quotes import core
 from ..memory.context.shortening import line_tokens, quote
@@ -123,7 +123,9 @@ class ProtectedCore(Strategy):
         self._models: Models = {"extraction": self.inputs.model, "background": self.inputs.model}
         self._sizes = Sizes(self.inputs.settings.context_budget)
         # By letters without a warning: the results say how quotes are compared.
-        self._alike = likeness(self.inputs.embedder) if self.inputs.embedder else lexical
+        self._similarity = (
+            embedding_similarity(self.inputs.embedder) if self.inputs.embedder else lexical
+        )
         self._compression = Compression(_NAME, 0, 0)
         self._calls: list[Call] = []
 
@@ -133,7 +135,7 @@ class ProtectedCore(Strategy):
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
         choice = self._choose(groups(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        union = merged(old.items, choice.items, self._alike, threshold, choice.revisions)
+        union = merged(old.items, choice.items, self._similarity, threshold, choice.revisions)
         items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
         new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:

@@ -16,7 +16,7 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
-from ..memory.compression.merge import likeness
+from ..memory.compression.merge import embedding_similarity
 from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
@@ -135,7 +135,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         **_models(model, summary_model, extraction_model, compression_model),
         archive=DiskArchive("sessions") if archive is None else archive,
         embedder=embedder,
-        alike=likeness(embedder),
+        similarity=embedding_similarity(embedder),
         **tool_parts(tools, counter),
         settings=_checked_defaults(settings),
         count=counter,

@@ -123,7 +123,7 @@ class Passages:
             weights * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
         )
 
-    def likeness(self, cosines: Numbers, heads: Numbers) -> "Scores":
+    def similarity(self, cosines: Numbers, heads: Numbers) -> "Scores":
         """Score passages by the cosines of passage + window + heading, efforts by best + heading.
 
         `cosines` of passages are NaN without a vector, and the score is then NaN too; `heads` are

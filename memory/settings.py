@@ -61,7 +61,7 @@ class Settings(BaseModel):
         "salience", description="How the older part of a long open effort is shortened"
     )
     similarity_threshold: float = Field(
-        0.85, gt=0, le=1, description="Likeness above which two salient items say the same"
+        0.85, gt=0, le=1, description="Similarity above which two salient items say the same"
     )
     attention_threshold: float = Field(
         ATTENTION_THRESHOLD,

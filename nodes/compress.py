@@ -73,7 +73,7 @@ def _compressed(
     effort = {"effort": due.effort.id}
     tell({"compression": {**effort, "status": "started"}})
     try:
-        step = yield from compress_effort(work, due, parts.alike)
+        step = yield from compress_effort(work, due, parts.similarity)
         with parts.archive.together():
             update = _stored(work, due, step, calls)
     except (OSError, ArchiveError):

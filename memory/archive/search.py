@@ -316,7 +316,7 @@ def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
     floor = near.meaning.floor
     cosines = near.cosines(query.lineage, ranking.ids)
     heading_cosines = np.array([near.efforts.get(name, 0.0) for name in topics.names])
-    both = words.blended(passages.likeness(cosines, heading_cosines))
+    both = words.blended(passages.similarity(cosines, heading_cosines))
     near_passages = np.nan_to_num(cosines, nan=-1.0) >= floor
     of_effort = passages.topics >= 0
     near_efforts = heading_cosines >= floor

@@ -18,9 +18,9 @@ from ..salience import DONE, STRENGTH, Item, Kind
 from ..terms import CJK, folded, stem, words
 
 Matrix: TypeAlias = NDArray[np.float32]
-"""Likeness from 0 to 1: a row for each text, a column for each text that it is compared with."""
+"""Similarity from 0 to 1: a row for each text, a column for each text that it is compared with."""
 
-Likeness: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
+Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A function that compares each of some texts with each of some others."""
 
 _VECTORS = 4_000
@@ -113,7 +113,7 @@ class Merged:
 def merged(
     old: Sequence[Item],
     new: Sequence[Item],
-    alike: Likeness,
+    similarity: Similarity,
     threshold: float,
     revisions: Iterable[tuple[str, str]] = (),
 ) -> Merged:
@@ -138,7 +138,7 @@ def merged(
     merges = [*_retire(pool, revisions)]
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
-    table = alike(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
+    table = similarity(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
     for number, row in enumerate(table, start=first):
         for earlier in np.flatnonzero(row[:number] > threshold).tolist():
             older, newer = pool[keys[earlier]], pool[keys[number]]
@@ -288,8 +288,8 @@ def _one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
     return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
-def likeness(embedder: Embedder | None, capacity: int = _VECTORS) -> Likeness:
-    """Return likeness by the cosines of an embedding model; use one function for all passes.
+def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) -> Similarity:
+    """Return a comparison by cosines of an embedding model; use one function for all passes.
 
     It caches the vectors of `capacity` texts. Without a model, or if it fails, letters are
     compared, which is logged once. Opposite vectors count as no more alike than unrelated ones.
@@ -304,7 +304,7 @@ def likeness(embedder: Embedder | None, capacity: int = _VECTORS) -> Likeness:
         logged = True
         return lexical(texts, columns)
 
-    def alike(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
+    def similarity(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
         if embedder is None:
             return by_letters(texts, columns, "no embeddings given")
         distinct = [*dict.fromkeys([*texts, *columns])]
@@ -322,11 +322,11 @@ def likeness(embedder: Embedder | None, capacity: int = _VECTORS) -> Likeness:
         cosines: Matrix = np.einsum("id,jd->ij", first, second)
         return cosines.clip(0, 1)
 
-    return alike
+    return similarity
 
 
 def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
-    """Return likeness by letters, of all words or of the claims, whichever is more, in any order.
+    """Return similarities by letters, of all words or of the claims, in any order; the higher one.
 
     >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
     [[1.0]]

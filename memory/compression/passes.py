@@ -34,7 +34,7 @@ from .extract import (
     extract,
     readable_at_once,
 )
-from .merge import Likeness, merged, obsolete_quotes
+from .merge import Similarity, merged, obsolete_quotes
 from .quotes import Goals, Verdict, core, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
@@ -240,7 +240,7 @@ class Chosen:
     fallback: str = ""
 
 
-def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
+def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compressed]:
     """Compress the turns that leave; without a background the pass has failed.
 
     If the extraction fails, rules choose instead. If the settings ask for rules only, no model is
@@ -249,7 +249,7 @@ def compress(work: RunningTurn, due: Due, alike: Likeness) -> Asks[Compressed]:
     old = due.old or Compression(due.effort.id, 0, 0)
     chosen = yield from _choose_or_fall_back(work, due, old)
     threshold = work.settings.similarity_threshold
-    pool = merged(old.items, chosen.items, alike, threshold, chosen.revisions)
+    pool = merged(old.items, chosen.items, similarity, threshold, chosen.revisions)
     items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
     turn, method = work.view.tip.turn, chosen.method
     new = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)

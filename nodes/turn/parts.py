@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
-from ...memory.compression.merge import Likeness
+from ...memory.compression.merge import Similarity
 from ...memory.context.budget import fixed_parts, instructions
 from ...memory.context.timeline import Part
 from ...memory.efforts import EffortState
@@ -51,7 +51,7 @@ class AgentParts:
     summary_model: BaseChatModel
     extraction_model: BaseChatModel
     compression_model: BaseChatModel
-    alike: Likeness
+    similarity: Similarity
     archive: Archive
     settings: Settings
     count: TokenCounter

@@ -38,10 +38,10 @@ def test_the_first_gets_something() -> None:
 def test_the_likest_quote_is_paired() -> None:
     """Of two quotes that are alike enough to one sentence the likest one is right."""
 
-    def alike(_quotes: object, _truth: object) -> list[list[float]]:
+    def similarity(_quotes: object, _truth: object) -> list[list[float]]:
         return [[0.9], [0.95]]
 
-    assert matches(["a", "b"], ["c"], alike) == ((1, 0),)
+    assert matches(["a", "b"], ["c"], similarity) == ((1, 0),)
 
 
 @given(SENTENCES, SENTENCES)
@@ -73,19 +73,19 @@ def test_the_same_words_come_first() -> None:
 def test_as_many_as_possible_are_paired() -> None:
     """Two pairs that are alike enough are better than one that is more alike."""
 
-    def alike(_quotes: object, _truth: object) -> list[list[float]]:
+    def similarity(_quotes: object, _truth: object) -> list[list[float]]:
         return [[0.99, 0.86], [0.86, 0.2]]
 
-    assert matches(["a", "b"], ["c", "d"], alike) == ((0, 1), (1, 0))
+    assert matches(["a", "b"], ["c", "d"], similarity) == ((0, 1), (1, 0))
 
 
 def test_the_threshold_is_a_bound() -> None:
-    """Likeness of 0.85 is enough, a little less is not."""
+    """A similarity of 0.85 is enough, a little less is not."""
 
-    def alike(_quotes: object, _truth: object) -> list[list[float]]:
+    def similarity(_quotes: object, _truth: object) -> list[list[float]]:
         return [[THRESHOLD, 0.0], [0.0, THRESHOLD - 0.001]]
 
-    assert matches(["a", "b"], ["c", "d"], alike) == ((0, 0),)
+    assert matches(["a", "b"], ["c", "d"], similarity) == ((0, 0),)
 
 
 def test_meaning_finds_other_words() -> None:

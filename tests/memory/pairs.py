@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ebbtide.memory.compression.merge import Likeness, merged
+from ebbtide.memory.compression.merge import Similarity, merged
 from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 
@@ -35,10 +35,10 @@ def pairs(part: Part) -> list[Pair]:
     return [_pair(row) for row in TABLE[part]]
 
 
-def is_merged(pair: Pair, alike: Likeness, threshold: float | None = None) -> bool:
+def is_merged(pair: Pair, similarity: Similarity, threshold: float | None = None) -> bool:
     """Tell whether two items are merged, by the threshold of the settings or another one."""
     least = Settings().similarity_threshold if threshold is None else threshold
-    return bool(merged([], [pair.older, pair.newer], alike, least).merges)
+    return bool(merged([], [pair.older, pair.newer], similarity, least).merges)
 
 
 def _pair(row: dict[str, Any]) -> Pair:

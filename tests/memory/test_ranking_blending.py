@@ -11,7 +11,7 @@ BOTH = np.array([1.0, 0.0])
 
 def test_a_passage_counts_with_its_window_and_its_heading() -> None:
     """The score is the sum of three cosines; that of a window is the mean of those in it."""
-    found = passages({}, {}, topic=0).likeness(BOTH, np.array([0.25]))
+    found = passages({}, {}, topic=0).similarity(BOTH, np.array([0.25]))
 
     assert found.passages.tolist() == [1.75, 0.75]
     assert found.topics.tolist() == [1.75]
@@ -19,7 +19,7 @@ def test_a_passage_counts_with_its_window_and_its_heading() -> None:
 
 def test_an_ambient_passage_has_its_window_twice() -> None:
     """What belongs to no effort has the passages around it in place of a heading."""
-    found = passages({}, {}).likeness(BOTH, np.array([]))
+    found = passages({}, {}).similarity(BOTH, np.array([]))
 
     assert found.passages.tolist() == [2.0, 1.0]
     assert found.topics.tolist() == []
@@ -27,7 +27,7 @@ def test_an_ambient_passage_has_its_window_twice() -> None:
 
 def test_a_passage_without_a_vector_has_no_score() -> None:
     """Neither the passage nor its effort is scored by what is not known, nor its window."""
-    found = passages({}, {}, topic=0).likeness(np.array([np.nan, 1.0]), np.array([0.0, 0.5]))
+    found = passages({}, {}, topic=0).similarity(np.array([np.nan, 1.0]), np.array([0.0, 0.5]))
 
     assert np.isnan(found.passages[0])
     assert found.passages[1] == 2.0

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.merge import Matrix, Merge, Merged, lexical, likeness, merged
+from ebbtide.memory.compression.merge import (
+    Matrix,
+    Merge,
+    Merged,
+    embedding_similarity,
+    lexical,
+    merged,
+)
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.salience import Item, Kind, Speaker, done_in
 from tests.doubles import Concepts
@@ -45,10 +52,10 @@ def test_what_differs_never_merges(pair: Pair) -> None:
 def test_look_alikes_are_kept_apart_whatever_embeddings_say(one: str, other: str) -> None:
     """Texts that a model takes for equal stay apart if they name or deny something else."""
 
-    def alike(texts: Sequence[str], others: Sequence[str]) -> Matrix:
+    def similarity(texts: Sequence[str], others: Sequence[str]) -> Matrix:
         return np.ones((len(texts), len(others)), np.float32)
 
-    assert merged([], facts(one, other), alike, 0.85).merges == ()
+    assert merged([], facts(one, other), similarity, 0.85).merges == ()
 
 
 @pytest.mark.parametrize(("part", "floor"), [("rules", 0.7), ("held out", 0.9)])
@@ -61,12 +68,12 @@ def test_most_paraphrases_merge(part: Part, floor: float) -> None:
 
 def test_other_words_merge_likeness() -> None:
     """Items that share few words merge if a model takes them for equal, with the same numbers."""
-    alike = likeness(Embedder(Concepts("guests customers", "sign log", "in on")))
+    similarity = embedding_similarity(Embedder(Concepts("guests customers", "sign log", "in on")))
     said = facts("Guests sign in with 6 digits.", "Customers log on with 6 digits.")
     other = facts("Guests sign in with 6 digits.", "Customers log on with 8 digits.")
 
-    assert len(merged([], said, alike, 0.85).merges) == 1
-    assert merged([], other, alike, 0.1).merges == ()
+    assert len(merged([], said, similarity, 0.85).merges) == 1
+    assert merged([], other, similarity, 0.1).merges == ()
 
 
 @pytest.mark.parametrize(

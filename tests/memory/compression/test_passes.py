@@ -140,7 +140,7 @@ def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
 
 
 def test_the_threshold_is_the_settings(shop: Conversation) -> None:
-    """What says the same is merged from the likeness on that is set."""
+    """What says the same is merged from the similarity on that is set."""
     said = "All answers must be in JSON.", "Each answer must be JSON."
     for one in said:
         shop.turn(one)

@@ -1,11 +1,11 @@
-"""Likeness of texts: by meaning with vectors that are kept, else by letters, which is said once."""
+"""Texts are compared by meaning with vectors that are cached, else by letters, said once."""
 
 import logging
 
 import numpy as np
 import pytest
 
-from ebbtide.memory.compression.merge import lexical, likeness
+from ebbtide.memory.compression.merge import embedding_similarity, lexical
 from ebbtide.memory.embeddings import Embedder
 from tests.doubles import Concepts
 
@@ -21,17 +21,17 @@ def test_letters_in_any_order() -> None:
 
 def test_nothing_is_like_nothing() -> None:
     """Without a text there are no rows, and without one to compare with no columns."""
-    alike = likeness(Embedder(Concepts()))
+    similarity = embedding_similarity(Embedder(Concepts()))
 
-    assert lexical([], ["a"]).shape == alike([], ["a"]).shape == (0, 1)
-    assert lexical(["a"], []).shape == alike(["a"], []).shape == (1, 0)
+    assert lexical([], ["a"]).shape == similarity([], ["a"]).shape == (0, 1)
+    assert lexical(["a"], []).shape == similarity(["a"], []).shape == (1, 0)
 
 
 def test_meaning_is_a_cosine() -> None:
     """Texts that mean the same to the model are as alike as can be, in whatever words."""
-    alike = likeness(Embedder(Concepts("cat feline")))
+    similarity = embedding_similarity(Embedder(Concepts("cat feline")))
 
-    assert alike(["a cat"], ["a feline", "two dogs"])[0] == pytest.approx([1, 0], abs=1e-6)
+    assert similarity(["a cat"], ["a feline", "two dogs"])[0] == pytest.approx([1, 0], abs=1e-6)
 
 
 def test_what_is_opposite_is_not_alike() -> None:
@@ -40,15 +40,15 @@ def test_what_is_opposite_is_not_alike() -> None:
     embedder = Embedder(model)
     model.bend = lambda rows: [[1.0], [-1.0], *rows[2:]][: len(rows)]
 
-    assert likeness(embedder)(["yes"], ["no"]).tolist() == [[0.0]]
+    assert embedding_similarity(embedder)(["yes"], ["no"]).tolist() == [[0.0]]
 
 
 def test_only_new_texts_are_embedded() -> None:
     """A text is sent to the model once, however often it is compared."""
     model = Concepts()
-    alike = likeness(Embedder(model))
-    alike(["cat"], ["cat", "dog"])
-    alike(["bird"], ["cat", "dog", "bird"])
+    similarity = embedding_similarity(Embedder(model))
+    similarity(["cat"], ["cat", "dog"])
+    similarity(["bird"], ["cat", "dog", "bird"])
 
     assert model.documents[1:] == ["cat", "dog", "bird"]
 
@@ -56,9 +56,9 @@ def test_only_new_texts_are_embedded() -> None:
 def test_the_vectors_kept_are_bounded() -> None:
     """Of many texts the vectors of those used last are kept."""
     model = Concepts()
-    alike = likeness(Embedder(model), capacity=2)
-    made = alike(["one", "two", "three"], ["one"])
-    alike(["three"], ["one"])
+    similarity = embedding_similarity(Embedder(model), capacity=2)
+    made = similarity(["one", "two", "three"], ["one"])
+    similarity(["three"], ["one"])
 
     assert made.shape == (3, 1)
     assert model.documents[1:] == ["one", "two", "three", "one"]
@@ -67,24 +67,24 @@ def test_the_vectors_kept_are_bounded() -> None:
 def test_a_failing_model_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
     """While the model fails letters serve, which is logged once; afterwards the model serves."""
     model = Concepts("cat feline")
-    alike = likeness(Embedder(model))
+    similarity = embedding_similarity(Embedder(model))
     model.error = ConnectionError("no route to host")
     with caplog.at_level(logging.WARNING, "ebbtide.salience"):
-        failed = [alike(["the cat"], ["the feline"]) for _ in range(2)]
+        failed = [similarity(["the cat"], ["the feline"]) for _ in range(2)]
     model.error = None
 
     assert np.array_equal(failed[0], lexical(["the cat"], ["the feline"]))
     assert [record.getMessage() for record in caplog.records] == [
         "salient items are compared by their letters: ConnectionError: no route to host"
     ]
-    assert alike(["the cat"], ["the feline"])[0, 0] == pytest.approx(1)
+    assert similarity(["the cat"], ["the feline"])[0, 0] == pytest.approx(1)
 
 
 def test_letters_are_announced_once(caplog: pytest.LogCaptureFixture) -> None:
     """Without embeddings letters serve, which is logged at the first use only."""
-    alike = likeness(None)
+    similarity = embedding_similarity(None)
     with caplog.at_level(logging.WARNING, "ebbtide.salience"):
-        made = [alike(["cat"], ["cat"]).tolist() for _ in range(2)]
+        made = [similarity(["cat"], ["cat"]).tolist() for _ in range(2)]
 
     assert made == [[[1.0]], [[1.0]]]
     assert len(caplog.records) == 1
