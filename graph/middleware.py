@@ -48,7 +48,7 @@ from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
-from ..nodes.turn.arrivals import divided, unarchived
+from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked, updated
@@ -118,7 +118,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         try:  # a hook cannot both remove messages and raise, so `after_agent` raises
             owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
         except SessionNotFoundError:
-            foreign = [RemoveMessage(str(message.id)) for message in divided(turn_state).new]
+            foreign = [RemoveMessage(str(message.id)) for message in split_messages(turn_state).new]
             if foreign:
                 return {"messages": foreign, "jump_to": "end"}
         update = begin_turn(turn_state, runtime, parts=self._parts(turn_state))
@@ -292,7 +292,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, update = trusted(state, self._initial.archive), cast("dict[str, Any]", {})
         parts = self._parts(turn_state)
         begun = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
-        if not begun and divided(turn_state).new:
+        if not begun and split_messages(turn_state).new:
             update = begin_turn(turn_state, runtime, parts=parts)
             turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
         owner_of(turn_state, runtime, resolve(runtime.context, parts.settings))

@@ -93,7 +93,7 @@ def limited(anchor: _Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     return cut(fields, _SHORTEST + longer)
 
 
-def keeping(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
+def anchor_instructions(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
     """Return the instructions for keeping an anchor of `tokens`; empty if it is turned off."""
     if settings.anchor == "off":
         return ""

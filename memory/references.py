@@ -20,7 +20,7 @@ from .messages import Message, answered, text, unquoted
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .running_turn import RunningTurn
 from .terms import CJK, content
-from .transcript import countable, spoken
+from .transcript import countable, visible_text
 
 Keywords: TypeAlias = Mapping[str, float]
 """Keywords with their weights, each at most 1."""
@@ -85,7 +85,7 @@ def own_words(text: str) -> str:
 def statements(messages: Sequence[Message]) -> list[str]:
     """Return the user's messages of a turn as one text, then the final answer as users see it."""
     question = "\n".join(text(message) for message in messages if message["type"] == "human")
-    return [question, *([spoken(messages[-1])] if answered(messages) else [])]
+    return [question, *([visible_text(messages[-1])] if answered(messages) else [])]
 
 
 def mentions(

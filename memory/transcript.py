@@ -266,7 +266,7 @@ def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
     >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
     'user: Which port?'
     """
-    words_of = text if blocks else spoken
+    words_of = text if blocks else visible_text
     lines = (line for message in messages for line in _lines(message, words_of(message)))
     return "\n".join(f"{label}{words}" for label, words, _ in lines)
 
@@ -276,7 +276,7 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     places, at = [], 0
     for message in messages:
         text_offset, call_offsets = at, []
-        for label, words, is_call in _lines(message, spoken(message)):
+        for label, words, is_call in _lines(message, visible_text(message)):
             begin = at + len(label)
             if is_call:
                 call_offsets.append(begin)
@@ -287,7 +287,7 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     return tuple(places)
 
 
-def spoken(message: Message) -> str:
+def visible_text(message: Message) -> str:
     """Return the text of a message without the model's state blocks."""
     return text(without_blocks(message))
 
@@ -295,7 +295,7 @@ def spoken(message: Message) -> str:
 def countable(message: Message) -> Iterator[str]:
     """Yield the text of a message and the arguments of its calls, without the memory's tools."""
     if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
-        yield spoken(message)
+        yield visible_text(message)
     app_calls = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
     yield from (str(call.get("args")) for call in app_calls)
 

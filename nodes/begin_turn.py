@@ -18,10 +18,10 @@ from ..memory.messages import text
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
-from .turn.arrivals import Arrivals, arrivals, turn_numbers
+from .turn.arrivals import SplitInput, split_input, turn_numbers
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
-from .turn.recovery import recovered, settle
+from .turn.recovery import commit_unfinished, recovered
 from .turn.state import OF_THE_RUN, TurnState, updated
 from .turn.values import effort_state, memory_at, owner_of, packed, resumed, running_turn, tip_of
 
@@ -61,7 +61,7 @@ def begin_turn(
 
 def _settled(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner
-) -> tuple[TurnState, Arrivals, dict[str, Any]]:
+) -> tuple[TurnState, SplitInput, dict[str, Any]]:
     """Recover the state and commit what an earlier run left unfinished.
 
     Returns the state, its messages told apart, and the update that the commits make.
@@ -70,8 +70,8 @@ def _settled(
     before = recovered(state, parts.archive, owner, window)
     if before is not state:
         before = resumed(before, runtime, parts)
-    arrived = arrivals(before, owner, parts.archive)
-    settled = settle(before, owner, arrived, parts.archive)
+    arrived = split_input(before, owner, parts.archive)
+    settled = commit_unfinished(before, owner, arrived, parts.archive)
     if arrived.unfinished:  # the archive may have its end, which no checkpoint has
         tip = tip_of(updated({}, settled))
         before = updated(before, memory_at(parts.archive, owner, tip))

@@ -31,9 +31,9 @@ from ...nodes.begin_turn import begin_turn
 from ...nodes.llm.calls import drive
 from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
-from ...nodes.turn.arrivals import divided, unarchived
+from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import cleaned
-from ...nodes.turn.recovery import settle, state_at
+from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import unpacked, updated
 from ...nodes.turn.values import running, sealed, tip_of
 from ...prompts.loader import render
@@ -144,12 +144,12 @@ def _archive_unfinished(thread: Thread) -> None:
     if not unarchived(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
-    arrived = divided(state)
-    settled = settle(state, thread.owner, arrived, archive)
+    arrived = split_messages(state)
+    settled = commit_unfinished(state, thread.owner, arrived, archive)
     if arrived.new:
         begun = updated(state, {**settled, "turn": settled["persisted"] + 1})
         unanswered = replace(arrived, last=None, unfinished=arrived.new, new=[])
-        settle(begun, thread.owner, unanswered, archive)
+        commit_unfinished(begun, thread.owner, unanswered, archive)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ...memory.messages import answered, clean
 from ...memory.record import Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
-from ...nodes.turn.arrivals import divided, unarchived
+from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
@@ -196,7 +196,7 @@ class Thread:
         state, turn = self.state, self.state.get("turn", 0)
         if not self.unfinished:
             return turn
-        counted = turn > state.get("persisted", 0) or not divided(state).new
+        counted = turn > state.get("persisted", 0) or not split_messages(state).new
         uncounted = any(
             node in {START, "begin_turn"} or node.endswith(".before_agent")
             for node in self.next_nodes

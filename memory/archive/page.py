@@ -16,7 +16,7 @@ import yaml
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..record import Owner, Record, Tip
-from ..transcript import recalled, spoken
+from ..transcript import recalled, visible_text
 from .protocol import Archive, every_effort
 from .records import left_by
 
@@ -130,7 +130,7 @@ def _turn(record: Record) -> Iterator[str]:
 
 
 def _message(message: Message) -> Iterator[str]:
-    data, kind, content = message["data"], message["type"], spoken(message)
+    data, kind, content = message["data"], message["type"], visible_text(message)
     speaker = _SPEAKERS.get(kind) or inline(kind)
     if kind == "tool":
         speaker = f"Result of {inline(str(data.get('name') or 'a tool'))}"

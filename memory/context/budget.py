@@ -6,7 +6,7 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 from collections.abc import Mapping
 
 from ...prompts.loader import render
-from ..anchor import keeping
+from ..anchor import anchor_instructions
 from ..errors import SettingsError
 from ..messages import Message
 from ..settings import Settings
@@ -89,7 +89,7 @@ def instructions(application: str, settings: Settings) -> str:
     They say how long a state block may be, whatever the length of the application's part.
     """
     share = int(SHARES["anchor"] * room(settings.context_budget, _OWN_FIXED_TOKENS))
-    state_block = keeping(settings, share - _ANCHOR_FRAME)
+    state_block = anchor_instructions(settings, share - _ANCHOR_FRAME)
     return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
 
 

@@ -25,8 +25,8 @@ from ..transcript import (
     rendered,
     result_of,
     shortened,
-    spoken,
     transcript,
+    visible_text,
 )
 from ..valid_history import note, quote_within, valid_history
 from .budget import LEAST_PREVIEW, ladder
@@ -139,7 +139,10 @@ def _with_previews(
     """Return a message with previews of its text and of the arguments of its calls."""
     data = dict(message["data"])
     if limit is not None:
-        content, least = spoken(message), _DECISION_TOKENS if data.get("name") in DECIDING else 0
+        content, least = (
+            visible_text(message),
+            _DECISION_TOKENS if data.get("name") in DECIDING else 0,
+        )
         cut = short(content, max(limit, least), place.text)
         blocks = data["content"] if isinstance(data.get("content"), list) else []
         images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)

@@ -28,7 +28,7 @@ from .values import tip_of
 
 
 @dataclass(frozen=True, slots=True)
-class Incoming:
+class Boundaries:
     """Where the parts of the messages begin: the last archived turn, an unfinished one, the new.
 
     Each part ends where the next begins. `last` is None if the archived turn is not there.
@@ -39,7 +39,7 @@ class Incoming:
     new: int
 
 
-def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
+def boundaries(messages: Sequence[BaseMessage], state: TurnState) -> Boundaries:
     """Tell the parts of the messages apart by what the state says of earlier turns.
 
     New is what follows the last archived message. If that one was removed, new is what follows the
@@ -57,7 +57,7 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
     foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
     running = state.get("turn", 0) > state.get("persisted", 0)
     if archived is not None and accepted is not None and archived < accepted and not running:
-        return Incoming(None, foreign or 0, foreign or 0)
+        return Boundaries(None, foreign or 0, foreign or 0)
     if archived is not None:
         end = archived + 1
     elif running:
@@ -69,7 +69,7 @@ def incoming(messages: Sequence[BaseMessage], state: TurnState) -> Incoming:
         end = max(question_start(messages), after_turns)
     last = starts.get(state.get("persisted", 0), end)
     new = foreign if running and foreign is not None else end
-    return Incoming(last if last < end else None, end, new)
+    return Boundaries(last if last < end else None, end, new)
 
 
 def _turn_positions(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
@@ -90,7 +90,7 @@ def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class SplitInput:
     """The messages in state; `past` has the archived turns by their numbers.
 
     `last` is the newest archived turn, None if it is not among the messages. `unfinished` is what
@@ -108,9 +108,9 @@ class Arrivals:
         return dict([*turns.items()][max(0, len(turns) - window) :])
 
 
-def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
+def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     """Tell the messages in state apart; raises `InputError` if nothing is new."""
-    arrived = _with_repeated(divided(state), state, past(archive, owner, tip_of(state)))
+    arrived = _with_repeated(split_messages(state), state, past(archive, owner, tip_of(state)))
     if not arrived.new and arrived.unfinished and not answered(to_dicts(arrived.unfinished)):
         # The run that broke off is tried again: its question is asked once more.
         questions = (m for m in arrived.unfinished if isinstance(m, HumanMessage))
@@ -120,16 +120,16 @@ def arrivals(state: TurnState, owner: Owner, archive: Archive) -> Arrivals:
     return arrived
 
 
-def divided(state: TurnState) -> Arrivals:
+def split_messages(state: TurnState) -> SplitInput:
     """Return the messages in state told apart by their ids; there may be no new ones."""
     messages: list[BaseMessage] = [*state.get("messages", [])]
-    parts = incoming(messages, state)
+    parts = boundaries(messages, state)
     archived = messages[: parts.unfinished]
     starts = sorted(_starts(_turn_positions(archived, state)).items(), key=itemgetter(1))
     turns = {
         turn: archived[begin:end] for (turn, begin), (_, end) in pairwise([*starts, (0, None)])
     }
-    return Arrivals(
+    return SplitInput(
         past=turns,
         last=None if parts.last is None else archived[parts.last :],
         unfinished=closed(messages[parts.unfinished : parts.new]),
@@ -140,7 +140,7 @@ def divided(state: TurnState) -> Arrivals:
 def unarchived(state: TurnState) -> list[BaseMessage]:
     """Return the messages in state that the archive does not have, unchanged."""
     messages = [*state.get("messages", [])]
-    return [*messages[incoming(messages, state).unfinished :]]
+    return [*messages[boundaries(messages, state).unfinished :]]
 
 
 def turn_numbers(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
@@ -153,7 +153,7 @@ def turn_numbers(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
     }
 
 
-def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Arrivals:
+def _with_repeated(arrived: SplitInput, state: TurnState, view: ArchiveView) -> SplitInput:
     """Take a message that repeats an archived id as new, and restore the archived message.
 
     If new messages came as well, another text in the last turn is an edit of that turn instead.
@@ -171,7 +171,7 @@ def _with_repeated(arrived: Arrivals, state: TurnState, view: ArchiveView) -> Ar
     ]
     if not repeated:
         return arrived
-    return Arrivals(
+    return SplitInput(
         past={n: turn for n, turn in {**arrived.past, **archived}.items() if turn},
         last=arrived.last if edited or arrived.last is None else archived[state["persisted"]],
         unfinished=arrived.unfinished,

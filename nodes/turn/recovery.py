@@ -18,7 +18,7 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
-from .arrivals import Arrivals, turn_numbers
+from .arrivals import SplitInput, turn_numbers
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -86,7 +86,9 @@ def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, 
     return parent, again
 
 
-def settle(state: TurnState, owner: Owner, arrived: Arrivals, archive: Archive) -> dict[str, Any]:
+def commit_unfinished(
+    state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive
+) -> dict[str, Any]:
     """Commit the last turn if it was edited, and an unfinished turn; return the state's update."""
     tip, archived = tip_of(state), {}
     if arrived.last is not None and (edited := _edited(state, owner, arrived.last, archive)):

@@ -8,14 +8,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.anchor import keeping, rendered
+from ebbtide.memory.anchor import anchor_instructions, rendered
 from ebbtide.memory.messages import fenced
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.valid_history import note
 from ebbtide.prompts.loader import render
 from tests.agents import THREAD
 
-TOLD = SystemMessage(keeping(Settings()))
+TOLD = SystemMessage(anchor_instructions(Settings()))
 ANCHOR = {"Goal": "ship", "Technical Anchors": "port 8443"}
 NOTE = note(render("anchor_note", how="", quote=fenced("state", rendered(ANCHOR))))["data"]
 

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.anchor import keeping, limited, newest, parsed, rendered, shown, with_blocks
+from ebbtide.memory.anchor import (
+    anchor_instructions,
+    limited,
+    newest,
+    parsed,
+    rendered,
+    shown,
+    with_blocks,
+)
 from ebbtide.memory.efforts import applied
 from ebbtide.memory.messages import text
 from ebbtide.memory.settings import Settings
@@ -164,7 +172,7 @@ def test_there_is_no_note_without_anchor(
 
 def test_the_model_is_told_as_the_settings_say() -> None:
     """The instructions show the format and the limit, and when to write it; off says nothing."""
-    told = [keeping(Settings(anchor=when)) for when in ("on-change", "always", "off")]
+    told = [anchor_instructions(Settings(anchor=when)) for when in ("on-change", "always", "off")]
 
     assert "only when something in it changes" in told[0]
     assert "with every answer" in told[1]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.anchor import keeping
+from ebbtide.memory.anchor import anchor_instructions
 from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.context.rebuild import rebuild
 from ebbtide.memory.messages import calls, text
@@ -344,7 +344,7 @@ def test_the_state_block_is_explained_between_them() -> None:
 
     system = instructions("Be brief.", settings)
 
-    assert system == f"{render('system')}\n\n{keeping(settings)}\n\nBe brief."
+    assert system == f"{render('system')}\n\n{anchor_instructions(settings)}\n\nBe brief."
 
 
 def test_an_expanded_log_is_the_original_byte_for_byte(talk: Conversation) -> None:

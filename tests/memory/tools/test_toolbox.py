@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.anchor import keeping
+from ebbtide.memory.anchor import anchor_instructions
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.running_turn import RunningTurn
@@ -63,7 +63,7 @@ def test_a_schema_is_what_every_provider_takes(schema: dict[str, Any]) -> None:
 
 def test_instructions_and_tools_are_short() -> None:
     """Together 1,150 tokens at most, and enough for providers that cache from 1,024 on."""
-    told = f"{render('system')}\n\n{keeping(Settings())}"
+    told = f"{render('system')}\n\n{anchor_instructions(Settings())}"
     system = count_message({"type": "system", "data": {"content": told}})
 
     assert 1_064 <= system + count_tools(schemas()) <= 1_150

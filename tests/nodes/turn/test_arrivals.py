@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.record import Owner
-from ebbtide.nodes.turn.arrivals import Arrivals, arrivals
+from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from tests.doubles import call
 
 ONE, A = HumanMessage("one", id="1"), AIMessage("a", id="2")
@@ -21,15 +21,15 @@ SETTLED: dict[str, Any] = {**FIRST, "archived": "2"}
 RUNNING: dict[str, Any] = {**SETTLED, "turn": 2, "asked": {"1": 1, "3": 2}}
 
 
-def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> Arrivals:
+def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> SplitInput:
     """Return what came in; the archive is empty."""
     state: Any = {"messages": messages, **marks}
-    return arrivals(state, Owner("ann", "t"), DiskArchive(root))
+    return split_input(state, Owner("ann", "t"), DiskArchive(root))
 
 
 def test_the_first_message_is_new(tmp_path: Path) -> None:
     """An empty state has no past and nothing left behind."""
-    assert arrived(tmp_path, [ONE]) == Arrivals(past={}, last=None, unfinished=[], new=[ONE])
+    assert arrived(tmp_path, [ONE]) == SplitInput(past={}, last=None, unfinished=[], new=[ONE])
 
 
 def test_of_a_history_the_last_question_is_new(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:
     """The last turn and its past stay what they were."""
     found = arrived(tmp_path, [ONE, A, TWO], **SETTLED)
 
-    assert found == Arrivals(past={1: [ONE, A]}, last=[ONE, A], unfinished=[], new=[TWO])
+    assert found == SplitInput(past={1: [ONE, A]}, last=[ONE, A], unfinished=[], new=[TWO])
 
 
 def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
@@ -92,6 +92,6 @@ def test_new_messages_are_cleaned(tmp_path: Path) -> None:
 )
 def test_the_newest_turns_are_kept(window: int, kept: dict[int, list[BaseMessage]]) -> None:
     """As many earlier turns stay in the messages as the window says, a broken one included."""
-    found = Arrivals(past={1: [ONE, A]}, last=None, unfinished=[TWO, B], new=[])
+    found = SplitInput(past={1: [ONE, A]}, last=None, unfinished=[TWO, B], new=[])
 
     assert found.kept_turns(2, window) == kept

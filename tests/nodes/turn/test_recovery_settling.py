@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from ebbtide import DiskArchive
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
-from ebbtide.nodes.turn.arrivals import Arrivals
-from ebbtide.nodes.turn.recovery import commit, settle
+from ebbtide.nodes.turn.arrivals import SplitInput
+from ebbtide.nodes.turn.recovery import commit, commit_unfinished
 from ebbtide.nodes.turn.values import committed
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
 
@@ -69,7 +69,7 @@ def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
     """A settled turn that stands in the state as it was archived is not committed again."""
     state: Any = after(archive, turn(1))
 
-    update = settle(state, OWNER, Arrivals({}, [ASKED, SAID], [], [ASKED]), archive)
+    update = commit_unfinished(state, OWNER, SplitInput({}, [ASKED, SAID], [], [ASKED]), archive)
 
     assert update == {key: state[key] for key in ("branch", "persisted", "tip", "events")}
     assert archive.attempts == 1
@@ -80,7 +80,7 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
     left = HumanMessage("lost?", id="3")
     state: Any = {**after(archive, turn(1)), "turn": 2}
 
-    update = settle(state, OWNER, Arrivals({}, None, [left], [ASKED]), archive)
+    update = commit_unfinished(state, OWNER, SplitInput({}, None, [left], [ASKED]), archive)
 
     tip = Tip(update["branch"], update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "lost?"]
@@ -93,7 +93,7 @@ def test_an_edited_turn_begins_a_branch(archive: Failing) -> None:
     state: Any = after(archive, turn(1), turn(2))
     edited = [HumanMessage("better", id="1"), SAID]
 
-    update = settle(state, OWNER, Arrivals({}, edited, [], [ASKED]), archive)
+    update = commit_unfinished(state, OWNER, SplitInput({}, edited, [], [ASKED]), archive)
 
     tip = Tip(update["branch"], update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "better"]

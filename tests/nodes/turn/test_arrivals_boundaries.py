@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import BaseMessage
 
-from ebbtide.nodes.turn.arrivals import Incoming, incoming
+from ebbtide.nodes.turn.arrivals import Boundaries, boundaries
 from ebbtide.nodes.turn.state import TurnState
 
 KINDS = {"h": "human", "a": "ai", "t": "tool", "s": "system"}
@@ -36,9 +36,9 @@ FRESH = TurnState()
 )
 def test_the_first_turn_is_the_last_question(written: str, new: int) -> None:
     """Of a history, the last run of user messages and what surrounds it is new."""
-    parts = incoming(messages(written), FRESH)
+    parts = boundaries(messages(written), FRESH)
 
-    assert parts == Incoming(last=None, unfinished=new, new=new)
+    assert parts == Boundaries(last=None, unfinished=new, new=new)
 
 
 SETTLED = TurnState(archived="a2", asked={"h1": 1, "h2": 2}, turn=2, persisted=2)
@@ -60,9 +60,9 @@ def test_after_a_settled_turn_all_that_follows_is_new(
     written: str, last: int | None, new: int
 ) -> None:
     """The new turn begins after the last archived message, whatever comes first in it."""
-    parts = incoming(messages(written), SETTLED)
+    parts = boundaries(messages(written), SETTLED)
 
-    assert parts == Incoming(last=last, unfinished=new, new=new)
+    assert parts == Boundaries(last=last, unfinished=new, new=new)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_after_a_settled_turn_all_that_follows_is_new(
 )
 def test_a_history_of_others_is_told_by_its_last_question(written: str, new: int) -> None:
     """If the last archived message is not there, the turn begins at the last user messages."""
-    parts = incoming(messages(written), SETTLED)
+    parts = boundaries(messages(written), SETTLED)
 
-    assert parts == Incoming(last=None, unfinished=new, new=new)
+    assert parts == Boundaries(last=None, unfinished=new, new=new)
 
 
 def test_an_answer_that_was_taken_away_leaves_its_turn() -> None:
     """If only the question of the last turn is there, that is the turn and the rest is new."""
-    parts = incoming(messages("h1 a1 h2 h3"), SETTLED)
+    parts = boundaries(messages("h1 a1 h2 h3"), SETTLED)
 
-    assert parts == Incoming(last=2, unfinished=3, new=3)
+    assert parts == Boundaries(last=2, unfinished=3, new=3)
 
 
 BROKEN = TurnState(archived="a1", asked={"h1": 1, "h2": 2}, turn=2, persisted=1)
@@ -105,9 +105,9 @@ def test_an_unfinished_turn_is_left_before_the_new_one(
     written: str, last: int | None, left: int, new: int
 ) -> None:
     """What the broken turn accepted and made is left; new is what the graph cannot have made."""
-    parts = incoming(messages(written), BROKEN)
+    parts = boundaries(messages(written), BROKEN)
 
-    assert parts == Incoming(last=last, unfinished=left, new=new)
+    assert parts == Boundaries(last=last, unfinished=left, new=new)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_the_first_turn_may_break_too(written: str, left: int, new: int) -> None
     """Without an archived message, the broken turn begins at its own first message."""
     state = TurnState(asked={"h1": 1}, turn=1, persisted=0)
 
-    parts = incoming(messages(written), state)
+    parts = boundaries(messages(written), state)
 
-    assert parts == Incoming(last=None, unfinished=left, new=new)
+    assert parts == Boundaries(last=None, unfinished=left, new=new)
 
 
 def test_a_turn_may_accept_several_messages() -> None:
@@ -128,20 +128,20 @@ def test_a_turn_may_accept_several_messages() -> None:
         archived="a1", asked={"h1": 1, "h2": 2, "h3": 2, "h4": 2}, turn=2, persisted=1
     )
 
-    parts = incoming(messages("h1 a1 h2 h3 h4 a2 h5"), state)
+    parts = boundaries(messages("h1 a1 h2 h3 h4 a2 h5"), state)
 
-    assert parts == Incoming(last=0, unfinished=2, new=6)
+    assert parts == Boundaries(last=0, unfinished=2, new=6)
 
 
 def test_a_message_sent_again_with_its_id_is_not_new() -> None:
     """A resent message replaces the earlier one in its place, so nothing follows."""
-    parts = incoming(messages("h1 a1 h2 a2"), SETTLED)
+    parts = boundaries(messages("h1 a1 h2 a2"), SETTLED)
 
     assert parts.new == 4
 
 
 def test_an_accepted_message_that_was_removed_ends_the_broken_turn() -> None:
     """If a client took the question away, all after the archived turn is new."""
-    parts = incoming(messages("h1 a1 h3"), BROKEN)
+    parts = boundaries(messages("h1 a1 h3"), BROKEN)
 
-    assert parts == Incoming(last=0, unfinished=2, new=2)
+    assert parts == Boundaries(last=0, unfinished=2, new=2)
