@@ -83,8 +83,11 @@ _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"}
     | {port + digit for port in ("com", "lpt") for digit in "0123456789¹²³"}
 )
-_EMPTY, _HASHED, _DIGITS = "%", "~", 32
-"""The file name of the empty text, the mark before a hash, and the hash's hexadecimal digits."""
+_EMPTY, _HASHED = "%", "~"
+"""The file name of the empty text, and the mark before a hash."""
+
+_DIGITS = 32
+"""Hexadecimal digits of the hash in a file name: 128 bits, so that no two names meet."""
 
 
 def slug(name: str) -> str:

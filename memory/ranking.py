@@ -253,4 +253,5 @@ def _blend(words: Numbers, meaning: Numbers) -> Numbers:
         high = meaning[scored].max()
         low = min(meaning[scored].min(), high - _SPAN)
         scores[scored] += _MEANING * (meaning[scored] - low) / (high - low)
+    # Rounded, so that scores that differ only in the order of their sums are ties.
     return np.asarray(scores.round(9))

@@ -33,7 +33,7 @@ The constants of the code, with the reason that stands beside each. They are no 
 """
 
 
-_MADE_BY = {"frozenset", "range", "round"}
+_MADE_BY = {"frozenset", "log", "range", "round"}
 _SHAPE = (
     *(ast.Constant, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Call, ast.Name),
     *(ast.UnaryOp, ast.BinOp, ast.operator, ast.unaryop, ast.expr_context),

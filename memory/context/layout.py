@@ -221,6 +221,7 @@ def _out_of_view(work: RunningTurn, line: Timeline, records: Sequence[Record]) -
     ]
     if hidden:
         message = note(render("logs_out_of_view", efforts=", ".join(hidden)))
+        # A third at most: what is open matters more than a log that was asked for once.
         message = note_within(message, limit // 3, work.count)
         limit -= count_message(message, work.count)
         yield Part.of("turns", [message], work.count)
