@@ -1,4 +1,4 @@
-"""Telling the messages in state apart: settled turns, a broken one, a new one."""
+"""The messages in state are told apart: archived turns, a broken one, a new one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What came in: which messages are settled, left behind, or new."""
+"""Where the archived, the unfinished and the new part of the messages begin."""
 
 import pytest
 from langchain_core.messages import BaseMessage
