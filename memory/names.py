@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from urllib.parse import quote, unquote
 
+from ..prompts.loader import render
 from .errors import ToolError
 from .record import Owner
 
@@ -28,7 +29,7 @@ def numbers(text: str) -> frozenset[int]:
         match = _RANGE.fullmatch(part)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if not 0 <= last - first < _LIMIT - len(turns):
-            raise ToolError(f'turns {text[:80]!r} cannot be read; write them like "3-5,8"')
+            raise ToolError(render("turns_no_ranges", turns=repr(text[:80])))
         turns.update(range(first, last + 1))
     return frozenset(turns)
 
@@ -109,10 +110,8 @@ def slug(name: str) -> str:
     else:
         return slugged
     quoted = name if len(name) <= SLUG_LENGTH else f"{name[:SLUG_LENGTH]}…"
-    raise ToolError(
-        f"effort name {quoted!r} {problem}: use a short name of letters, digits and hyphens, "
-        f"at most {SLUG_LENGTH} characters, such as 'auth-bug'"
-    )
+    which = {"name": repr(quoted), "problem": problem}
+    raise ToolError(render("no_name_of_an_effort", **which, most=SLUG_LENGTH))
 
 
 def hyphenated(text: str) -> str:

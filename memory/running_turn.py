@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
+from ..prompts.loader import render
 from .context.timeline import Timeline
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
@@ -110,38 +111,31 @@ class RunningTurn:
         """Return the error for an unknown name, with the most similar and the newest ones."""
         names = [*self.state.open, *self.state.summaries]
         close = difflib.get_close_matches(name, names, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
         newest = ", ".join(names[-10:]) or "none"
-        return f"no effort {name!r}. {hint}In the context: {newest}. effort_status lists them"
+        if close:
+            which = {"name": repr(name), "similar": repr(close[0])}
+            return render("unknown_effort_like", **which, efforts=newest)
+        return render("unknown_effort", name=repr(name), efforts=newest)
 
     def find_own(self, effort_id: str) -> Effort:
         """Return an effort of this session; one of another session raises a `ToolError`."""
         effort = self.find(effort_id)
         if is_qualified(effort.id):
-            raise ToolError(
-                f"effort {effort.id!r} belongs to an earlier session and stays as it is; use "
-                "expand_effort or read_log to look at it, open_effort for new work on it, with "
-                "the goal and the constraints that still hold"
-            )
+            raise ToolError(render("of_an_earlier_session", effort=repr(effort.id)))
         return effort
 
     def find_open(self, effort_id: str) -> Effort:
         """Return an open effort; a concluded one raises a `ToolError` that names reopen_effort."""
         effort = self.find_own(effort_id)
         if effort.status != "open":
-            raise ToolError(
-                f"effort {effort.id!r} is concluded; use reopen_effort to go on with it"
-            )
+            raise ToolError(render("is_concluded", effort=repr(effort.id)))
         return effort
 
     def find_concluded(self, effort_id: str) -> Effort:
         """Return a concluded effort; an open one, whose log is in view, raises a `ToolError`."""
         effort = self.find(effort_id)
         if effort.status != "concluded":
-            raise ToolError(
-                f"effort {effort.id!r} is open, so its messages are in the context already; "
-                "use switch_effort to make it active or close_effort to conclude it"
-            )
+            raise ToolError(render("is_open", effort=repr(effort.id)))
         return effort
 
     def _lost(self, name: str) -> Effort | None:

@@ -153,6 +153,18 @@ def calls_of_print(source: str) -> list[int]:
     ]
 
 
+def written_errors(source: str) -> list[int]:
+    """Return the lines that write out an error which a model reads."""
+    return [
+        node.lineno
+        for node in ast.walk(tree(source))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "ToolError"
+        and isinstance(node.args[0], ast.JoinedStr | ast.Constant)
+    ]
+
+
 def names(source: str) -> set[str]:
     """Return the names that a source file uses or imports."""
     nodes = list(ast.walk(tree(source)))
@@ -351,6 +363,11 @@ def test_imports_stand_at_the_top() -> None:
 def test_no_import_is_for_type_checkers_only() -> None:
     """No file dodges an import cycle with TYPE_CHECKING."""
     assert broken(lambda source: {"TYPE_CHECKING"} & names(source)) == {}
+
+
+def test_errors_that_models_read_are_prompts() -> None:
+    """The text of an error of a memory tool stands in `prompts/`, as all that models read."""
+    assert broken(written_errors) == {}
 
 
 def test_nothing_is_left_to_do() -> None:

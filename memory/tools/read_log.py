@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...prompts.loader import render
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
@@ -34,13 +35,10 @@ def read_log(
     """
     view = work.view.session(session) if session else work.view
     if view is None:
-        raise ToolError(
-            f"no earlier session {session[:_SHOWN]!r}; a session is the part before the slash "
-            "of an id such as 't1/auth-bug', without it turns of this session are read"
-        )
+        raise ToolError(render("unknown_session", session=repr(session[:_SHOWN])))
     requested = sorted(numbers(turns))
     if not requested:
-        raise ToolError('no turns are named; write them like "3-5,8"')
+        raise ToolError(render("no_turns_named"))
     newest = max(view.running.turn, view.tip.turn)
     existing = [turn for turn in requested if 1 <= turn <= newest]
     readable, later = _readable(work, view, existing)
@@ -72,7 +70,8 @@ def _texts(
     for turn in turns:
         log = rendered(turn.messages)
         if not 0 <= offset < len(log):
-            raise ToolError(f"offset {offset} is outside turn {turn.turn}: 0-{len(log) - 1}")
+            where = {"offset": offset, "turn": turn.turn, "last": len(log) - 1}
+            raise ToolError(render("offset_outside", **where))
         efforts = [*turn.efforts]
         place: dict[str, Any] = {}
         if view is not work.view and isinstance(turn, Record):
@@ -114,11 +113,11 @@ def _missing(turns: Sequence[int], newest: int, session: str = "") -> str:
     absent = [turn for turn in turns if turn not in erased]
     reasons = []
     if erased:
-        verb = "was erased: its" if len(erased) == 1 else "were erased: their"
-        names = turns_named(ranges(erased)[:_SHOWN])
-        reasons.append(f"{names}{of_session} {verb} text cannot be read any more")
+        which = turns_named(ranges(erased)[:_SHOWN]) + of_session
+        name = "turn_was_erased" if len(erased) == 1 else "turns_were_erased"
+        reasons.append(render(name, turns=which))
     if absent:
-        verb = "is" if len(absent) == 1 else "are"
-        names = turns_named(ranges(absent)[:_SHOWN])
-        reasons.append(f"{names}{of_session} {verb} not there; the turns are 1-{newest}")
+        which = turns_named(ranges(absent)[:_SHOWN]) + of_session
+        name = "turn_is_absent" if len(absent) == 1 else "turns_are_absent"
+        reasons.append(render(name, turns=which, newest=newest))
     return "; ".join(reasons)

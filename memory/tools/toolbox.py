@@ -46,10 +46,8 @@ def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Text
     name = slug(name)
     if namesake := work.view.effort(name, work.state.events):
         tool = "switch_effort" if namesake.status == "open" else "reopen_effort"
-        raise ToolError(
-            f"an effort {name!r} exists already and is {namesake.status}; "
-            f"use {tool} to go on with it, or choose another name"
-        )
+        status = namesake.status
+        raise ToolError(render("effort_exists", name=repr(name), status=status, tool=tool))
     _check_room(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
     event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
@@ -67,10 +65,8 @@ def _check_room(work: RunningTurn) -> None:
     efforts = work.state.open
     if len(efforts) >= MOST_OPEN:
         idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
-        raise ToolError(
-            f"{len(efforts)} efforts are open, and no more than {MOST_OPEN} "
-            f"may be; close one first, for example {idle!r}, which was idle longest"
-        )
+        count = {"open": len(efforts), "most": MOST_OPEN}
+        raise ToolError(render("too_many_open", **count, idle=repr(idle)))
 
 
 def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
@@ -91,7 +87,7 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     """Open a concluded effort again; its log continues, and a goal replaces the old one."""
     effort = work.find_own(effort_id)
     if effort.status == "open":
-        raise ToolError(f"effort {effort.id!r} is open already; use switch_effort to go on with it")
+        raise ToolError(render("open_already", effort=repr(effort.id)))
     _check_room(work)
     event = {"type": "reopened", **effort.snapshot()}
     if compression := work.view.compression(effort.id):
@@ -114,16 +110,13 @@ def update_goal(
     """Change the goal and the constraints of the active effort."""
     if work.state.active is None:
         listed = ", ".join(work.state.open) or "none"
-        raise ToolError(
-            "no effort is active, so there is no goal to update; "
-            f"use switch_effort or open_effort first; open: {listed}"
-        )
+        raise ToolError(render("no_goal_to_update", efforts=listed))
     added, dropped = (
         [words for constraint in constraints if (words := constraint.strip())]
         for constraints in (add_constraints, drop_constraints)
     )
     if not (goal.strip() or added or dropped):
-        raise ToolError("nothing to update: goal, add_constraints and drop_constraints are empty")
+        raise ToolError(render("nothing_to_update"))
     effort = work.find(work.state.active)
     goal = goal if goal.strip() else effort.goal
     changed = replace(effort, goal=goal, constraints=_constraints(effort, added, dropped))
@@ -137,9 +130,8 @@ def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -
     unknown = next((words for words in dropped if as_shown(words) not in current), None)
     if unknown is not None:
         listed = "; ".join(map(repr, effort.constraints)) or "none"
-        raise ToolError(
-            f"no constraint {unknown!r} of {effort.id!r} to drop; those that hold: {listed}"
-        )
+        which = {"constraint": repr(unknown), "effort": repr(effort.id)}
+        raise ToolError(render("unknown_constraint", **which, constraints=listed))
     removed = set(map(as_shown, dropped))
     remaining = [words for words in effort.constraints if as_shown(words) not in removed]
     return tuple(dict.fromkeys([*remaining, *added]))
@@ -159,16 +151,14 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     name = effort_id.strip() or work.state.active
     if not name:
         listed = ", ".join(work.state.open) or "none"
-        raise ToolError(f"no effort is active, so name the one to close; open: {listed}")
+        raise ToolError(render("none_to_close", efforts=listed))
     effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
         summarised = yield from summarise(effort, log, work.settings, work.count)
     except AnswerError as error:
-        raise ToolError(
-            f"the summary of {effort.id!r} failed ({error}), so it stays open and nothing changed; "
-            "tell the user, and try close_effort again later"
-        ) from error
+        text = render("summary_failed", effort=repr(effort.id), why=error)
+        raise ToolError(text) from error
     concluded = replace(summarised, tokens=work.count(transcript(log)))
     state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
     result = {"status": "concluded", "effort_id": effort.id, "summary": concluded.summary}
@@ -182,9 +172,7 @@ def expand_effort(
     effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
     if not log:
-        raise ToolError(
-            f"no earlier turn of {effort.id!r} is stored; what was said in this turn is in view"
-        )
+        raise ToolError(render("nothing_to_expand", effort=repr(effort.id)))
     chosen = _choose(work, effort, log, numbers(turns), query)
     loaded = _loaded(work, effort, log, chosen)
     turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens_loaded"]
@@ -203,7 +191,7 @@ def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
     effort, state = work.find(effort_id), work.state
     if effort.id not in state.expanded:
         listed = ", ".join(state.expanded) or "none"
-        raise ToolError(f"effort {effort.id!r} is not expanded; expanded: {listed}")
+        raise ToolError(render("not_expanded", effort=repr(effort.id), efforts=listed))
     state = happened(state, {"type": "collapsed", "effort": effort.id, "auto": False})
     return work.put(state), {"status": "collapsed", "effort_id": effort.id}
 
@@ -217,10 +205,9 @@ def _choose(
     """
     missing = requested - {turn.turn for turn in log}
     if missing:
-        raise ToolError(
-            f"turns {ranges(sorted(missing))[:_SHOWN]!r} are not in effort {effort.id!r}; "
-            f"it has {ranges([turn.turn for turn in log])!r}"
-        )
+        turns, has = ranges(sorted(missing))[:_SHOWN], ranges([turn.turn for turn in log])
+        which = {"turns": repr(turns), "effort": repr(effort.id)}
+        raise ToolError(render("turns_not_in_effort", **which, has=repr(has)))
     chosen = [turn for turn in log if turn.turn in requested]
     if not chosen and (terms := frozenset(query_terms(query))):
         hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
@@ -380,18 +367,19 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], app_tools: frozenset[st
     """Return the turn after one call, its result, and its artifact, None without quotes."""
     name = call["name"]
     if isinstance(call.get("args"), str) or call.get("type") == "invalid_tool_call":
-        raise ToolError(
-            f"the arguments of {_short(name)} are not a JSON object: {_short(call.get('args'))}"
-        )
+        written = _short(call.get("args"))
+        raise ToolError(render("arguments_no_object", tool=_short(name), arguments=written))
     if name not in _TOOLS:
         tools = ", ".join(sorted(NAMES | app_tools))
-        raise ToolError(f"there is no tool {_short(name)}; the tools are {tools}")
+        raise ToolError(render("unknown_tool", tool=_short(name), tools=tools))
     arguments = arguments_of(name)
     try:
         args = arguments.model_validate(call["args"])
     except ValidationError as error:
         names = ", ".join(arguments.model_fields) or "no arguments"
-        raise ToolError(f"{name}: {describe(error)[:500]}; it takes {names}") from error
+        faults = describe(error)[:500]
+        text = render("wrong_arguments", tool=name, faults=faults, names=names)
+        raise ToolError(text) from error
     outcome = _TOOLS[name](work, **dict(args))
     if isinstance(outcome, Generator):
         outcome = yield from outcome
