@@ -38,16 +38,16 @@ def begin_turn(
     """
     settings = resolve(runtime.context, parts.settings)
     check_budget(settings, *parts.sizes(settings))
-    owner = owner_of(state, runtime, settings)
+    owner, window = owner_of(state, runtime, settings), settings.messages_window
     with parts.archive.together():
-        before, arrived, settled = _settled(state, runtime, parts, owner)
+        before, arrived, settled = _settled(state, runtime, parts, owner, window)
         efforts = _counted(updated(before, settled))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
         for banner in efforts.banners:
             runtime.stream_writer({"banner": banner})
-        kept = arrived.kept_turns(settled["persisted"], settings.messages_window)
+        kept = arrived.kept_turns(settled["persisted"], window)
         update = {
             **settled,
             **packed(efforts),
@@ -60,14 +60,13 @@ def begin_turn(
 
 
 def _settled(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner, window: int
 ) -> tuple[TurnState, SplitInput, dict[str, Any]]:
     """Recover the state and commit what an earlier run left unfinished.
 
     Returns the state, its messages told apart, and the update that the commits make.
     """
-    window = resolve(runtime.context, parts.settings).messages_window + 1
-    before = recovered(state, parts.archive, owner, window)
+    before = recovered(state, parts.archive, owner, window + 1)
     if before is not state:
         before = resumed(before, runtime, parts)
     arrived = split_input(before, owner, parts.archive)

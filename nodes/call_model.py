@@ -66,6 +66,7 @@ class Call:
     state: TurnState
     runtime: Runtime[Settings]
     parts: AgentParts
+    settings: Settings
     messages: list[BaseMessage]
     config: RunnableConfig
     limit: int | None
@@ -89,14 +90,14 @@ class Call:
             "view": context.timeline.packed(),
             "sent": context.sent,
         }
-        limit = settings.max_tool_rounds
-        reached = sum(map(_is_calling, running(state))) >= limit
+        reached = sum(map(_is_calling, running(state))) >= settings.max_tool_rounds
+        limit = settings.max_tool_rounds if reached else None
         purpose = {**traced(state), "ebbtide_purpose": "answer"}
         config = merge_configs(get_config(), {"metadata": purpose})
         if settings.anchor != "off":  # the stream must not show the blocks of an anchor
             streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
             config = merge_configs(config, cast("RunnableConfig", streamed))
-        return cls(state, runtime, parts, messages, config, limit if reached else None, update)
+        return cls(state, runtime, parts, settings, messages, config, limit, update)
 
     @property
     def tool_choice(self) -> Any:
@@ -140,7 +141,7 @@ class Call:
         state = updated(self.state, self.update)
         raw = to_dicts([answer])[0]["data"]["content"]
         content = cut_content(raw)
-        if resolve(self.runtime.context, self.parts.settings).anchor == "off" or content is raw:
+        if self.settings.anchor == "off" or content is raw:
             return answer, {}
         before = effort_state(state)
         efforts = _with_anchor(before, raw, self.parts.count)

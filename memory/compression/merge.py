@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -135,7 +135,7 @@ def merged(
         if item.key not in pool:  # Of two new items with the same quote the stronger kind counts.
             fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
     pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
-    merges = [*_retire(pool, revisions)]
+    pool, merges = _retired(pool, revisions)
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
     table = similarity(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
@@ -144,16 +144,21 @@ def merged(
             older, newer = pool[keys[earlier]], pool[keys[number]]
             if older.superseded_by or newer.superseded_by or not _same(older.quote, newer.quote):
                 continue
-            merges.append(_unite(pool, older, newer, round(float(row[earlier]), 4)))
+            items, merge = _united(older, newer, round(float(row[earlier]), 4))
+            pool |= items
+            merges.append(merge)
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
-def _retire(pool: dict[str, Item], revisions: Iterable[tuple[str, str]]) -> Iterator[Merge]:
-    """Mark the items that are done or superseded and may leave; never in a circle.
+def _retired(
+    items: Mapping[str, Item], revisions: Iterable[tuple[str, str]]
+) -> tuple[dict[str, Item], list[Merge]]:
+    """Return the items, with those marked that are done or superseded and may leave, no circles.
 
     A tool's output lifts nothing that somebody decided. A constraint of the user is never just
     done: in recorded answers a sentence revises each that holds no longer.
     """
+    pool, merges = dict(items), list[Merge]()
     for key, heir_key in revisions:
         item, heir, last_heir = pool.get(key), pool.get(heir_key), heir_key
         while (next_heir := pool.get(last_heir)) and next_heir.superseded_by:
@@ -168,17 +173,18 @@ def _retire(pool: dict[str, Item], revisions: Iterable[tuple[str, str]]) -> Iter
             leaves = DONE.fullmatch(heir_key) is not None and not users_constraint
         if leaves:
             pool[key] = replace(item, superseded_by=heir_key)
-            yield Merge(heir_key, key, "superseded" if heir else "done")
+            merges.append(Merge(heir_key, key, "superseded" if heir else "done"))
+    return pool, merges
 
 
-def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
-    """Let the shorter of two items supersede the other, and take over its kind and speaker."""
+def _united(older: Item, newer: Item, likeness: float) -> tuple[dict[str, Item], Merge]:
+    """Return both items, of which the shorter supersedes the other and takes over from it."""
     heir, item = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
     kind = max(heir, item, key=_strength).kind
     speaker = "user" if "user" in {heir.speaker, item.speaker} else heir.speaker
-    pool[heir.key] = replace(heir, kind=kind, speaker=speaker)
-    pool[item.key] = replace(item, superseded_by=heir.key)
-    return Merge(heir.key, item.key, "same", likeness)
+    changed = replace(heir, kind=kind, speaker=speaker)
+    items = {heir.key: changed, item.key: replace(item, superseded_by=heir.key)}
+    return items, Merge(heir.key, item.key, "same", likeness)
 
 
 def _strength(item: Item) -> int:

@@ -24,5 +24,6 @@ def a_call(
     with DiskArchive(root, durable=False) as archive:
         parts = build_memory_graph(model or ScriptedModel(), archive=archive).parts
     update.setdefault("context_report", {"total": 9})
-    runtime = Runtime(context=Settings())
-    return Call(cast("TurnState", state), runtime, parts, [], {}, limit, update)
+    settings = Settings()
+    runtime = Runtime(context=settings)
+    return Call(cast("TurnState", state), runtime, parts, settings, [], {}, limit, update)
