@@ -148,8 +148,9 @@ class Store:
             try:
                 trial = TrialResult.model_validate_json(line)
             except ValidationError as error:
-                problem = f"{str(self._path)!r}, line {number}: no result of a trial"
-                raise ResultsError(problem) from error
+                where = f"{str(self._path)!r}, line {number}"
+                problem = "no result of a trial: choose another folder"
+                raise ResultsError(f"{where}: {problem}") from error
             self._trials[trial.name] = trial
 
     @property
@@ -178,7 +179,8 @@ def hold_folder(folder: Path) -> Iterator[None]:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
-            raise ResultsError(f"another run is writing to {str(folder)!r}") from error
+            state = f"another run is writing to {str(folder)!r}"
+            raise ResultsError(f"{state}: wait for its end, or choose another folder") from error
         yield
 
 
@@ -300,8 +302,8 @@ class Tapes:
             tapes = cls(head.model, head.judge, trials, judged)
             tapes.jobs()  # raises if a key is no name of a trial
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise TapeError(f"{str(path)!r} holds no recorded answers ({problem})") from error
+            state = f"{str(path)!r} holds no recorded answers ({type(error).__name__}: {error})"
+            raise TapeError(f"{state}: choose another file") from error
         return tapes
 
     @staticmethod

@@ -79,6 +79,10 @@ class AnswerError(EbbtideError):
 class EmbeddingError(EbbtideError):
     """The embedding model failed, or returned no vectors."""
 
+    def __init__(self, problem: str) -> None:
+        """Say what the model did, and what to look at."""
+        super().__init__(f"{problem}: check the embedding model")
+
 
 class AttentionError(EbbtideError):
     """The store of attention failed; the operation was not done."""

@@ -161,12 +161,11 @@ def import_folder(
     Each session is imported completely or not at all; one that the archive has already with the
     same records stays as it is. Raises `ArchiveError` at the end if one could not be imported.
     """
-    if not Path(folder).is_dir():
-        raise ArchiveError(f"{str(folder)!r} is no folder")
-    folders = [*_sessions(Path(folder))]
+    folders = [*_sessions(Path(folder))] if Path(folder).is_dir() else []
     if not folders:
+        fault = "holds no session" if Path(folder).is_dir() else "is no folder"
         raise ArchiveError(
-            f"{str(folder)!r} holds no session: name a folder with {_SESSION}, or one of such"
+            f"{str(folder)!r} {fault}: name a folder with {_SESSION}, or one of such"
         )
 
     def import_session(path: Path) -> Moved:
@@ -174,7 +173,9 @@ def import_folder(
         try:
             session = reader.session()
         except OSError as error:
-            raise ArchiveError(f"{str(path)!r} cannot be read: {error}") from error
+            raise ArchiveError(
+                f"{str(path)!r} cannot be read: {error}; make it readable, then import it again"
+            ) from error
         fresh = session.write(archive)
         return Moved(session.owner, len(session.turns), fresh, tuple(reader.findings))
 
@@ -399,7 +400,8 @@ def _damaged(source: object, cause: str | Exception) -> ArchiveFormatError:
             cause = f"{'.'.join(map(str, first['loc']))}: {cause}"
     reason = cause if isinstance(cause, str) else f"it cannot be read ({cause!r:.200})"
     return ArchiveFormatError(
-        f"{source}: damaged: {reason}; nothing of this session was taken over"
+        f"{source}: damaged: {reason}; nothing of this session was taken over: restore it from a "
+        "backup"
     )
 
 

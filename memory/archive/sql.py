@@ -205,7 +205,8 @@ class SqlArchive(Archive):
     def commit_compression(self, owner: Owner, tip: Tip, made: Compression) -> Compression:
         if made.turn != tip.turn:
             raise ArchiveError(
-                f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}"
+                f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}: "
+                f"pass the tip of turn {made.turn}"
             )
         with self._sessions.writing(owner) as scope:
             scope.add_compression(tip.branch, made)

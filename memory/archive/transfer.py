@@ -201,7 +201,8 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
             yield StoredTurn(record_of(row, origin), source, state_of(row), row.content)
         except DAMAGED as error:
             raise ArchiveFormatError(
-                f"turn {source} of session {scope.owner.thread!r} is damaged: {error}"
+                f"turn {source} of session {scope.owner.thread!r} is damaged: {error}; restore the "
+                "archive from a backup"
             ) from error
 
 
@@ -219,7 +220,7 @@ def _write_turns(connection: Connection, session: Session, data: WholeSession) -
                 attend(connection, session, data.owner, record)
         except DAMAGED as error:
             raise ArchiveFormatError(
-                f"{turn.source}: damaged: it is no turn ({error!r})"
+                f"{turn.source}: damaged: it is no turn ({error!r}); restore it from a backup"
             ) from error
         if turn.content is not None:
             own = update(turns).where(turns.c.id == number)
