@@ -291,10 +291,8 @@ def test_recalled_text_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_deletion_reaches_all_tiers(tmp_path: Path) -> None:
-    """Row 23: an erased turn stands in no log, manifest, index or checkpoint, and in no prompt.
-
-    Nor does it in attention and in what other sessions of the user find.
-    """
+    """Row 23: an erased turn stands in no log, manifest, index or checkpoint, and in no prompt."""
+    # Nor does it in attention and in what other sessions of the user find.
     ann: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
     looks = [call("search_efforts", query="harbour"), "none"]
     script = [call("open_effort", name="a", goal=LONG), "x", call("close_effort"), "y", *looks, "z"]

@@ -110,10 +110,8 @@ def test_there_is_a_page_for_each_question(name: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_short_and_has_a_heading(page: str) -> None:
-    """A page begins with its one heading of the first level and has at most 200 lines.
-
-    That of the numbers, which is made and looked up, may be longer.
-    """
+    """A page begins with its one heading of the first level and has at most 200 lines."""
+    # That of the numbers, which is made and looked up, may be longer.
     lines = text(page).splitlines()
     outside = re.sub(r"^```.*?^```$", "", text(page), flags=re.DOTALL | re.MULTILINE)
 

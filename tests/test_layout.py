@@ -215,6 +215,17 @@ def surface(package: ModuleType) -> list[str]:
     )
 
 
+def long_expectations(path: Path) -> list[str]:
+    """Return the names of the tests of a file whose docstring is not one sentence."""
+    return [
+        node.name
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, Function)
+        and node.name.startswith("test_")
+        and not re.fullmatch(r"(?!.*[.!?] [A-Z])[^\n]*\.", ast.get_docstring(node) or "")
+    ]
+
+
 def broken(rule: Callable[[str], Any]) -> dict[str, Any]:
     """Return what a rule finds wrong, by source file."""
     return {source: found for source in SOURCES if (found := rule(source))}
@@ -292,6 +303,13 @@ def test_tests_are_no_package() -> None:
     assert inits == []
 
 
+def test_a_test_states_its_expectation() -> None:
+    """Each test's docstring is one sentence on one line; what explains it is a comment."""
+    tests = (ROOT / "tests").rglob("test_*.py")
+
+    assert {path.name: found for path in tests if (found := long_expectations(path))} == {}
+
+
 def test_the_public_surface_is_what_all_names() -> None:
     """`ebbtide.__all__` is sorted and names exactly what the package exports."""
     exported = surface(ebbtide)
@@ -341,10 +359,8 @@ def test_a_node_is_shorter() -> None:
 
 
 def test_a_function_takes_few_parameters() -> None:
-    """No function takes more than five parameters, but for the two that make an agent.
-
-    The commands with the most options have a parameter for each.
-    """
+    """No function takes more than five parameters, but for the two that make an agent."""
+    # The commands with the most options have a parameter for each.
     greedy = {name for names in broken(greedy_functions).values() for name in names}
 
     assert greedy <= {"build_memory_graph", "create_memory_agent", "chat", "evaluate", "export"}

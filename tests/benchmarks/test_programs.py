@@ -58,11 +58,9 @@ def references(data: Path) -> dict[str, Any]:
 
 
 def test_references(references: dict[str, Any]) -> None:
-    """The rules recognise two of three mentions; only the plain one takes two names for one.
-
-    Ordered by score, 12 of 18 pairs are right by the plain rule, 13 by the memory's, ties by half.
-    The second summary is mentioned in turn 10 and left in turn 24, the first one is not.
-    """
+    """The rules recognise two of three mentions; only the plain one takes two names for one."""
+    # Ordered by score, 12 of 18 pairs are right by the plain rule, 13 by the memory's, ties by
+    # half. The second summary is mentioned in turn 10 and left in turn 24, the first one is not.
     *plain, ours, goal = references["references"]
 
     assert [{**row, "rule": ""} for row in plain] == [{"rule": "", **PLAIN}] * 2
@@ -140,10 +138,8 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("talk", TALKS)
 def test_context_cost(costs: list[dict[str, Any]], talk: str) -> None:
-    """No context is over the budget, and the same talk stands beside it whole and summarised.
-
-    A peer that is not installed has a row that says so.
-    """
+    """No context is over the budget, and the same talk stands beside it whole and summarised."""
+    # A peer that is not installed has a row that says so.
     rows = [row for row in costs if row["talk"] == talk]
     ours, plain, summarising, deep = rows
 

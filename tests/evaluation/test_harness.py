@@ -79,10 +79,8 @@ def check_scores(found: Sequence[TrialResult], templates: Sequence[str]) -> None
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_on_every_template(recorded: Recorded, name: str) -> None:
-    """Each strategy goes through each template without an error, and is scored at each point.
-
-    The long ones of one kind are left to the soak.
-    """
+    """Each strategy goes through each template without an error, and is scored at each point."""
+    # The long ones of one kind are left to the soak.
     if name not in HERE:
         pytest.skip("pip install 'ebbtide[bench]'")
 
@@ -278,10 +276,8 @@ def test_so_many_trials_at_once(
 def test_recorded_answers_are_replayed(
     tmp_path: Path, recorded: Recorded, server: OpenAIServer
 ) -> None:
-    """A replay asks nobody, comes to the same scores, and says in each file what it is.
-
-    Whatever random ids a strategy puts into its texts, its recorded answers fit it.
-    """
+    """A replay asks nobody, comes to the same scores, and says in each file what it is."""
+    # Whatever random ids a strategy puts into its texts, its recorded answers fit it.
     asking = options("--strategy", ["full-history", *(one for one in HERE if one in ASKING)])
     short = options("--template", ["research-synthesis-001", "coding-session"])
     done = evaluated(tmp_path, "--replay", str(recorded.tape), *asking, *short)

@@ -57,11 +57,9 @@ def begun(archive: Watched, opening: list[Any], turns: int) -> Talk:
     "opening", [[], [call("open_effort", name="gateway")]], ids=["talk", "effort"]
 )
 def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
-    """A turn of one call reads the session at its beginning, searches once and commits once.
-
-    Whatever else context and references need is known since then or since the turn before, and
-    after the commit nothing is read at all. Late turns do as early ones.
-    """
+    """A turn of one call reads the session at its beginning, searches once and commits once."""
+    # Whatever else context and references need is known since then or since the turn before, and
+    # after the commit nothing is read at all. Late turns do as early ones.
     chat = begun(archive, opening, 8)
 
     found = []

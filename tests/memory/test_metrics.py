@@ -123,10 +123,8 @@ def test_an_expansion_of_another_effort_undoes_nothing() -> None:
     ],
 )
 def test_tokens_saved_by_decay(later: dict[str, Any], saved: int) -> None:
-    """The log's 100 tokens count for each turn that was sent without them.
-
-    The turn that expands again has them, and so has the turn at whose end they collapse.
-    """
+    """The log's 100 tokens count for each turn that was sent without them."""
+    # The turn that expands again has them, and so has the turn at whose end they collapse.
     events = {"t2": [expanded()], "t5": [collapsed()], **later}
 
     assert report(records(10, **events)).tokens_saved_by_decay == saved
@@ -140,10 +138,8 @@ def test_what_is_collapsed_by_hand_is_not_saved_by_decay() -> None:
 
 
 def test_the_cost_of_the_context() -> None:
-    """Each turn stands beside its baselines; shares are means, or those of the last turn.
-
-    Full history in turn 2: 20 in front, 100 of turn 1, 100 of turn 2 without the answer's 30.
-    """
+    """Each turn stands beside its baselines; shares are means, or those of the last turn."""
+    # Full history in turn 2: 20 in front, 100 of turn 1, 100 of turn 2 without the answer's 30.
     concluded = {"type": "concluded", "effort": "a", "tokens": 300}
     events: dict[str, list[Event]] = {
         "t1": [concluded, context(100, answer=30, alone=20, system=40)],
@@ -176,10 +172,8 @@ def test_more_than_the_full_history_is_below_zero() -> None:
     [(collapsed(), 120), ({"type": "evicted", "effort": "a"}, 120), (collapsed(auto=False), 0)],
 )
 def test_always_expanded_has_each_log_once(ends: Event, sent: int) -> None:
-    """A log of 120 tokens stands in the context or beside it: always 500 together.
-
-    What fades was sent in its turn, what is collapsed by a tool had left before the last call.
-    """
+    """A log of 120 tokens stands in the context or beside it: always 500 together."""
+    # What fades was sent in its turn, what is collapsed by a tool had left before the last call.
     concluded = {"type": "concluded", "effort": "a", "tokens": 120}
     events: dict[str, list[Event]] = {
         "t1": [concluded, expanded(tokens=120), context(9, system=380, expanded=120)],
@@ -217,10 +211,8 @@ def test_what_a_turn_cost() -> None:
 
 
 def test_a_history_without_a_memory_has_none_of_its_calls() -> None:
-    """The calls of its tools and their results are left out, and messages that hold nothing else.
-
-    An id that comes again in a later round is another call.
-    """
+    """Calls of its tools and their results are left out, and messages that hold nothing else."""
+    # An id that comes again in a later round is another call.
     ours, theirs = {"name": "open_effort", "id": "1"}, {"name": "look_up", "id": "2"}
     talk = [
         message("human", "Go on."),

@@ -307,10 +307,8 @@ def cost(folder: Path, efforts: int) -> dict[str, int]:
 def test_the_cost_does_not_grow_with_the_number_of_efforts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six times the efforts take as many statements, rows and keywords.
-
-    The session has more names than are cached, since cached ones would be read only once.
-    """
+    """Six times the efforts take as many statements, rows and keywords."""
+    # The session has more names than are cached, since cached ones would be read only once.
     monkeypatch.setattr("ebbtide.memory.archive.lineage._MOST_NAMES", 100)
     few, many = cost(tmp_path / "few", 250), cost(tmp_path / "many", 1_500)
 

@@ -87,10 +87,8 @@ def test_without_efforts_nothing_is_found() -> None:
 def test_with_different_efforts_the_rule_is_the_plain_one(
     said: list[tuple[int, int]], noise: int
 ) -> None:
-    """If no word is shared between efforts, two shared words are a reference, and one is none.
-
-    In a text of ten terms and more it takes a fifth of them.
-    """
+    """If no word is shared between efforts, two shared words are a reference, and one is none."""
+    # In a text of ten terms and more it takes a fifth of them.
     known = {f"e{n}": {f"e{n}w{word}": 1.0 for word in range(6)} for n in range(5)}
     spoken = {f"e{effort}w{word}" for effort, word in said}
     text = [*spoken, *(f"noise{n}" for n in range(noise))]

@@ -27,10 +27,8 @@ from tests.memory.conversations import Conversation
     ],
 )
 def test_terms_are_normalised(text: str, expected: list[str]) -> None:
-    """Case, width, punctuation, endings, stop words and invisible characters do not count.
-
-    Text without spaces between words becomes pairs of characters.
-    """
+    """Case, width, punctuation, endings, stop words and invisible characters do not count."""
+    # Text without spaces between words becomes pairs of characters.
     assert terms(text) == expected
 
 

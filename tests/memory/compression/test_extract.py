@@ -230,10 +230,8 @@ def test_a_later_part_revises_an_earlier_one() -> None:
     ],
 )
 def test_answers_are_read_leniently(sent: Any, item: tuple[str, Kind, int | None]) -> None:
-    """An unknown kind is a fact, a turn its first number, and what is missing is empty.
-
-    A list may come as the text of its JSON, as it does in tool calls of some providers.
-    """
+    """An unknown kind is a fact, a turn its first number, and what is missing is empty."""
+    # A list may come as the text of its JSON, as it does in tool calls of some providers.
     written = {"new": json.dumps([sent])}
     given = ({"new": [sent]}, {"new": sent}, {"items": [sent]}, [sent], written)
     read = [Extraction.model_validate(one) for one in given]

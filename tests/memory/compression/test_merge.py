@@ -256,10 +256,8 @@ ITEMS = st.lists(
 def test_no_item_vanishes_unsaid(
     old: list[Item], new: list[Item], pairs: list[tuple[int, int]]
 ) -> None:
-    """Whatever is merged and named, each item is there once, in the order of turns, or leads on.
-
-    From each one that left a way leads to one that holds, whatever circles a model names.
-    """
+    """Whatever is merged and named, each item is there once, in the order of turns, or leads on."""
+    # From each one that left a way leads to one that holds, whatever circles a model names.
     first = merged([], old, lexical, 0.85)
     both = [*old, *new] * 20
     made = merged(

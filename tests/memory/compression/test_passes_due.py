@@ -88,10 +88,8 @@ def test_an_effort_above_its_share_is_compressed_to_low_water(shop: Conversation
 
 
 def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -> None:
-    """An effort in its share is compressed where the next turn would cut turns of it away.
-
-    That is in a full context, and if the effort alone has more than is left of it.
-    """
+    """An effort in its share is compressed where the next turn would cut turns of it away."""
+    # That is in a full context, and if the effort alone has more than is left of it.
     work = grown(shop, 14).work
     full = replace(work, used=work.room * 9 // 10, line=Timeline(work.view.tip.turn))
     empty, small = replace(full, used=work.room // 2), replace(full, room=2 * work.room)

@@ -282,11 +282,9 @@ def test_the_rare_words_of_a_long_text_count(archive: Archive) -> None:
 def test_questions_asked_in_vain_hide_nothing(
     archive: Archive, query: str, found: list[str], vain: str
 ) -> None:
-    """However often something was asked, and beside work alike, its effort still comes first.
-
-    So it does where each answer repeats the question. Who asks for something else does not get it,
-    and what nobody spoke of is not found.
-    """
+    """However often something was asked, and beside work alike, its effort still comes first."""
+    # So it does where each answer repeats the question. Who asks for something else does not get
+    # it, and what nobody spoke of is not found.
     tip = populate(archive)
     perf = effort(19, "perf-fix", "Fixed the slow start: the cache was never filled.")
     said = [
