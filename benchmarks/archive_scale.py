@@ -272,7 +272,7 @@ def plans(load: Load) -> list[dict[str, Any]]:
                 _, _, sql, values, _, many = sent
                 if sql.startswith(("SELECT", "\nSELECT", "UPDATE", "INSERT")):
                     seen[name, sql] += 1  # noqa: B023 (removed before the next)
-                    parameters[name, sql] = values[0] if many else values  # noqa: B023
+                    parameters[name, sql] = values[0] if many else values  # noqa: B023 (as above)
 
             event.listen(engine, "before_cursor_execute", note)
             do()

@@ -35,7 +35,7 @@ _SIZES = (100, 500, 2_000)
 _ROUNDS = 3
 _MORE = 10
 _OWNERS = "checkout search billing login export import report upload mobile partner".split()  # noqa: SIM905 (reads as a list of words)
-_SUBJECTS = "service page queue cache worker database gateway scheduler form archive".split()  # noqa: SIM905
+_SUBJECTS = "service page queue cache worker database gateway scheduler form archive".split()  # noqa: SIM905 (as above)
 _CLAIMS = (
     "must answer within {} ms",
     "is owned by team {}",

@@ -117,7 +117,7 @@ def _questions(items: list[Mapping[str, Any]], ids: frozenset[str]) -> Iterator[
 
 def _time(text: str) -> str:
     """Return `1:56 pm on 8 May, 2023` in the archive's format."""
-    return f"{datetime.strptime(text, '%I:%M %p on %d %B, %Y').isoformat()}Z"  # noqa: DTZ007
+    return f"{datetime.strptime(text, '%I:%M %p on %d %B, %Y').isoformat()}Z"  # noqa: DTZ007 (it names no zone)
 
 
 def _text(utterance: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ from ebbtide.memory.settings import Settings
 T = TypeVar("T")
 
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
-_SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905
+_SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
 _WORDS = 50_000
 _QUERIES = 200
 _APPENDS = 200

@@ -91,8 +91,8 @@ CLOSES, LOOKS, MENTIONS = 0.4, 0.15, 0.3
 LONG_LOOKS = 0.55
 """How often a turn of the long effort looks something up."""
 
-SUBJECTS = "billing login search export mail calendar invoice gateway mobile backup".split()  # noqa: SIM905
-TASKS = "timeout migration layout audit report upgrade cleanup limits tests".split()  # noqa: SIM905
+SUBJECTS = "billing login search export mail calendar invoice gateway mobile backup".split()  # noqa: SIM905 (as above)
+TASKS = "timeout migration layout audit report upgrade cleanup limits tests".split()  # noqa: SIM905 (as above)
 
 SUMMARY = 95
 """Words of a summary, about 100 tokens."""
@@ -299,14 +299,14 @@ class TalkingModel(BaseChatModel):
         self, schema: dict[str, Any] | type, **_kwargs: Any
     ) -> Runnable[LanguageModelInput, Any]:
         """Return the model answering in JSON: with quotes or with a summary."""
-        named = schema["properties"] if isinstance(schema, dict) else schema.model_fields  # type: ignore[attr-defined]
+        named = schema["properties"] if isinstance(schema, dict) else schema.model_fields  # type: ignore[attr-defined]  # else a Pydantic model
         return self.bind(fields=frozenset(named)) | JsonOutputParser()
 
     def _generate(
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 (the base class's signature)
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
         **kwargs: Any,
     ) -> ChatResult:
         tools = kwargs.get("tools", ())

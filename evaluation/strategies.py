@@ -201,7 +201,7 @@ class _ScriptedModel(GenericFakeChatModel):
 
     request: list[BaseMessage] = Field(default_factory=list)
 
-    def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002
+    def bind_tools(self, tools: Any, **_: Any) -> Runnable[LanguageModelInput, AIMessage]:  # noqa: ARG002 (the base class's signature)
         """Return the model itself: the script has the tool calls."""
         return self
 

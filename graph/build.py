@@ -117,14 +117,14 @@ class Node(Runnable[Any, Any]):
         """Take the node's sync function, and the async one if it calls a model."""
         self.name, self._sync, self._async, self._parts = sync.__name__, sync, async_, parts
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the sync function."""
         del config
         state = trusted(input, self._parts.archive)
         update = self._sync(state, get_runtime(Settings), parts=self._parts)
         return sealed(update, state, self._parts.archive)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)

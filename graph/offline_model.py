@@ -137,7 +137,7 @@ class OfflineModel(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 (the base class's signature)
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
         **kwargs: Any,
     ) -> ChatResult:
         prompt, tools = Prompt(messages), kwargs.get("tools") or ()

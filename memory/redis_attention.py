@@ -115,7 +115,7 @@ class RedisAttention(SqlAttention):
         """Read the table, and cache that unless the table changes meanwhile."""
         attention, memories, changes = _keys(user_id)
         with self._client.pipeline() as pipeline:
-            pipeline.watch(changes)  # type: ignore[no-untyped-call]
+            pipeline.watch(changes)  # type: ignore[no-untyped-call]  # redis has no types for it
             stored = super().within_reach(user_id, now=now)
             fields: dict[Any, Any] = {}
             for item in stored:

@@ -114,7 +114,7 @@ class ScriptedModel(BaseChatModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 (the base class's signature)
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
         **kwargs: Any,
     ) -> ChatResult:
         answer = self._next(messages, kwargs)
@@ -125,8 +125,8 @@ class ScriptedModel(BaseChatModel):
     def _stream(
         self,
         messages: list[BaseMessage],
-        stop: list[str] | None = None,  # noqa: ARG002
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        stop: list[str] | None = None,  # noqa: ARG002 (as above)
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         answer = self._next(messages, kwargs)

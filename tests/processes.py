@@ -80,7 +80,7 @@ def _main(
         written = os.O_CREAT | os.O_TRUNC if number else 0
         os.dup2(os.open(path, os.O_RDWR | os.O_NOCTTY | written), number)
     sys.stdin, sys.stdout, sys.stderr = (
-        open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+        open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115 (open as long as the process)
         for number, mode in enumerate("rww")
     )
     signal.signal(signal.SIGINT, signal.default_int_handler)  # an ignored one is inherited
@@ -101,4 +101,4 @@ def _run(arguments: list[str]) -> None:
     if first == "-m":
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
-        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102 (the program of a test)

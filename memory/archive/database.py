@@ -246,7 +246,7 @@ class Database:
             status = os.stat(path)  # noqa: PTH116 (asked at each reading)
         except FileNotFoundError:
             return None
-        if os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK):  # noqa: PTH120
+        if os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK):  # noqa: PTH120 (as above)
             return status.st_dev, status.st_ino, "", 0
         log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:

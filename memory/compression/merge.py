@@ -68,12 +68,12 @@ _NOT = frozenset(
     """
 not no never none nobody nothing neither nor without nicht kein keine keinen nie
 不 没 沒 非 未 无 無 勿 禁
-""".split()  # noqa: SIM905
+""".split()  # noqa: SIM905 (as above)
 )
 """Words that negate the next one."""
 
-_ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905
+_ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905 (as above)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905 (as above)
 _NUMERALS = dict(zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True))
 """Numbers that are written as words."""
 

@@ -48,7 +48,7 @@ def test_context_show_prints_what_the_server_receives() -> None:
 def calls_of(message: dict[str, object]) -> list[str]:
     """Return the calls of a message as the page shows them."""
     calls: list[str] = []
-    for call in message.get("tool_calls") or ():  # type: ignore[attr-defined]
+    for call in message.get("tool_calls") or ():  # type: ignore[attr-defined]  # a dict at run time
         function = call["function"]
         calls.append(f"{call['id']} {function['name']} {function['arguments']}")
     return calls

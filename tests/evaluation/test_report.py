@@ -72,7 +72,7 @@ def test_rows_are_sorted() -> None:
         ("compression_ratio", 0.49, True),
     ],
 )
-def test_targets(name: str, value: float, met: bool) -> None:  # noqa: FBT001 (a row of the table)
+def test_targets(name: str, value: float, met: bool) -> None:
     """The targets are the documented ones, and their bounds are not met by themselves."""
     (row,) = rows([result(point().model_copy(update={name: value}))])
 

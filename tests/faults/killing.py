@@ -55,7 +55,7 @@ def answer(messages: list[BaseMessage]) -> AIMessage:
             return call("open_effort", name=f"work {turn}", goal=f"Work off message {turn}")
         if turn % 12 == CLOSED:
             return call("close_effort")
-    new = f"answer to {turn}: {random.random()} é中😀\x85"  # noqa: S311
+    new = f"answer to {turn}: {random.random()} é中😀\x85"
     return AIMessage(new + block(turn))
 
 
@@ -157,11 +157,11 @@ def kill(place: Place, durability: Durability, seed: int, longest: float) -> Non
     child = os.fork()
     if child == 0:
         try:
-            work(place, durability, random.Random(seed))  # noqa: S311
+            work(place, durability, random.Random(seed))
         finally:
             traceback.print_exc()
             os._exit(1)
-    time.sleep(random.Random(-seed).uniform(0.02, longest))  # noqa: S311
+    time.sleep(random.Random(-seed).uniform(0.02, longest))
     os.kill(child, signal.SIGKILL)
     if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
         raise RuntimeError(f"a child failed, with seed {seed}")

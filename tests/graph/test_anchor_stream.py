@@ -40,7 +40,7 @@ class Streaming(ScriptedModel):
         self,
         messages: list[BaseMessage],
         stop: list[str] | None = None,  # noqa: ARG002 (the base class's signature)
-        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         self._next(messages, kwargs)
@@ -258,7 +258,7 @@ def test_a_piece_says_where_it_comes_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("subgraphs", "shown"), [(True, SHOWN), (False, "")])
-def test_inside_a_larger_graph(tmp_path: Path, subgraphs: bool, shown: str) -> None:  # noqa: FBT001
+def test_inside_a_larger_graph(tmp_path: Path, subgraphs: bool, shown: str) -> None:
     """The stream of a parent shows the pieces of an embedded agent if it asks for subgraphs."""
     model = Streaming(answers=["-"], chunks=pieces(*SAID))
     graph = build_memory_graph(model, archive=DiskArchive(tmp_path, durable=False))

@@ -140,7 +140,7 @@ def test_the_context_stays_below_its_ceiling(run: list[After], row: int) -> None
 @pytest.mark.parametrize(
     ("row", "shown"), [(22, False), (23, True), (24, True), (25, True), (26, True), (27, False)]
 )
-def test_the_raw_log_is_sent_until_it_fades(run: list[After], row: int, shown: bool) -> None:  # noqa: FBT001 (a column of the table)
+def test_the_raw_log_is_sent_until_it_fades(run: list[After], row: int, shown: bool) -> None:
     """The log of the expanded effort is sent from the turn of its expansion to its collapse."""
     log = quoted(run[row].sent, "thumbnails")
 

@@ -16,7 +16,7 @@ from tests.agents import Talk, talk
 from tests.doubles import ScriptedModel, Sent, call, together
 
 BUDGET = 8_000
-WORDS = "the port of the service is 8080 数据库 连接 🙂 refused again".split()  # noqa: SIM905
+WORDS = "the port of the service is 8080 数据库 连接 🙂 refused again".split()  # noqa: SIM905 (reads as a list of words)
 
 
 def look_up(key: str) -> str:
@@ -144,7 +144,7 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
 
 def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
     """Old turns of an effort leave, a line says which, and the report says it too."""
-    chance = random.Random(1)  # noqa: S311 (a test's numbers)
+    chance = random.Random(1)
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
     chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
     states = [chat.say(said(chance, 200)) for _ in range(40)]
@@ -157,7 +157,7 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
 
 def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
     """Complaint row 16: most of what a long effort sends is a prefix of the request before."""
-    chance = random.Random(2)  # noqa: S311
+    chance = random.Random(2)
     answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 51]
     chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
     reports = [chat.say(said(chance, 40))["memory"]["context_report"] for _ in range(50)]
@@ -195,7 +195,7 @@ def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
 )
 def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) -> None:
     """Invariant 1 with real tokens: efforts, tools, languages and sizes at random."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
 
     def answers(messages: list[BaseMessage]) -> Any:
         if messages[-1].type == "tool" or chance.random() < 0.4:

@@ -161,7 +161,7 @@ def test_a_conversation_counts_what_is_billed(
 @pytest.mark.parametrize("seed", range(5))
 def test_many_tiny_messages_count_what_is_billed(server: OpenAIServer, seed: int) -> None:
     """What is around a message is exact, so that 500 of one word each are too."""
-    draw = random.Random(seed)  # noqa: S311 (the same texts each time)
+    draw = random.Random(seed)
     words = draw.choices(["ok", "好", "👍", "?", "", "yes"], k=500)
     messages = [HumanMessage(word) if n % 2 else AIMessage(word) for n, word in enumerate(words)]
 
@@ -298,7 +298,7 @@ def answers(body: Any) -> Say:
 )
 def test_the_report_is_what_is_billed(tmp_path: Path, *, streaming: bool, tools: Any) -> None:
     """Through the whole graph the total is never below the bill, and at most 3 % above it."""
-    words = random.Random(7)  # noqa: S311 (the same texts each time)
+    words = random.Random(7)
     with serving(by=answers) as server:
         chat = model(server, streaming=streaming, stream_usage=True)
         saver, archive = InMemorySaver(), DiskArchive(tmp_path, durable=False)

@@ -144,7 +144,7 @@ def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
         create_memory_agent(
             OfflineModel(),
             archive=DiskArchive(tmp_path),
-            embeddings=wrong,  # type: ignore[arg-type]
+            embeddings=wrong,  # type: ignore[arg-type]  # wrong on purpose
         )
 
 

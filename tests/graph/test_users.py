@@ -263,6 +263,6 @@ def test_a_number_is_deleted_as_it_was_taken(tmp_path: Path) -> None:
     chat = talk(tmp_path, ["yes"])
     chat.say("hello", context={"user_id": 42})
 
-    report = delete_user(chat.agent, 42)  # type: ignore[arg-type]
+    report = delete_user(chat.agent, 42)  # type: ignore[arg-type]  # wrong on purpose
 
     assert report.sessions == (Owner("42", "t"),)

@@ -133,7 +133,7 @@ class Soak:
 
 def soak(seed: int, contexts: int, count: TokenCounter = count_words) -> dict[str, int]:
     """Hold random conversations until so many contexts are checked, and return the counts."""
-    chance, found = random.Random(seed), Counter(dict.fromkeys(VIOLATIONS, 0))  # noqa: S311
+    chance, found = random.Random(seed), Counter(dict.fromkeys(VIOLATIONS, 0))
     while found["contexts"] < contexts:
         with conversation(recall_hints=0) as talk:
             talk.count = count

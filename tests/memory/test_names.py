@@ -21,7 +21,7 @@ ODD = st.text(
         ("  Fix the  AUTH bug!! ", "fix-the-auth-bug"),
         ("CON", "con"),
         ("snake_case_2", "snake-case-2"),
-        ("Ｆｕｌｌ Ｗｉｄｔｈ", "full-width"),  # noqa: RUF001
+        ("Ｆｕｌｌ Ｗｉｄｔｈ", "full-width"),  # noqa: RUF001 (full width, on purpose)
         ("修复 登录", "修复-登录"),
         ("Élan", "élan"),
         ("हिन्दी", "हिन्दी"),

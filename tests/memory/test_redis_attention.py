@@ -67,7 +67,7 @@ def attention(client: Redis, archive: DiskArchive) -> RedisAttention:
 
 def away() -> Redis:
     """Return a client of a server that is not there, which knows a secret."""
-    return Redis("localhost", 1, password="s3cret", retry=Retry(NoBackoff(), 0))  # noqa: S106
+    return Redis("localhost", 1, password="s3cret", retry=Retry(NoBackoff(), 0))  # noqa: S106 (no server's)
 
 
 def test_the_keys_are_the_documented_ones(client: Redis, attention: RedisAttention) -> None:

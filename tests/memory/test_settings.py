@@ -42,13 +42,13 @@ def test_settings_are_frozen() -> None:
     chosen = Settings()
 
     with pytest.raises(ValidationError, match="frozen"):
-        chosen.context_budget = 3_000  # type: ignore[misc]
+        chosen.context_budget = 3_000  # type: ignore[misc]  # wrong on purpose
 
 
 def test_an_unknown_setting_is_an_error() -> None:
     """A name that is no setting raises."""
     with pytest.raises(ValidationError, match=r"budget\n  Extra inputs are not permitted"):
-        Settings(budget=5_000)  # type: ignore[call-arg]
+        Settings(budget=5_000)  # type: ignore[call-arg]  # wrong on purpose
 
 
 def test_several_bad_settings_are_all_named() -> None:

@@ -59,4 +59,4 @@ def test_so_do_restoring_and_deleting(client: RemoteGraph, name: str) -> None:
 
 def test_so_does_deleting_a_user(client: RemoteGraph) -> None:
     """Nothing of the user is deleted then."""
-    assert refused(lambda: ebbtide.delete_user(client, "ann"))  # type: ignore[arg-type]
+    assert refused(lambda: ebbtide.delete_user(client, "ann"))  # type: ignore[arg-type]  # refused, on purpose

@@ -420,7 +420,7 @@ def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
 class Pruning(Keeping):
     """A checkpointer that prunes, and cannot delete whole threads."""
 
-    def prune(self, thread_ids: Any, *, strategy: str = "keep_latest") -> None:  # noqa: ARG002
+    def prune(self, thread_ids: Any, *, strategy: str = "keep_latest") -> None:  # noqa: ARG002 (LangGraph's signature)
         """Keep the newest checkpoint of each thread."""
         for thread in thread_ids:
             newest, *older = [
@@ -447,7 +447,7 @@ def test_checkpointer_that_prunes_keeps_the_newest(tmp_path: Path) -> None:
 def test_reader_of_the_database_is_named(tmp_path: Path) -> None:
     """If another connection keeps SQLite from reclaiming pages, the report says so."""
     with begun(tmp_path, WORDS[:3]) as chat:
-        chat.agent.checkpointer.conn.execute("PRAGMA busy_timeout=50")  # type: ignore[union-attr]
+        chat.agent.checkpointer.conn.execute("PRAGMA busy_timeout=50")  # type: ignore[union-attr]  # there is one
         reader = sqlite3.connect(tmp_path / "checkpoints.sqlite")
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM checkpoints").fetchone()
@@ -707,7 +707,7 @@ def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
     other: RunnableConfig = {"configurable": {"thread_id": "other"}}
     with begun(tmp_path, WORDS[:3]) as chat:
         chat.say(ASKED * 200, other)
-        chat.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]
+        chat.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]  # there is one
         assert traces(tmp_path, [ASKED * 2]) != []
         chat.archive.delete_session(Owner("default", "other"))
 

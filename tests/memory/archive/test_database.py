@@ -72,7 +72,7 @@ def test_full_disk(tmp_path: Path) -> None:
     """A disk without room is named; what was there is there, and with room the turn is stored."""
     with DiskArchive(tmp_path) as archive:
         tip = commit_all(archive, [turn(1)])
-        said = turn(2, random.Random(1).randbytes(500_000).hex())  # noqa: S311
+        said = turn(2, random.Random(1).randbytes(500_000).hex())
         event.listen(archive.database._engine, "connect", _small)
         archive.close()
         with pytest.raises(ArchiveUnavailableError, match=r"full.*has room, then go on; nothing"):
@@ -356,7 +356,7 @@ def test_opened_empty_by_several(request: pytest.FixtureRequest, tmp_path: Path,
 @pytest.mark.parametrize("size", [100, 100_000])
 def test_no_database(tmp_path: Path, size: int) -> None:
     """A file of something else is named, and stays as it is."""
-    noise = random.Random(1).randbytes(size)  # noqa: S311
+    noise = random.Random(1).randbytes(size)
     (tmp_path / FILE).write_bytes(noise)
 
     with DiskArchive(tmp_path) as archive:
@@ -375,7 +375,7 @@ def test_damaged_pages(tmp_path: Path) -> None:
         tip = commit_all(archive, [turn(number, "word " * 3_000) for number in range(1, 9)])
     path = tmp_path / FILE
     data = bytearray(path.read_bytes())
-    data[4_096:] = random.Random(1).randbytes(len(data) - 4_096)  # noqa: S311
+    data[4_096:] = random.Random(1).randbytes(len(data) - 4_096)
     path.write_bytes(data)
 
     with DiskArchive(tmp_path) as damaged, pytest.raises(ArchiveFormatError, match="a backup"):

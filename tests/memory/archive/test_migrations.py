@@ -39,7 +39,7 @@ def test_tables_of_no_version(tmp_path: Path, number: int) -> None:
     with SqlArchive(tmp_path) as archive:
         commit_all(archive, [turn(1)])
         with archive.database.writing() as connection:
-            connection.exec_driver_sql(f"UPDATE ebbtide_version SET version = {number}")  # noqa: S608
+            connection.exec_driver_sql(f"UPDATE ebbtide_version SET version = {number}")  # noqa: S608 (ours)
 
     with (
         SqlArchive(tmp_path) as later,

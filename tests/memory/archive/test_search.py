@@ -43,7 +43,7 @@ def both(tmp_path: Path, database: Database) -> Iterator[tuple[SqlArchive, SqlAr
         for archive in (disk, served):
             for seed, owner in enumerate(OWNERS):
                 tip = Tip()
-                for group in corpus(random.Random(seed)):  # noqa: S311
+                for group in corpus(random.Random(seed)):
                     tip = archive.commit(owner, tip, group).tip
                 archive.embed(owner, Embedder(Concepts(*SYNONYMS)), 1_000)
         yield disk, served

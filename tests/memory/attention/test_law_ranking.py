@@ -79,7 +79,7 @@ def test_the_order_is_total(kept: list[Kept], on: int) -> None:
 
 
 @given(drawn, st.integers(0, 120), st.booleans())
-def test_an_explanation_agrees_with_itself(kept: Kept, on: int, attended: bool) -> None:  # noqa: FBT001 (drawn)
+def test_an_explanation_agrees_with_itself(kept: Kept, on: int, attended: bool) -> None:
     """The level, the day of fading and what is held tell one story."""
     found = kept.explained(THRESHOLD, attended=attended, now=day(on))
     moment = max(day(on), kept.memory.created)

@@ -154,7 +154,7 @@ def test_what_superseded_an_item_may_merge() -> None:
         ("output", "fact", True),
     ],
 )
-def test_which_kind_supersedes_which(older: str, newer: str, superseded: bool) -> None:  # noqa: FBT001 (a cell of a table)
+def test_which_kind_supersedes_which(older: str, newer: str, superseded: bool) -> None:
     """What a tool printed takes the place of facts, and of nothing that anybody decided."""
     old, new = (
         Item(Kind(kind), quote, turn)
@@ -176,7 +176,7 @@ def test_which_kind_supersedes_which(older: str, newer: str, superseded: bool) -
         ("goal", "record", True),
     ],
 )
-def test_what_may_be_called_done(kind: str, speaker: Speaker, leaves: bool) -> None:  # noqa: FBT001 (a cell of a table)
+def test_what_may_be_called_done(kind: str, speaker: Speaker, leaves: bool) -> None:
     """All but a constraint of the user's, which leaves only for a sentence that revises it."""
     rule, new = (
         Item(Kind(kind), quote, 1, speaker=speaker) for quote in ("Test first.", "Test last.")

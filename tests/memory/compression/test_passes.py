@@ -234,7 +234,7 @@ def test_a_model_sees_the_goals_that_are_quoted(shop: Conversation) -> None:
 
 
 @pytest.mark.parametrize("by_rules", [False, True])
-def test_a_first_goal_that_left_is_not_quoted_again(shop: Conversation, by_rules: bool) -> None:  # noqa: FBT001 (both ways)
+def test_a_first_goal_that_left_is_not_quoted_again(shop: Conversation, by_rules: bool) -> None:
     """Called done it leaves for good, also once the cap took it from what is superseded."""
     shop.turn("Change.", call("update_goal", goal="Close it.", rationale="Nobody buys."))
     rule = Item(Kind.CONSTRAINT, RULE, 2)

@@ -108,7 +108,7 @@ def test_what_was_erased_is_sound(archive: SqlArchive) -> None:
 def test_junk_is_named_by_who_reads_it(archive: SqlArchive, column: str) -> None:
     """A row that cannot be read is an error that names session, branch and turn."""
     tip = told(archive)
-    damaged(archive, f"UPDATE ebbtide_turns SET {column} = :junk", junk=JUNK)  # noqa: S608
+    damaged(archive, f"UPDATE ebbtide_turns SET {column} = :junk", junk=JUNK)  # noqa: S608 (ours)
 
     with pytest.raises(
         ArchiveFormatError, match=r"session 't1' is damaged \(turn 3 of branch 'main' is damaged"

@@ -62,7 +62,7 @@ def both(question: Question, answers: list[Answer], **options: Any) -> list[Any]
     with serving(*answers) as server:
         found.append((outcome(lambda: ask(model(server, **options), question)), server.requests))
     with serving(*answers) as server:
-        run = lambda: asyncio.run(aask(model(server, **options), question))  # noqa: E731
+        run = lambda: asyncio.run(aask(model(server, **options), question))  # noqa: E731 (one of two ways to run)
         found.append((outcome(run), server.requests))
     return found
 

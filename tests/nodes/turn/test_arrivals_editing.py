@@ -104,7 +104,7 @@ def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
     """The thread lost its checkpoints, and a turn was cut short: the edit is still one."""
     chat = three(tmp_path, CUT, "4")
     history = chat.agent.get_state(THREAD).values["messages"]
-    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]  # there is one
     cut(chat, *history, HumanMessage("Four."))
     edit(chat, "Three.", "Drei.")
 
@@ -122,7 +122,7 @@ def test_history_without_results_that_is_cut_short(tmp_path: Path) -> None:
     answers = [call("open_effort", name="gate"), "Opened.", CUT, "Yes."]
     chat = talk(tmp_path, answers, checkpointer=InMemorySaver())
     chat.say("Open it.")
-    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]  # there is one
     cut(chat, ("user", "Open it."), ("ai", "Opened."), ("user", "Go on."))
 
     state = chat.say("Again.")
@@ -253,7 +253,7 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
     for turn in erased:
         erase(chat.agent, THREAD, turn)
     messages = chat.agent.get_state(THREAD).values["messages"]
-    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]
+    chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]  # there is one
     history = [m.model_copy(update={"id": None}) for m in messages]
     state = chat.agent.invoke({"messages": [*history, ("user", "Four.")]}, THREAD)
     known = next(m for m in state["messages"] if m.text == "Three.")

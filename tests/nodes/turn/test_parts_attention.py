@@ -381,7 +381,7 @@ def test_erasing_reaches_a_memory_that_was_reopened(tmp_path: Path) -> None:
     ("goal", "hinted"),
     [("mend the gate and its clock", True), ("mend the gate", True), ("mend the roof", False)],
 )
-def test_a_new_effort_is_told_what_is_related(tmp_path: Path, goal: str, hinted: bool) -> None:  # noqa: FBT001
+def test_a_new_effort_is_told_what_is_related(tmp_path: Path, goal: str, hinted: bool) -> None:
     """A memory that the goal is about is hinted at in the turn that opens the effort."""
     opening = call("open_effort", name="repair", goal=goal)
     chat = monday(tmp_path, opening, "Begun.", importance=38)

@@ -244,7 +244,7 @@ def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
     (owner,) = chat.archive.sessions("default")
     tip = chat.archive.newest(owner)
     assert (len(said), tip and tip.turn) == (5, 4)
-    records = chat.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]
+    records = chat.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]  # there is one
     assert [record.efforts for record in records] == [("tax",), (), ("tax",), ("tax",)]
 
 
@@ -373,7 +373,7 @@ def test_nothing_new_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         chat.agent.invoke({"messages": history}, THREAD)
 
-    assert chat.archive.newest(OWNER).turn == 3  # type: ignore[union-attr]
+    assert chat.archive.newest(OWNER).turn == 3  # type: ignore[union-attr]  # there is one
 
 
 def test_efforts_come_back_with_the_messages(tmp_path: Path) -> None:
