@@ -37,8 +37,11 @@ LONG = 100
 """Turns of a session."""
 
 EVERY = 10
+"""Turns from one that opens an effort to the next."""
 SAMPLES = 200
+"""Calls that are timed of each kind, so that ten are above the 95th percentile."""
 PROCESSES = 4
+"""Processes that write at once."""
 SMALL = 10_000
 """Turns below which PostgreSQL scans any table: then scans are disabled to see its other plan."""
 

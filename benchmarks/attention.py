@@ -36,9 +36,13 @@ Opening: TypeAlias = Callable[[Path], Any]
 _USER = "scale"
 _START = datetime(2023, 1, 1, tzinfo=UTC)
 _DAYS = 3 * 365
+"""Days over which the memories were made, so that many have faded."""
 _KEYWORDS = 12
+"""Keywords of a memory."""
 _LIMIT = 10
+"""Memories asked for at once."""
 _OFTEN = 10_000
+"""Memories between two lines that say how far it is."""
 
 
 @contextmanager

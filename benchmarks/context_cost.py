@@ -44,6 +44,7 @@ As OpenAI's guide says (https://platform.openai.com/docs/guides/prompt-caching).
 """
 
 BUDGETS = (4_000, 5_000, 16_000, 64_000)
+"""Near the floor, a little above it, the default, and one that holds much of a talk."""
 OURS = "ebbtide"
 Part: TypeAlias = tuple[str, str]
 """The role and name of a message, and the rest of it."""

@@ -32,8 +32,11 @@ from ebbtide.memory.settings import Settings
 
 _THRESHOLD: float = Settings.model_fields["similarity_threshold"].default
 _SIZES = (100, 500, 2_000)
+"""Items that are there already."""
 _ROUNDS = 3
+"""Times that each size is measured; the median counts."""
 _MORE = 10
+"""New items that are merged into them."""
 _OWNERS = "checkout search billing login export import report upload mobile partner".split()  # noqa: SIM905 (reads as a list of words)
 _SUBJECTS = "service page queue cache worker database gateway scheduler form archive".split()  # noqa: SIM905 (as above)
 _CLAIMS = (

@@ -30,6 +30,7 @@ from talks import TalkingModel, Turn, day
 from ebbtide import DiskArchive, commands
 
 _SEARCH_EVERY = 10
+"""Turns between two searches that are timed."""
 _YOUNG = 5
 """Short sessions beside the long one: by its subject alone a turn varies by a third."""
 

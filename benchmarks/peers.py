@@ -24,6 +24,7 @@ Maker: TypeAlias = Callable[[BaseChatModel, Saver, Path], Any]
 
 PROMPT = "You are a helpful assistant."
 LANGMEM_TOKENS = 2_000
+"""Tokens that LangMem's node may keep of what was said."""
 
 
 def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:

@@ -31,9 +31,13 @@ from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import rendered
 
 _MESSAGE_TOKENS = 4
+"""Tokens around a message, as `memory.tokens` counts them."""
 _FEW, _MANY = 5, 10
+"""The ranks up to which a hit counts, as papers report them."""
 _ALL = 1_000
+"""Hits at most, so that every rank is seen."""
 _LITTLE, _MUCH = 1_000, 4_000
+"""Tokens into which the evidence must fit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,13 @@ from ebbtide.memory.tokens import count
 from ebbtide.memory.view import ArchiveView, past
 
 _UTTERANCES = 2
+"""Utterances that make a turn: a question and its answer."""
 _OVERLAP = 2
+"""Shared words that the plain rule takes for a mention."""
 _FEW_WORDS = 22
+"""Words of a short summary, for the plain rule with few of them."""
 _SHORTEST = 3
+"""Letters of a word that the plain rule compares, at least."""
 _FUNCTION_WORDS = frozenset(
     """
 a an the and or but if of at by for with about to from in on is are was were be been has have had do

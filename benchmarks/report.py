@@ -23,6 +23,7 @@ _PACKAGES = (
     *("langchain", "langgraph", "langmem", "deepagents"),
 )
 _PANELS = 3
+"""Charts beside each other, as fit the width of a page."""
 _WIDTH, _HEIGHT = 3.0, 5.0
 """Size of a panel with the labels below it, in inches."""
 

@@ -36,10 +36,15 @@ T = TypeVar("T")
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
 _SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
 _WORDS = 50_000
+"""Words of the vocabulary, most of which are rare, as in any language."""
 _QUERIES = 200
+"""Queries that are timed, so that ten are above the 95th percentile."""
 _APPENDS = 200
+"""Turns that are appended to a full archive, and timed."""
 _OFTEN = 1_000
+"""Turns between two lines that say how far it is."""
 _NUMBERS = 384
+"""Dimensions of a vector, as MiniLM's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,13 @@ from ebbtide.memory.record import Group, Owner, Tip
 _USER = "scale"
 _OWNER = Owner(_USER, "asking")
 _EFFORTS = 3
+"""Efforts of a session."""
 _QUERIES = 200
+"""Queries that are timed, so that ten are above the 95th percentile."""
 _CHANGES = 20
+"""Commits between searches, so that what is cached is read again."""
 _OFTEN = 1_000
+"""Sessions between two lines that say how far it is."""
 
 
 def sessions(count: int) -> Iterator[Owner]:

@@ -51,6 +51,7 @@ LONG = 0.1
 """The fraction from which on an effort is a long one."""
 
 TOOL_EVERY = 5
+"""Turns from one call of a tool to the next."""
 WORDS = """
 the service answers after a while and then it stops again because nobody has looked at
 what happens when two requests arrive at once we could try to keep the old value for a

@@ -45,14 +45,14 @@ _SHAPE = (
 def pages() -> dict[str, str]:
     """Return what each page must hold."""
     sources = (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py")))
-    rows = [row for path in sources for row in _rows(path)]
+    rows = [row for path in sources for row in rows_of(path)]
     return {
         "docs/settings.md": f"{SETTINGS}{settings_table()}\n",
         "docs/numbers.md": "\n".join([NUMBERS.rstrip(), *rows, ""]),
     }
 
 
-def _rows(path: Path) -> Iterator[str]:
+def rows_of(path: Path) -> Iterator[str]:
     """Yield a row for each constant of a module or a class that is a number, or some."""
     text = path.read_text(encoding="utf-8")
     module = ast.parse(text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.numbers import ROOT, pages
+from tests.numbers import ROOT, pages, rows_of
 
 
 @pytest.mark.parametrize("page", pages())
@@ -15,6 +15,7 @@ def test_a_page_made_from_the_code_is_up_to_date(page: str) -> None:
 
 def test_every_constant_has_its_reason() -> None:
     """A number of the code says beside it what it bounds, or what was measured with it."""
-    rows = pages()["docs/numbers.md"].splitlines()
+    scripts = [row for path in ROOT.glob("benchmarks/*.py") for row in rows_of(path)]
+    rows = [*pages()["docs/numbers.md"].splitlines(), *scripts]
 
     assert [row for row in rows if row.endswith("|  |")] == []
