@@ -55,7 +55,11 @@ def parsed(block: str) -> dict[str, str]:
 
 
 def newest(content: Any) -> dict[str, str] | None:
-    """Return the fields of the last state block in a message's content that has any, else None."""
+    r"""Return the fields of the last state block in a message's content that has any, else None.
+
+    >>> newest("Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---")
+    {'Goal': 'ship 1.2'}
+    """
     return next(filter(None, map(parsed, reversed(blocks(content)))), None)
 
 
@@ -103,14 +107,24 @@ def anchor_instructions(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
 
 
 def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages as users see them, without the state blocks of the model."""
+    r"""Return messages as users see them, without the state blocks of the model.
+
+    >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
+    >>> shown([{"type": "ai", "data": {"content": block}}])
+    ({'type': 'ai', 'data': {'content': 'Done.'}},)
+    """
     return tuple(map(without_blocks, messages))
 
 
 def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return messages with their state blocks restored; `raw` has original contents by message id.
+    r"""Return messages with their state blocks restored; `raw` has original contents by message id.
 
     A message that differs from its original without blocks was edited: it stays unchanged.
+
+    >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
+    >>> messages = shown([{"type": "ai", "data": {"content": block, "id": "1"}}])
+    >>> with_blocks(messages, {"1": block})[0]["data"]["content"] == block
+    True
     """
     restored = []
     for message in messages:

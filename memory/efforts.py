@@ -56,7 +56,11 @@ class Effort:
 
     @property
     def purpose(self) -> dict[str, str]:
-        """The goal and the constraints, each in one line as the context shows them."""
+        """The goal and the constraints, each in one line as the context shows them.
+
+        >>> Effort("a", "open", constraints=("- No downtime.",)).purpose
+        {'goal': 'not stated', 'constraints': 'No downtime'}
+        """
         goal = as_shown(self.goal) or "not stated"
         return {"goal": goal, "constraints": "; ".join(map(as_shown, self.constraints)) or "none"}
 
@@ -69,7 +73,11 @@ class Effort:
 
 
 def changed(event: Event, turn: int) -> Effort | None:
-    """Return the effort as this event wrote it, None for an event that writes none."""
+    """Return the effort as this event wrote it, None for an event that writes none.
+
+    >>> changed({"type": "opened", "effort": "auth-bug", "goal": "Fix it"}, 3).goal
+    'Fix it'
+    """
     status = _STATUS.get(event["type"])
     if status is None:
         return None
@@ -79,12 +87,20 @@ def changed(event: Event, turn: int) -> Effort | None:
 
 
 def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
-    """Return the efforts as these events of one turn wrote them, oldest first."""
+    """Return the efforts as these events of one turn wrote them, oldest first.
+
+    >>> len(changes([{"type": "opened", "effort": "a"}, {"type": "searched"}], 3))
+    1
+    """
     return tuple(effort for event in events if (effort := changed(event, turn)))
 
 
 def one_line(text: str) -> str:
-    """Return a text without line breaks, so that it cannot fake a line of the memory."""
+    r"""Return a text without line breaks, so that it cannot fake a line of the memory.
+
+    >>> one_line("a  b\nc")
+    'a b c'
+    """
     return " ".join(text.split())
 
 
@@ -119,7 +135,11 @@ class EffortState:
     banners: tuple[str, ...] = ()
 
     def with_event(self, event: Event, line: str = "") -> "EffortState":
-        """Return the state with one more event, and its banner if it has one."""
+        """Return the state with one more event, and its banner if it has one.
+
+        >>> EMPTY.with_event({"type": "paused"}, "--- Paused ---").banners
+        ('--- Paused ---',)
+        """
         banners = (*self.banners, line) if line else self.banners
         return replace(self, events=(*self.events, event), banners=banners)
 
@@ -128,14 +148,22 @@ class EffortState:
         return self.banners[len(before.banners) :]
 
     def activated(self, effort_id: str) -> "EffortState":
-        """Return the state with this effort open, active, and the most recently active."""
+        """Return the state with this effort open, active, and the most recently active.
+
+        >>> EMPTY.activated("auth-bug").active
+        'auth-bug'
+        """
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
         remaining = _without(self.open, effort_id)
         return replace(self, active=effort_id, open={**remaining, effort_id: entry})
 
     def closed(self, effort_id: str) -> "EffortState":
-        """Return the state without this open effort; if it was active, no effort is active."""
+        """Return the state without this open effort; if it was active, no effort is active.
+
+        >>> EMPTY.activated("auth-bug").closed("auth-bug") == EMPTY
+        True
+        """
         active = None if self.active == effort_id else self.active
         return replace(self, open=_without(self.open, effort_id), active=active)
 
@@ -143,6 +171,10 @@ class EffortState:
         """Return the state with unused logs collapsed and old summaries evicted, at the turn's end.
 
         Open efforts stay, and so does the summary of an effort whose log was still expanded.
+
+        >>> state = replace(EMPTY, turn=25, summaries={"old": 5, "new": 6})
+        >>> state.decayed(Settings(summary_eviction_threshold=20)).summaries
+        {'new': 6}
         """
         state, threshold = self, settings.summary_eviction_threshold
         old = [name for name, last in self.summaries.items() if self.turn - last >= threshold]
@@ -177,13 +209,21 @@ def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def happened(state: EffortState, event: Event, line: str | None = None) -> EffortState:
-    """Return the state after an event, with its banner, or with `line` in place of that."""
+    """Return the state after an event, with its banner, or with `line` in place of that.
+
+    >>> happened(EMPTY, {"type": "opened", "effort": "auth-bug"}).banners
+    ('--- Started effort: auth-bug ---',)
+    """
     line = banner_of(event["type"], **event) if line is None else line
     return applied(state, event).with_event(event, line)
 
 
 def applied(state: EffortState, event: Event) -> EffortState:
-    """Return the state after an event, without recording it; unknown events change nothing."""
+    """Return the state after an event, without recording it; unknown events change nothing.
+
+    >>> applied(EMPTY, {"type": "opened", "effort": "auth-bug"}).active
+    'auth-bug'
+    """
     change = _TRANSITIONS.get(event["type"])
     return change(state, event.get("effort", ""), event) if change else state
 
@@ -196,6 +236,10 @@ def within_limit(state: EffortState) -> EffortState:
     """Return the state with at most `MOST_SUMMARIES`, without those referenced longest ago.
 
     Summaries of expanded efforts leave last.
+
+    >>> state = replace(EMPTY, summaries=dict.fromkeys(map(str, range(203)), 1))
+    >>> len(within_limit(state).summaries), len(within_limit(state).events)
+    (200, 3)
     """
     last_use = {name: (name in state.expanded, turn) for name, turn in state.summaries.items()}
     surplus = max(0, len(last_use) - MOST_SUMMARIES)

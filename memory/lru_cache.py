@@ -9,7 +9,14 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[T]):
-    """A cache that drops the least recently used values."""
+    """A cache that drops the least recently used values.
+
+    >>> cache = LruCache[int](2)
+    >>> [cache.put(key, number) for number, key in enumerate("abc")]
+    [0, 1, 2]
+    >>> cache.get("a"), cache.get("c")
+    (None, 2)
+    """
 
     def __init__(self, limit: int, size: Callable[[T], int] = lambda _: 1) -> None:
         """Start empty; the sizes of all values stay within `limit`, by default their number."""

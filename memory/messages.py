@@ -38,12 +38,20 @@ def clean(value: Any) -> Any:
 
 
 def broken(value: Any) -> bool:
-    """Tell whether `value` has a lone surrogate at any depth."""
+    r"""Tell whether `value` has a lone surrogate at any depth.
+
+    >>> broken({"a": ["x\ud800"]}), broken({"a": ["x"]})
+    (True, False)
+    """
     return bool(clean(value) != value)
 
 
 def unserialisable(value: Any) -> dict[str, str]:
-    """Return the placeholder of a value that JSON cannot hold; it names the class."""
+    """Return the placeholder of a value that JSON cannot hold; it names the class.
+
+    >>> unserialisable({1, 2})
+    {'ebbtide_unserialisable': 'builtins.set'}
+    """
     kind = type(value)
     return {"ebbtide_unserialisable": f"{kind.__module__}.{kind.__qualname__}"}
 
@@ -99,34 +107,59 @@ def reworded(content: Any, words: str) -> Any:
 
 
 def with_content(message: Message, content: Any) -> Message:
-    """Return the message with its content replaced."""
+    """Return the message with its content replaced.
+
+    >>> with_content({"type": "human", "data": {"content": "hi", "id": "1"}}, "hello")
+    {'type': 'human', 'data': {'content': 'hello', 'id': '1'}}
+    """
     return {**message, "data": {**message["data"], "content": content}}
 
 
 def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
-    """Return the tool calls of a message, the invalid ones last."""
+    """Return the tool calls of a message, the invalid ones last.
+
+    >>> calls({"type": "ai", "data": {"content": "", "tool_calls": [{"name": "look_up"}]}})
+    ({'name': 'look_up'},)
+    """
     data = message["data"]
     return (*(data.get("tool_calls") or ()), *(data.get("invalid_tool_calls") or ()))
 
 
 def is_call(block: Any) -> bool:
-    """Tell whether a content block repeats a call of its message."""
+    """Tell whether a content block repeats a call of its message.
+
+    >>> is_call({"type": "tool_use", "name": "look_up"}), is_call("It works.")
+    (True, False)
+    """
     return isinstance(block, Mapping) and block.get("type") in _CALLS
 
 
 def arguments(call: Mapping[str, Any]) -> str:
-    """Return the arguments of a call as they are sent; invalid ones are text."""
+    """Return the arguments of a call as they are sent; invalid ones are text.
+
+    >>> arguments({"args": {"id": 1}}), arguments({"args": "{broken"})
+    ('{"id": 1}', '{broken')
+    """
     args = call.get("args")
     return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
 
 
 def compact(value: Any) -> str:
-    """Return the compact JSON in which tools answer."""
+    """Return the compact JSON in which tools answer.
+
+    >>> compact({"turns": "3-5", "next": None})
+    '{"turns":"3-5","next":null}'
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
-    """Return the calls without a result; models may use an id again in a later answer."""
+    """Return the calls without a result; models may use an id again in a later answer.
+
+    >>> asking = {"type": "ai", "data": {"tool_calls": [{"id": "a"}, {"id": "b"}]}}
+    >>> unanswered([asking, {"type": "tool", "data": {"tool_call_id": "a"}}])
+    ({'id': 'b'},)
+    """
     waiting: list[Mapping[str, Any]] = []
     missed: list[Mapping[str, Any]] = []
     for message in messages:
@@ -140,7 +173,11 @@ def unanswered(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
 
 
 def answered(messages: Sequence[Message]) -> bool:
-    """Tell whether the messages end in a final answer: an assistant message without calls."""
+    """Tell whether the messages end in a final answer: an assistant message without calls.
+
+    >>> answered([{"type": "ai", "data": {"content": "Yes."}}]), answered([])
+    (True, False)
+    """
     return bool(messages) and messages[-1]["type"] == "ai" and not calls(messages[-1])
 
 
@@ -154,7 +191,11 @@ def digest(messages: Sequence[Message], length: int = 16) -> str:
 
 
 def fingerprint(value: Any, length: int = 16) -> str:
-    """Return the first `length` hex digits of SHA-256 over the canonical JSON of `value`."""
+    """Return the first `length` hex digits of SHA-256 over the canonical JSON of `value`.
+
+    >>> fingerprint({"b": 1, "a": 2}), fingerprint({"a": 2, "b": 1}, 6)
+    ('d3626ac30a87e6f7', 'd3626a')
+    """
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:length]
 

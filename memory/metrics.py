@@ -47,12 +47,20 @@ class TurnTokens:
 
     @property
     def total(self) -> int:
-        """The tokens of the whole context, instructions and tool schemas included."""
+        """The tokens of the whole context, instructions and tool schemas included.
+
+        >>> TurnTokens(1, {"system": 200, "turns": 50}, 250, 1_000).total
+        250
+        """
         return sum(self.tiers.values())
 
     @property
     def savings(self) -> float | None:
-        """The share of the full history that was saved; below 0 if more than it was sent."""
+        """The share of the full history that was saved; below 0 if more than it was sent.
+
+        >>> TurnTokens(1, {"system": 200, "turns": 50}, 250, 1_000).savings
+        0.75
+        """
         return _ratio(self.full_history - self.total, self.full_history)
 
 
@@ -142,6 +150,10 @@ def cost(
     `messages` are those of the turn without the memory's calls. The tokens of a final `answer` are
     stored apart: no call of this turn sent it. `alone` are the tokens of the application's own
     instructions and tool schemas.
+
+    >>> answer = {"type": "ai", "data": {"content": "Yes."}}
+    >>> cost({"system": 9, "hints": 0}, [answer], 5, len)
+    {'type': 'context', 'tokens': {'system': 9}, 'said': 8, 'answer': 8, 'alone': 5}
     """
     tokens = {tier: size for tier, size in tiers.items() if size}
     answer = [message for message in messages[-1:] if message["type"] == "ai"]
@@ -150,7 +162,12 @@ def cost(
 
 
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
-    """Yield messages without calls of these tools and their results, skipping empty ones."""
+    """Yield messages without calls of these tools and their results, skipping empty ones.
+
+    >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
+    >>> [*without_calls([asking], {"f"})], len([*without_calls([asking], {"g"})])
+    ([], 1)
+    """
     removed_ids: set[Any] = set()
     for message in messages:
         removed = [call for call in calls(message) if call.get("name") in names]

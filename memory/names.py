@@ -48,7 +48,11 @@ def ranges(turns: Sequence[int]) -> str:
 
 
 def turns_named(listed: str) -> str:
-    """Return a list of ranges with the word 'turn' or 'turns' before it: 'turns 4-6,8'."""
+    """Return a list of ranges with the word 'turn' or 'turns' before it.
+
+    >>> turns_named("4-6,8"), turns_named("7")
+    ('turns 4-6,8', 'turn 7')
+    """
     return f"turn{'' if listed.isdecimal() else 's'} {listed}"
 
 
@@ -64,7 +68,11 @@ def ranges_between(turns: Sequence[int], last: int) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """Write a range of numbers: '2-9', or '2' for a single one."""
+    """Write a range of numbers, a single one as itself.
+
+    >>> span(2, 9), span(2, 2)
+    ('2-9', '2')
+    """
     return str(first) if first == last else f"{first}-{last}"
 
 
@@ -222,17 +230,29 @@ def session_called(text: str) -> str:
 
 
 def qualified(owner: Owner, effort_id: str) -> str:
-    """Return the id of an effort in other sessions, such as 't1/auth-bug'."""
+    """Return the id of an effort in other sessions.
+
+    >>> qualified(Owner("ann", "t1"), "auth-bug")
+    't1/auth-bug'
+    """
     return f"{session_name(owner)}{_EFFORT}{effort_id}"
 
 
 def is_qualified(effort_id: str) -> bool:
-    """Tell whether an id includes a session; names of efforts have no slash."""
+    """Tell whether an id includes a session; names of efforts have no slash.
+
+    >>> is_qualified("t1/auth-bug"), is_qualified("auth-bug")
+    (True, False)
+    """
     return _EFFORT in effort_id
 
 
 def parted(effort_id: str) -> tuple[str, str]:
-    """Return the session's name and the effort of a qualified id."""
+    """Return the session's name and the effort of a qualified id.
+
+    >>> parted("t1/auth-bug"), parted("auth-bug")
+    (('t1', 'auth-bug'), ('', 'auth-bug'))
+    """
     session, _, effort = effort_id.rpartition(_EFFORT)
     return session, effort
 

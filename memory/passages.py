@@ -130,7 +130,11 @@ def _searchable(message: Message) -> str:
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the passages of a text: sentences up to `LONGEST` characters."""
+    """Yield begin and end of the passages of a text: sentences up to `LONGEST` characters.
+
+    >>> [*spans("It works. Is it fast?")], len([*spans("It works. " * 100)])
+    ([(0, 21)], 2)
+    """
     begin = end = 0
     for _, next_end in _sentence_spans(text, LONGEST):
         paragraph_ends = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
@@ -182,6 +186,9 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     """Return the excerpt that shows passage `number` of a turn; None if the log has no such text.
 
     A short passage is shown with the next ones, a question with its likely answer.
+
+    >>> excerpt([{"type": "human", "data": {"content": "It works."}}], 0)
+    Excerpt(begin=0, end=15, speaker='', asks=False)
     """
     log, begins = rendered(messages), [offset.text for offset in offsets(messages)]
     begin, end = 0, 0

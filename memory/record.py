@@ -93,7 +93,11 @@ def branch_id(parent: str, turn: int, group_digest: str) -> str:
 
 
 def place(group: Group, branch: str, parent: str, origin: Origin) -> Record:
-    """Return the record of a group at its place in the history."""
+    """Return the record of a group at its place in the history.
+
+    >>> place(Group(3, (), at=""), "main", "9f3c2a0011223344", None).tip.branch
+    'main'
+    """
     return Record(
         turn=group.turn,
         branch=branch,

@@ -83,7 +83,12 @@ def own_words(text: str) -> str:
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
-    """Return the user's messages of a turn as one text, then the final answer as users see it."""
+    """Return the user's messages of a turn as one text, then the final answer as users see it.
+
+    >>> said = {"type": "human", "data": {"content": "Which port?"}}
+    >>> statements([said, {"type": "ai", "data": {"content": "8443."}}])
+    ['Which port?', '8443.']
+    """
     question = "\n".join(text(message) for message in messages if message["type"] == "human")
     return [question, *([visible_text(messages[-1])] if answered(messages) else [])]
 
@@ -285,7 +290,11 @@ def keywords(
 
 
 def count_terms(texts: Iterable[str]) -> _Terms:
-    """Count the texts that each term stands in."""
+    """Count the texts that each term stands in.
+
+    >>> count_terms(["the port is open", "port 80"])["port"]
+    2
+    """
     return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 

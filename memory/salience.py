@@ -76,7 +76,12 @@ class Compression:
 
     @property
     def current(self) -> tuple[Item, ...]:
-        """The items that are not superseded, in the order of their turns."""
+        """The items that are not superseded, in the order of their turns.
+
+        >>> old = Item(Kind.FACT, "Port 80.", 1, superseded_by="x")
+        >>> Compression("a", 9, 6, (old,)).current
+        ()
+        """
         return tuple(item for item in self.items if not item.superseded_by)
 
     def without_turn(self, turn: int) -> "Compression":
@@ -133,6 +138,9 @@ def as_data(compression: Compression) -> dict[str, Any]:
     """Return a compression as plain data; the inverse of `from_data`.
 
     Items have no empty fields, and only a stale compression has `stale`.
+
+    >>> as_data(Compression("a", 9, 6, (Item(Kind.FACT, "Port 8443.", 3),)))["items"]
+    [{'kind': <Kind.FACT: 'fact'>, 'quote': 'Port 8443.', 'turn': 3}]
     """
     fields = asdict(compression)
     if not compression.stale:

@@ -160,12 +160,20 @@ class Cutter:
 
 
 def blocks(content: Any) -> tuple[str, ...]:
-    """Return the texts of the blocks in a message's content, in order."""
+    r"""Return the texts of the blocks in a message's content, in order.
+
+    >>> blocks("Done.\n---STATE---\nGoal: ship\n---END STATE---")
+    ('Goal: ship\n',)
+    """
     return tuple(_divided(content)[1])
 
 
 def cut_content(content: Any) -> Any:
-    """Return the content of a message, a text or content blocks, without its state blocks."""
+    r"""Return the content of a message, a text or content blocks, without its state blocks.
+
+    >>> cut_content("Done.\n---STATE---\nGoal: ship\n---END STATE---")
+    'Done.'
+    """
     remainder, state_blocks = _divided(content)
     if not state_blocks:
         return content
@@ -174,7 +182,12 @@ def cut_content(content: Any) -> Any:
 
 
 def without_blocks(message: Message) -> Message:
-    """Return a message of the model without its state blocks, any other unchanged."""
+    r"""Return a message of the model without its state blocks, any other unchanged.
+
+    >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
+    >>> without_blocks({"type": "ai", "data": {"content": block}})
+    {'type': 'ai', 'data': {'content': 'Done.'}}
+    """
     content = message["data"].get("content")
     if message["type"] != "ai" or not content:
         return message

@@ -102,7 +102,11 @@ def folded(text: str) -> str:
 
 
 def is_pair(term: str) -> bool:
-    """Tell whether a term is a pair of CJK characters, or a longer run of them."""
+    """Tell whether a term is a pair of CJK characters, or a longer run of them.
+
+    >>> is_pair("数据"), is_pair("port")
+    (True, False)
+    """
     return len(term) > 1 and _IDEOGRAPH.match(term) is not None
 
 
@@ -127,12 +131,20 @@ def terms(text: str) -> list[str]:
 
 
 def content(text: str) -> list[str]:
-    """Return the terms of a text that can be keywords."""
+    """Return the terms of a text that can be keywords.
+
+    >>> content("The port of the 数据 is 8443")
+    ['port', '数据', '8443']
+    """
     return long_enough(terms(text))
 
 
 def long_enough(terms: Iterable[str]) -> list[str]:
-    """Return the terms that can be keywords: those of 3 characters and more, and CJK pairs."""
+    """Return the terms that can be keywords: those of 3 characters and more, and CJK pairs.
+
+    >>> long_enough(["db", "port", "数据"])
+    ['port', '数据']
+    """
     return [term for term in terms if len(term) >= _SHORTEST or is_pair(term)]
 
 

@@ -169,7 +169,13 @@ _loading = Lock()  # so that threads which count at once read the vocabulary onc
 
 
 def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
-    """Return a counter that caches its last `size` results, by digest since texts may be long."""
+    """Return a counter that caches its last `size` results, by digest since texts may be long.
+
+    >>> asked: list[str] = []
+    >>> counter = cached(lambda text: asked.append(text) or 3)
+    >>> counter("It rains."), counter("It rains."), asked
+    (3, 3, ['It rains.'])
+    """
     results: LruCache[int] = LruCache(size)
 
     def counter(text: str) -> int:
@@ -232,7 +238,11 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
 
 
 def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> int:
-    """Return the sum of the tokens of messages."""
+    """Return the sum of the tokens of messages.
+
+    >>> count_messages([{"type": "human", "data": {"content": "Hello."}}] * 2, len)
+    20
+    """
     return sum(count_message(message, count) for message in messages)
 
 
@@ -270,7 +280,11 @@ def cut_at_sentence(text: str, limit: int, count: TokenCounter = count) -> str:
 
 
 def cut_marked(text: str, limit: int, count: TokenCounter) -> str:
-    """Return the text if it has at most `limit` tokens, else its beginning and an ellipsis."""
+    """Return the text if it has at most `limit` tokens, else its beginning and an ellipsis.
+
+    >>> cut_marked("It rains. It snows.", 3, lambda text: len(text.split()))
+    'It rains. …'
+    """
     if count(text) <= limit:
         return text
     cut = cut_at_sentence(text, limit, count)

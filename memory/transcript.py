@@ -85,7 +85,11 @@ _Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
 
 
 def recalled(message: Message) -> tuple[Recalled, ...]:
-    """Return the ranges that a message quotes; only tool results quote any."""
+    """Return the ranges that a message quotes; only tool results quote any.
+
+    >>> recalled({"type": "human", "data": {"content": "Which port?"}})
+    ()
+    """
     return tuple(quote for _, quote in quotations(message))
 
 
@@ -224,7 +228,11 @@ def _names(message: Message) -> tuple[str, str]:
 
 
 def result_of(message: Message) -> Mapping[str, Any]:
-    """Return the JSON object in a tool's result, an empty one if it has none."""
+    """Return the JSON object in a tool's result, an empty one if it has none.
+
+    >>> result_of({"type": "tool", "data": {"content": '{"status": "opened"}'}})
+    {'status': 'opened'}
+    """
     try:
         body = json.loads(message["data"]["content"])
     except (TypeError, ValueError):
@@ -248,7 +256,12 @@ class Offsets:
 
 
 def transcript(turns: Iterable[Logged]) -> str:
-    """Render turns as text, each under a line with its number; erased ones have a notice."""
+    r"""Render turns as text, each under a line with its number; erased ones have a notice.
+
+    >>> turn = Group(3, ({"type": "human", "data": {"content": "Which port?"}},), at="")
+    >>> transcript([turn])
+    '[turn 3]\nuser: Which port?'
+    """
     parts = []
     for turn in turns:
         log = render("erased_turn") if turn.status == "erased" else rendered(turn.messages)
@@ -272,7 +285,12 @@ def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
 
 
 def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
-    """Return the offsets of each message in the rendered turn, in characters."""
+    """Return the offsets of each message in the rendered turn, in characters.
+
+    >>> messages = [{"type": "human", "data": {"content": "Hi"}}] * 2
+    >>> [place.text for place in offsets(messages)]
+    [6, 15]
+    """
     places, at = [], 0
     for message in messages:
         text_offset, call_offsets = at, []
@@ -288,12 +306,22 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
 
 
 def visible_text(message: Message) -> str:
-    """Return the text of a message without the model's state blocks."""
+    r"""Return the text of a message without the model's state blocks.
+
+    >>> block = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
+    >>> visible_text({"type": "ai", "data": {"content": block}})
+    'Done.'
+    """
     return text(without_blocks(message))
 
 
 def countable(message: Message) -> Iterator[str]:
-    """Yield the text of a message and the arguments of its calls, without the memory's tools."""
+    """Yield the text of a message and the arguments of its calls, without the memory's tools.
+
+    >>> call = {"name": "look_up", "args": {"id": 1}}
+    >>> [*countable({"type": "ai", "data": {"content": "Well.", "tool_calls": [call]}})]
+    ['Well.', "{'id': 1}"]
+    """
     if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
         yield visible_text(message)
     app_calls = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
@@ -312,7 +340,11 @@ def _lines(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def speaker(message: Message) -> str:
-    """Return the name of a message's speaker in logs."""
+    """Return the name of a message's speaker in logs.
+
+    >>> speaker({"type": "ai", "data": {}}), speaker({"type": "tool", "data": {"name": "look_up"}})
+    ('assistant', 'tool look_up')
+    """
     if message["type"] == "tool":
         return f"tool {message['data'].get('name') or ''}".rstrip()
     return str(_SPEAKERS.get(message["type"], message["type"]))

@@ -33,7 +33,11 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def note(content: str) -> Message:
-    """Return a message of the memory itself: user role, named `ebbtide`."""
+    """Return a message of the memory itself: user role, named `ebbtide`.
+
+    >>> note("It rains.")
+    {'type': 'human', 'data': {'content': 'It rains.', 'name': 'ebbtide'}}
+    """
     return {"type": "human", "data": {"content": content, "name": NAME}}
 
 
@@ -49,7 +53,11 @@ def note_within(message: Message, limit: int, count: TokenCounter) -> Message:
 def quote_within(
     quote: Callable[[str], Message], content: str, limit: int, count: TokenCounter
 ) -> Message:
-    """Return the note that quotes a text, cut and with an ellipsis if over `limit` tokens."""
+    """Return the note that quotes a text, cut and with an ellipsis if over `limit` tokens.
+
+    >>> text(quote_within(note, "a b c d e f g h", 9, lambda text: len(text.split())))
+    'a b…'
+    """
     message, room = quote(content), limit - count_message(quote("…"), count)
     # The tokens of a whole may be more than those of its parts, so one cut may not be enough.
     while count_message(message, count) > limit and room >= 0:
@@ -64,6 +72,10 @@ def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
     Missing results are filled in, orphan results become quotes, system messages become user text.
     An empty user message gets a text that says so. Answers that are empty or only reasoning are
     left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`).
+
+    >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
+    >>> [message["type"] for message in valid_history([asking])]
+    ['ai', 'tool']
     """
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
     for message in map(_with_sendable_names, messages):
@@ -87,6 +99,10 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
 
     Some models number the calls of each answer from `call_0`, to which Anthropic answers 400
     "`tool_use` ids must be unique"; OpenAI and Anthropic refuse some ids that the other made.
+
+    >>> twice = [{"type": "ai", "data": {"tool_calls": [{"id": "call_0"}]}}] * 2
+    >>> [message["data"]["tool_calls"][0]["id"] for message in with_own_ids(twice)]
+    ['call_0', 'call_d176451b23ec5599']
     """
     times: Counter[str] = Counter()
     new_ids: dict[str, str] = {}
@@ -190,7 +206,11 @@ def _paired(round_: Sequence[Message]) -> Iterator[Message]:
 
 
 def no_result(call: Mapping[str, Any], reason: str) -> Message:
-    """Return the error result of a call that was not run."""
+    """Return the error result of a call that was not run.
+
+    >>> no_result({"name": "look_up", "id": "1"}, "Not run.")["data"]["status"]
+    'error'
+    """
     data = {"content": reason, "tool_call_id": call["id"], "name": call["name"], "status": "error"}
     return {"type": "tool", "data": data}
 

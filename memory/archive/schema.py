@@ -240,12 +240,20 @@ def has_vectors(connection: sa.Connection) -> bool:
 
 
 def first_turn(session: int) -> int:
-    """Return the id before the first turn of a session."""
+    """Return the id before the first turn of a session.
+
+    >>> first_turn(2) == 2 * first_turn(1)
+    True
+    """
     return session << TURN_BITS
 
 
 def nth_turn(session: int, nth: int) -> int:
-    """Return the id of the nth turn of a session; raises `ArchiveError` if there are too many."""
+    """Return the id of the nth turn of a session; raises `ArchiveError` if there are too many.
+
+    >>> nth_turn(1, 2) - first_turn(1)
+    2
+    """
     if nth >= 1 << TURN_BITS:
         raise ArchiveError(
             f"a session has {(1 << TURN_BITS) - 1:,} turns at most: go on in a new thread"
@@ -254,7 +262,11 @@ def nth_turn(session: int, nth: int) -> int:
 
 
 def nth_change(turn: int, nth: int) -> int:
-    """Return the id of the nth change of a turn, from 0; raises `ArchiveError` as `nth_turn`."""
+    """Return the id of the nth change of a turn, from 0; raises `ArchiveError` as `nth_turn`.
+
+    >>> nth_change(7, 2) - first_passage(7)
+    2
+    """
     if nth >= 1 << PASSAGE_BITS:
         raise ArchiveError(
             f"a turn changes efforts {1 << PASSAGE_BITS:,} times at most: nothing was changed"
@@ -263,11 +275,19 @@ def nth_change(turn: int, nth: int) -> int:
 
 
 def first_passage(turn: int) -> int:
-    """Return the id of the first passage of a turn, given the turn's id."""
+    """Return the id of the first passage of a turn, given the turn's id.
+
+    >>> first_passage(2) == 2 * first_passage(1)
+    True
+    """
     return turn << PASSAGE_BITS
 
 
 def passages_of(session: int) -> tuple[int, int]:
-    """Return the first and the last id that passages of a session can have."""
+    """Return the first and the last id that passages of a session can have.
+
+    >>> passages_of(1)[1] + 1 == passages_of(2)[0]
+    True
+    """
     first = first_passage(first_turn(session))
     return first, first_passage(first_turn(session + 1)) - 1

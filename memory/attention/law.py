@@ -100,7 +100,12 @@ class Memory:
     keywords: tuple[str, ...] = ()
 
     def days(self, now: datetime) -> float:
-        """Return the days of 24 hours since it was created, 0 if the clock was set back."""
+        """Return the days of 24 hours since it was created, 0 if the clock was set back.
+
+        >>> created = datetime(2026, 1, 1, tzinfo=UTC)
+        >>> Memory("t1/a", 50, created).days(datetime(2026, 1, 8, tzinfo=UTC))
+        7.0
+        """
         # In UTC: times of one zone are subtracted as its clocks show them, which jump in a year.
         return max(0.0, (now.astimezone(UTC) - self.created.astimezone(UTC)) / DAY)
 
@@ -155,19 +160,39 @@ class Kept:
         return not (self.suppressed or self.withdrawn)
 
     def holds(self, now: datetime) -> float:
-        """Return its attention, 0-100."""
+        """Return its attention, 0-100.
+
+        >>> memory = Memory("t1/a", 50, datetime(2026, 1, 1, tzinfo=UTC))
+        >>> Kept(memory).holds(datetime(2026, 1, 1, tzinfo=UTC))
+        50.0
+        """
         return effective(self.memory.base, self.memory.days(now), self.accesses)
 
     def enters(self, threshold: float, now: datetime) -> bool:
-        """Tell whether it would be in attention, given room."""
+        """Tell whether it would be in attention, given room.
+
+        >>> memory = Memory("t1/a", 50, datetime(2026, 1, 1, tzinfo=UTC))
+        >>> Kept(memory).enters(40, datetime(2026, 1, 1, tzinfo=UTC))
+        True
+        """
         return self.may_enter and self.holds(now) >= threshold
 
     def is_liftable(self, threshold: float, now: datetime) -> bool:
-        """Tell whether a message with all its keywords would lift it to the threshold."""
+        """Tell whether a message with all its keywords would lift it to the threshold.
+
+        >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+        >>> [Kept(Memory("t1/a", base, now)).is_liftable(40, now) for base in (20, 35)]
+        [False, True]
+        """
         return in_context(self.holds(now), 1) >= threshold
 
     def explained(self, threshold: float, *, attended: bool, now: datetime) -> Explanation:
-        """Explain its attention at a moment."""
+        """Explain its attention at a moment.
+
+        >>> now = datetime(2026, 1, 8, tzinfo=UTC)
+        >>> Kept(Memory("t1/a", 50, now)).explained(40, attended=True, now=now).level
+        'medium'
+        """
         memory, value = self.memory, self.holds(now)
         fades = fading_day(memory.base, self.accesses, threshold)
         return Explanation(
@@ -189,6 +214,10 @@ def ranked(
     """Return the memories in attention now, with the lift of a message, highest first.
 
     Of equals the newest is first, then by id. Those taken out of attention are left out.
+
+    >>> now = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> [one.id for one in ranked([Kept(Memory(name, 50, now)) for name in "ba"], 40, now=now)]
+    ['a', 'b']
     """
     message_terms, inside = frozenset(terms(message)), []
     for item in memories:

@@ -69,6 +69,10 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
     """Return the messages of a turn that may be quoted, without state blocks; none if erased.
 
     Results of the memory's own tools are left out: they repeat summaries or other turns.
+
+    >>> said = {"type": "human", "data": {"content": "It rains."}}
+    >>> quotable(Group(3, (said,), at="")) == (said,)
+    True
     """
     messages = [
         message
@@ -79,7 +83,12 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
 
 
 def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
-    """Return turns as a model reads them: quotable messages, without calls of memory tools."""
+    """Return turns as a model reads them: quotable messages, without calls of memory tools.
+
+    >>> said = {"type": "human", "data": {"content": "It rains."}}
+    >>> legible([Group(3, (said,), at=""), Group(4, (), at="")])[0].messages == (said,)
+    True
+    """
     groups = []
     for turn in turns:
         messages = []

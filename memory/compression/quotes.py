@@ -61,7 +61,11 @@ _SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": 
 
 
 def speaker(message: Message) -> Speaker:
-    """Return who said a message, empty for the application's instructions."""
+    """Return who said a message, empty for the application's instructions.
+
+    >>> speaker({"type": "ai", "data": {}}), speaker({"type": "system", "data": {}})
+    ('assistant', '')
+    """
     return _SPEAKERS.get(message["type"], "")
 
 
@@ -271,7 +275,11 @@ def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], s
 
 
 def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
-    """Return the words, or the longest beginning of them within `limit` tokens, unchanged."""
+    """Return the words, or the longest beginning of them within `limit` tokens, unchanged.
+
+    >>> cut_quote("It rains. It snows.", 2, lambda text: len(text.split()))
+    'It rains.'
+    """
     if count(words) <= limit:
         return words
     cut = cut_at_sentence(words, limit, count)

@@ -69,7 +69,11 @@ def low_water(room: int, budget: int) -> int:
 
 
 def log_limit(room: int) -> int:
-    """Return the most tokens that one expanded or reopened log may have."""
+    """Return the most tokens that one expanded or reopened log may have.
+
+    >>> log_limit(14_000)
+    3220
+    """
     return int(room * LOG_SHARE)
 
 
@@ -115,7 +119,11 @@ def check_budget(settings: Settings, system: int, tools: int) -> None:
 
 
 def room(budget: int, fixed: int) -> int:
-    """Return the tokens that the fixed parts leave of a budget, at least `LEAST_ROOM`."""
+    """Return the tokens that the fixed parts leave of a budget, at least `LEAST_ROOM`.
+
+    >>> room(16_000, 1_500), room(2_000, 1_900)
+    (14500, 1000)
+    """
     return max(LEAST_ROOM, budget - fixed)
 
 
