@@ -223,7 +223,7 @@ def extract(
         free = sizes.quotes - sum(map(count, quotes))
         request = render(
             "extract_log",
-            **_effort_and_log(effort, log, number, len(logs)),
+            **_effort_and_log(effort, log, number=number, parts=len(logs)),
             quoted=_fenced(lines),
             most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
@@ -257,7 +257,7 @@ def _log_parts(
     return logs
 
 
-def _effort_and_log(effort: Effort, log: str, number: int, parts: int) -> dict[str, str]:
+def _effort_and_log(effort: Effort, log: str, *, number: int, parts: int) -> dict[str, str]:
     """Return the variables of a request that describe the effort and hold a part of its log."""
     part = f"part {number} of {parts}"
     return {
@@ -329,7 +329,7 @@ def background(
     for number, log in enumerate(logs, start=1):
         request = render(
             "background_log",
-            **_effort_and_log(effort, log, number, len(logs)),
+            **_effort_and_log(effort, log, number=number, parts=len(logs)),
             background=fenced("background", newest or "nothing"),
             quoted=quoted,
             gone=gone,

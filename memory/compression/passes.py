@@ -146,14 +146,16 @@ def share_of(work: RunningTurn) -> float:
     return float(np.interp(log2(work.settings.context_budget), *_SHARES)) * work.room
 
 
-def leaving(sizes: Sequence[int], recent: int, low: float, least: float) -> int:
+def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> int:
     """Return how many of the oldest turns leave, by their sizes, so that `low` tokens stay.
 
     The newest `recent` turns always stay. None leaves if all others have less than `least` tokens,
     or than half of what the newest have: a pass must be worth its calls.
 
-    >>> leaving([300] * 5, recent=2, low=700, least=300), leaving([100, 100, 900], 1, 700, 300)
-    (3, 0)
+    >>> leaving([300] * 5, recent=2, low=700, least=300)
+    3
+    >>> leaving([100, 100, 900], recent=1, low=700, least=300)
+    0
     """
     most = max(0, len(sizes) - recent)
     if sum(sizes[:most]) < max(least, sum(sizes[most:]) / 2):
@@ -193,7 +195,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
             least = _LEAST_HIDDEN if active else _LEAST_PARKED
         if hidden and not active:
             recent = sum(turn > work.view.tip.turn - RECENT_TURNS for turn in turns)
-        number = leaving(sizes, max(0, recent - unread), low, least * share)
+        number = leaving(sizes, max(0, recent - unread), low=low, least=least * share)
         # No more than a pass can read, but one turn in any case.
         limit = readable_at_once(work.settings.context_budget)
         readable = sum(total <= limit for total in accumulate(sizes[:number]))

@@ -82,7 +82,7 @@ def sentences(text: str) -> Iterator[str]:
             yield sentence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
 class Source:
     """A text that may be quoted: the words of a message or of an older quote."""
 

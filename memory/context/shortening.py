@@ -77,13 +77,14 @@ _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)
 """The limits that leave the least of a turn."""
 
 
-def preview(content: str, limit: int, turn: int, offset: int, count: TokenCounter) -> str:
+def preview(content: str, limit: int, *, turn: int, offset: int, count: TokenCounter) -> str:
     """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
 
     Head and tail have `limit` tokens together; `offset` is where the text begins in its turn as
     `read_log` renders it, in characters.
 
-    >>> print(preview("a b c d e f", 4, 7, 100, lambda text: len(text.split())))
+    >>> words = lambda text: len(text.split())
+    >>> print(preview("a b c d e f", 4, turn=7, offset=100, count=words))
     a b
     [… 2 tokens left out; read_log(turns="7", offset=103) reads on …]
     e f
@@ -120,7 +121,7 @@ def previewed(
         return tuple(messages)
 
     def short(content: str, limit: int, offset: int) -> str:
-        cut = preview(content, limit, turn.turn, offset, count)
+        cut = preview(content, limit, turn=turn.turn, offset=offset, count=count)
         return cut if count(cut) + _LEAST_SAVED <= count(content) else content
 
     previews = []
@@ -338,7 +339,8 @@ def _log_excerpt(
     short = previewed(turn, messages, _SHORTEST, count)
     question = [message for message in short if message["type"] == "human"][-1:]
     for tokens in ladder(limit):
-        fence = fenced("log", preview(log, tokens, turn.turn, 0, count))
+        shown = preview(log, tokens, turn=turn.turn, offset=0, count=count)
+        fence = fenced("log", shown)
         excerpt = valid_history([note(render("turn_left_out", quote=fence)), *question])
         if count_messages(excerpt, count) <= limit:
             return excerpt

@@ -189,7 +189,7 @@ def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
 @given(SIZES, st.integers(1, 5), st.integers(0, 2_000), st.integers(0, 1_000))
 def test_recent_turns_never_leave(sizes: list[int], recent: int, low: int, least: int) -> None:
     """Whatever the sizes; and what leaves is worth a pass."""
-    gone = leaving(sizes, recent, low, least)
+    gone = leaving(sizes, recent, low=low, least=least)
 
     assert 0 <= gone <= max(0, len(sizes) - recent)
     assert not gone or sum(sizes[: len(sizes) - recent]) >= least

@@ -22,14 +22,14 @@ LONG = " ".join(f"word{number}" for number in range(400))
 
 def test_a_short_text_is_shown_whole() -> None:
     """At the limit nothing is cut."""
-    assert preview("a b c d", 4, 1, 0, count_words) == "a b c d"
+    assert preview("a b c d", 4, turn=1, offset=0, count=count_words) == "a b c d"
 
 
 @pytest.mark.parametrize("said", [LONG, "数据库" * 500, "🙂" * 500, "x" * 9_000, " \n" * 4_000])
 @pytest.mark.parametrize("limit", [32, 64, 333])
 def test_a_preview_has_about_the_tokens_it_may(said: str, limit: int) -> None:
     """Head and tail have the limit together, the pointer comes on top."""
-    short = preview(said, limit, 12, 3_456, count)
+    short = preview(said, limit, turn=12, offset=3_456, count=count)
 
     assert count(short) <= limit + 45
     assert POINTER.search(short)
@@ -38,7 +38,7 @@ def test_a_preview_has_about_the_tokens_it_may(said: str, limit: int) -> None:
 @given(st.text(max_size=3_000), st.integers(1, 60), st.integers(0, 99))
 def test_head_pointer_and_tail_are_of_the_text(said: str, limit: int, offset: int) -> None:
     """What is shown stands in the text unchanged, and the pointer names where the head ends."""
-    short = preview(said, limit, 7, offset, count)
+    short = preview(said, limit, turn=7, offset=offset, count=count)
     found = POINTER.search(short)
 
     if found is None:
