@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from tiktoken import Encoding
 
+from .errors import EbbtideError
 from .lru_cache import LruCache
 from .messages import Message, arguments, calls, compact, is_call
 
@@ -321,7 +322,7 @@ def _load() -> Encoding:
     """Read the shipped vocabulary; `tiktoken.get_encoding` would download it."""
     data = files(__package__).joinpath(_VOCABULARY).read_bytes()
     if hashlib.sha256(data).hexdigest() != _SHA256:
-        raise ValueError(f"the vocabulary is damaged (SHA-256 of {_VOCABULARY!r}): install again")
+        raise EbbtideError(f"the vocabulary {_VOCABULARY!r} is damaged: install ebbtide again")
     lines = map(bytes.split, data.splitlines())
     ranks = {base64.b64decode(token): int(rank) for token, rank in lines}
     return Encoding("o200k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=_SPECIAL)

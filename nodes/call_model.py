@@ -23,6 +23,7 @@ from ..memory.context.budget import LEAST_ROOM, effective_budget, safety_factor
 from ..memory.context.rebuild import assemble
 from ..memory.context.timeline import Timeline, WorkingContext
 from ..memory.efforts import EffortState, happened
+from ..memory.errors import SettingsError
 from ..memory.messages import speaks
 from ..memory.settings import Settings, resolve
 from ..memory.state_blocks import Cutter, cut_content
@@ -117,7 +118,11 @@ class Call:
         """Return the update for the model's response: the answer, and results that came with it."""
         answer, *results = response
         if not isinstance(answer, AIMessage):
-            raise TypeError(f"a model answers with an AIMessage, not {type(answer).__name__}")
+            kind = type(self.parts.model).__name__
+            raise SettingsError(
+                f"{kind} answers with a {type(answer).__name__}: pass a model that answers with "
+                "an AIMessage, as chat models do"
+            )
         state = self.state
         correction = corrected(state, self.update["context_report"], answer, self.parts.model)
         # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ebbtide import EbbtideError
 from ebbtide.memory import tokens
 from ebbtide.memory.messages import Message
 
@@ -87,7 +88,7 @@ def test_a_damaged_vocabulary_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
     """A vocabulary with another digest raises, saying to install again."""
     monkeypatch.setattr(tokens, "_SHA256", "0" * 64)
 
-    with pytest.raises(ValueError, match="vocabulary is damaged"):
+    with pytest.raises(EbbtideError, match=r"vocabulary '.*' is damaged: install"):
         tokens._load.__wrapped__()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from ebbtide import SettingsError
 from ebbtide.memory.messages import unanswered
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.doubles import call, malformed, together
@@ -37,6 +38,14 @@ class Kept:
         (message,) = self.messages(answer)
         assert isinstance(message, AIMessage)
         return message
+
+
+def test_what_is_no_answer_is_refused(tmp_path: Path) -> None:
+    """A model that answers with a message of another kind is named, with what to pass instead."""
+    made = a_call(tmp_path, {"messages": [HumanMessage("Go on.")]})
+
+    with pytest.raises(SettingsError, match="ScriptedModel answers with a HumanMessage: pass a"):
+        made.answered([HumanMessage("Yes.")])
 
 
 def test_an_id_that_is_free_is_kept(kept: Kept) -> None:
