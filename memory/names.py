@@ -110,11 +110,11 @@ def slug(name: str) -> str:
     text = unicodedata.normalize("NFKC", name)
     slugged = hyphenated(text)
     if ".." in name or "/" in text or "\\" in text:
-        problem = "looks like a path"
+        problem = render("like_a_path")
     elif not slugged:
-        problem = "has no letters or digits"
+        problem = render("without_letters")
     elif len(slugged) > SLUG_LENGTH:
-        problem = f"has {len(slugged)} characters"
+        problem = render("too_long", characters=len(slugged))
     else:
         return slugged
     quoted = name if len(name) <= SLUG_LENGTH else f"{name[:SLUG_LENGTH]}…"

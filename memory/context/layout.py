@@ -259,7 +259,7 @@ def _state_block(work: RunningTurn, line: Timeline) -> Iterator[Part]:
 
     def quoted(block: Mapping[str, str]) -> Message:
         cut = block != anchor or any(text.endswith("…") for text in block.values())
-        end = ", cut to fit" if cut else ""
+        end = ", " + render("cut_to_fit") if cut else ""
         return note(render("anchor_note", how=end, quote=fenced("state", rendered_fields(block))))
 
     limit = _limit(work, line, "anchor") - count_message(quoted({}), work.count)

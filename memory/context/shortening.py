@@ -395,11 +395,11 @@ def _note(compression: Compression, first: int, items: Sequence[Item], backgroun
     """
     kinds, lines = [*Kind], []
     for item in sorted(items, key=lambda item: (kinds.index(item.kind), item.turn)):
-        kind = "goal at the time" if item.kind is Kind.GOAL else str(item.kind)
+        kind = render("quoted_goal") if item.kind is Kind.GOAL else str(item.kind)
         speaker = "" if item.speaker in {"user", ""} else f", {item.speaker}"
         if item.speaker == "record":
-            kind = "why the goal changed" if item.kind is Kind.DECISION else kind
-            speaker = ", in the assistant's words"
+            kind = render("quoted_rationale") if item.kind is Kind.DECISION else kind
+            speaker = ", " + render("in_the_models_words")
         lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
     lines += [f"background: {one_line(background)}"] if background else []
     turns, left_out = span(first, compression.through), len(compression.current) - len(items)

@@ -60,7 +60,8 @@ def summarise(
     question = _question_maker(effort, settings, count)
     # What the budget leaves beside the longest form and the longest name of a part.
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
-    empty = question("", "records of its parts, 9999 of 9999")
+    records = render("records_of_parts")
+    empty = question("", f"{records} 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
     # Without the model's state blocks, which describe other work too.
     turns = [Group(turn.turn, shown(turn.messages), "") for turn in log]
@@ -75,7 +76,7 @@ def summarise(
         fewer = slices("\n\n".join(short), limit, count)
         if len(fewer) >= len(parts):
             raise AnswerError(f"the summaries of its {len(parts)} parts are as long as the parts")
-        parts, label = fewer, "records of its parts,"
+        parts, label = fewer, records
     return replace(
         effort,
         summary=cut_at_sentence(answers[0].summary, settings.summary_max_tokens, count),
