@@ -30,6 +30,11 @@ MAY_PRINT = {"benchmarks", "cli", "examples"}
 ENTRIES = {"graph/studio.py"}
 PROTOCOLS = {"memory/archive/sql.py": "memory/archive/protocol.py"}
 """By module, where the methods of its class are documented, which inherits from a protocol."""
+NO_RULES = ("memory/archive/", "memory/clock.py", "memory/redis_attention.py", "memory/tokens.py")
+"""Of the memory, what is no rule: the archive, the clock, a cache, and the tokeniser."""
+READING = {"Path", "read_bytes", "read_text", "monotonic", "perf_counter", "today", "utcnow"}
+READING |= {"environ", "getenv", "stamp", "uuid4"}
+"""Names by which code reads files, the clock, the environment and chance; `open` is forbidden."""
 VAGUE = {"utils", "helpers", "manager", "base", "common"}
 
 FILE_LINES = 450
@@ -163,6 +168,22 @@ def written_errors(source: str) -> list[int]:
         and node.func.id == "ToolError"
         and isinstance(node.args[0], ast.JoinedStr | ast.Constant)
     ]
+
+
+def impure(source: str) -> list[str]:
+    """Return what a rule of the memory reads that it was not given."""
+    is_rule = source.startswith("memory/") and not source.startswith(NO_RULES)
+    clock = ["now(...)"] if is_rule and ".now(" in read(source) else []
+    return [*clock, *sorted(names(source) & READING)] if is_rule else []
+
+
+def changeable(source: str) -> list[str]:
+    """Return the dataclasses of the memory that are not frozen; the archive's do work."""
+    if not source.startswith("memory/") or source.startswith("memory/archive/"):
+        return []
+    classes = (node for node in ast.walk(tree(source)) if isinstance(node, ast.ClassDef))
+    decorators = ((node.name, ast.unparse(one)) for node in classes for one in node.decorator_list)
+    return [name for name, one in decorators if "dataclass" in one and "frozen=True" not in one]
 
 
 def names(source: str) -> set[str]:
@@ -384,6 +405,21 @@ def test_no_import_is_for_type_checkers_only() -> None:
 def test_errors_that_models_read_are_prompts() -> None:
     """The text of an error of a memory tool stands in `prompts/`, as all that models read."""
     assert broken(written_errors) == {}
+
+
+def test_a_rule_reads_nothing_that_it_is_not_given() -> None:
+    """Rules of the memory read no clock, no file and no environment: all comes as an argument."""
+    assert broken(impure) == {}
+
+
+def test_values_do_not_change() -> None:
+    """A dataclass of the memory is frozen."""
+    assert broken(changeable) == {}
+
+
+def test_the_init_of_the_nodes_hides_no_module() -> None:
+    """`nodes/__init__.py` is its docstring: a node named like its module would hide it."""
+    assert [type(node) for node in tree("nodes/__init__.py").body] == [ast.Expr]
 
 
 def test_nothing_is_left_to_do() -> None:
