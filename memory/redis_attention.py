@@ -68,6 +68,7 @@ class RedisAttention(SqlAttention):
 
         Raises `ValueError` for anything else.
         """
+        # Once, at once: the server may have closed an idle connection; else the table answers.
         retry = Retry(NoBackoff(), 1)
         timeouts = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
         return cls(Redis.from_url(url, retry=retry, **timeouts), table)
