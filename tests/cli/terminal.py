@@ -42,6 +42,13 @@ class Terminal:
             self.shown += os.read(self.screen, 65536).decode("utf-8", "replace")
         self.shown = self.shown.partition(text)[2]
 
+    def converse(self, *lines: tuple[str, str]) -> None:
+        """Type each line at a prompt, and wait for what answers it."""
+        for line, answer in lines:
+            self.see("> ")
+            self.type(line)
+            self.see(answer)
+
     def send(self, sent: signal.Signals) -> None:
         """Send a signal to the command, as Ctrl-C does."""
         assert self.process.pid is not None

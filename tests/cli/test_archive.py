@@ -12,7 +12,7 @@ from typer.testing import Result
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.clock import stamp
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Group, Owner, Tip
 from tests.cli.commands_run import run, talked
 from tests.databases import Database
 from tests.memory.archive.whole_sessions import all_of
@@ -36,11 +36,11 @@ def archived(*arguments: str) -> Result:
     return run("archive", *arguments)
 
 
-def committed(*owners: Owner, place: str = "sessions") -> None:
+def committed(*owners: Owner, place: str = "sessions", group: Group | None = None) -> None:
     """Store a turn of each of these sessions."""
     with SqlArchive(place) as archive:
         for owner in owners:
-            archive.commit(owner, Tip(), turn(1))
+            archive.commit(owner, Tip(), group or turn(1))
 
 
 def held(place: str) -> dict[Owner, object]:
@@ -238,9 +238,8 @@ def test_redis_is_told_of_what_was_imported(
 ) -> None:
     """What attention on Redis had read before does not hide what an import brought."""
     concluding = turn(1, "", ["a"], [concluded("a", "Well.", importance=90)])
-    for place, thread in (("sessions", "one"), ("other", "two")):
-        with SqlArchive(place) as archive:
-            archive.commit(Owner("ann", thread), Tip(), replace(concluding, at=stamp()))
+    committed(Owner("ann", "one"), group=replace(concluding, at=stamp()))
+    committed(Owner("ann", "two"), place="other", group=replace(concluding, at=stamp()))
     archived("export", "two", "out", "--user", "ann", "--root", "other")
     monkeypatch.setenv("EBBTIDE_REDIS_URL", f"unix://{redis_server.socket}")
     before = run("attention", "list", "--user", "ann").stdout
@@ -257,8 +256,8 @@ def test_redis_is_told_of_what_was_imported(
 def test_damage_is_one_line_and_the_rest_is_imported(tmp_path: Path) -> None:
     """What could be imported is told, what could not is on stderr with file and line."""
     committed(Owner("ann", "t1"), Owner("bob", "t1"))
-    for user in ("ann", "bob"):
-        archived("export", "t1", f"out/{user}", "--user", user)
+    archived("export", "t1", "out/ann", "--user", "ann")
+    archived("export", "t1", "out/bob", "--user", "bob")
     Path("out/ann/raw.jsonl").write_text("{\n", "utf-8")
 
     result = archived("import", str(tmp_path / "out"), "--root", "kept")

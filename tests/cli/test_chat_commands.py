@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -17,6 +19,24 @@ from tests.zipped import revealed
 
 LONG = "word " * 100
 OPENED = ("/open auth bug: sign-in works", "The refresh token expires after 3600 s.")
+
+
+@dataclass
+class Halting:
+    """A model whose second summary does not come before it is released."""
+
+    waiting: Event = field(default_factory=Event)
+    released: Event = field(default_factory=Event)
+    summaries: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def __call__(self, body: Body) -> Answer:
+        """Answer a request."""
+        if "response_format" not in body:
+            return Say("Noted.")
+        if next(self.summaries) == 2:
+            self.waiting.set()
+            self.released.wait(30)
+        return Structured({"summary": "A code was set.", "keywords": [], "importance": 1})
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +56,25 @@ def test_context_show_prints_what_the_server_receives() -> None:
         page = asked(*lines, "/quit", url=server.url)
 
     sent = server.requests[-1].body
-    place = page.index("== system")
-    for message in sent["messages"]:
-        written = [message["content"], *calls_of(message)]
-        for text in filter(None, written):
-            place = page.index(f"\n{text}\n", place)
+    written = [text for one in sent["messages"] for text in (one["content"], *calls_of(one))]
+
+    assert in_order([f"\n{text}\n" for text in filter(None, written)], page, "== system")
     assert all(f"\n{json.dumps(tool, ensure_ascii=False)}\n" in page for tool in sent["tools"])
     assert all(f"== turns, turn {turn}: " in page for turn in (1, 2))
+
+
+def in_order(texts: Sequence[str], page: str, start: str) -> bool:
+    """Tell whether texts stand on a page after its start, none before the one before it."""
+    place = page.find(start)
+    for text in texts:
+        place = page.find(text, place) if place >= 0 else place
+    return place >= 0
+
+
+def files_with(word: bytes, folder: str) -> list[Path]:
+    """Return the files in a folder that hold a word, packed or not."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return [path for path in files if word in revealed(path.read_bytes())]
 
 
 def calls_of(message: dict[str, object]) -> list[str]:
@@ -191,12 +223,7 @@ def test_a_turn_is_erased_after_a_yes() -> None:
     assert "turn 1 erased on main" in result.stdout
     assert "Erase turn 1 (erased before) for good?" in result.stdout
     assert "Good evening to you." in result.stdout.splitlines()[-3]
-    found = [
-        p
-        for p in Path("sessions").rglob("*")
-        if p.is_file() and b"umbrella" in revealed(p.read_bytes())
-    ]
-    assert found == []
+    assert files_with(b"umbrella", "sessions") == []
 
 
 @pytest.mark.parametrize("answer", ["", "no", "y", "/quit"])
@@ -223,25 +250,17 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
         serving(Say("Noted.")) as server,
         terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
     ):
-        for line, seen in (
+        person.converse(
             ("The host is umbrella-17.", "Noted."),
             ("/message remove 1", "Type yes to go on."),
             ("yes", "turn 1 erased on main"),
             ("/undo", "turn 1 cannot be undone: the thread has no checkpoint from before it"),
-        ):
-            person.see("> ")
-            person.type(line)
-            person.see(seen)
+        )
         person.see("> ")
         person.type("/quit")
 
         assert person.leave() == 0
-    places = [
-        p
-        for p in Path("kept").rglob("*")
-        if p.is_file() and b"umbrella" in revealed(p.read_bytes())
-    ]
-    assert places == []
+    assert files_with(b"umbrella", "kept") == []
 
 
 def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
@@ -265,52 +284,32 @@ def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
 
 def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> None:
     """Ctrl-C while a summary is written again is no end of it, and the chat says what is."""
-    waiting, released, summaries = Event(), Event(), count(1)
-
-    def answer(body: Body) -> Answer:
-        if "response_format" not in body:
-            return Say("Noted.")
-        if next(summaries) == 2:
-            waiting.set()
-            released.wait(30)
-        return Structured({"summary": "A code was set.", "keywords": [], "importance": 1})
-
+    model = Halting()
     with (
-        serving(by=answer) as server,
+        serving(by=model) as server,
         terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
     ):
-        person.see("> ")
-        for line, seen in (
+        person.converse(
             ("/open keys", "Started effort"),
             ("The code is umbrella-17, and the key lies under the mat.", "Noted."),
             ("The garden gate is open to all of us, day and night, as it ever was.", "Noted."),
             ("/close", "Concluded effort"),
             ("/message remove 2", "Type yes to go on."),
-        ):
-            person.type(line)
-            person.see(seen)
-            person.see("> ")
+        )
+        person.see("> ")
         person.type("yes")
-        assert waiting.wait(30)
+        assert model.waiting.wait(30)
         person.send(signal.SIGINT)
         person.see("Turn 2 may be erased in part: /message remove 2 finishes it.")
-        person.see("> ")
-        released.set()
-        person.type("/message remove 2")
-        person.see("(erased before) for good?")
-        person.see("> ")
-        person.type("yes")
-        person.see("turn 2 erased on main")
+        model.released.set()
+        person.converse(
+            ("/message remove 2", "(erased before) for good?"), ("yes", "turn 2 erased on main")
+        )
         person.see("> ")
         person.type("/quit")
 
         assert person.leave() == 0
-    places = [
-        p
-        for p in Path("kept").rglob("*")
-        if p.is_file() and b"umbrella" in revealed(p.read_bytes())
-    ]
-    assert places == []
+    assert files_with(b"umbrella", "kept") == []
 
 
 def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:

@@ -85,13 +85,13 @@ def test_stats_say_the_same(page: str, folder: Path) -> None:
     thread = re.search(r"--thread (\S+)", page)
     assert thread is not None
 
-    said = CliRunner().invoke(app, ["stats", thread[1], "--root", str(folder / "kept")]).stdout
+    stats = CliRunner().invoke(app, ["stats", thread[1], "--root", str(folder / "kept")]).stdout
 
-    pairs = {"Sent": "sent", "Full history": "full history"}
-    for name, metric in pairs.items():
-        total = number(page, rf"{name} +([\d,]+) tokens")
-        assert total == number(said, rf"│ {metric} +│ ([\d,]+) ")
-    assert number(page, r"sent ([\d,]+) tokens, full") == number(said, r"│ 123 +│ ([\d,]+) ")
+    totals = [number(page, rf"{name} +([\d,]+) tokens") for name in ("Sent", "Full history")]
+    metrics = [number(stats, rf"│ {name} +│ ([\d,]+) ") for name in ("sent", "full history")]
+
+    assert totals == metrics
+    assert number(page, r"sent ([\d,]+) tokens, full") == number(stats, r"│ 123 +│ ([\d,]+) ")
 
 
 def test_turns_in_which_nothing_happens_are_one(page: str) -> None:

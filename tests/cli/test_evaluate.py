@@ -171,8 +171,10 @@ def test_a_warning_of_every_trial_is_shown_once(capsys: pytest.CaptureFixture[st
     logger = logging.getLogger("tests.warned_once")
     logger.propagate = False
     with warned_once():
-        for said in ("a", "b", "a", "a"):
-            logger.warning(said)
+        logger.warning("a")
+        logger.warning("b")
+        logger.warning("a")
+        logger.warning("a")
     logger.warning("a")
 
     assert capsys.readouterr().err.split() == ["a", "b", "a"]

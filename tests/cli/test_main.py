@@ -71,16 +71,19 @@ def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.Mon
     assert "user_id" not in result.stdout
 
 
-def test_settings_fit_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 80 columns they are two pages, and no line is longer than the terminal at 40."""
-    lengths = []
-    for columns in (80, 40):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        lines = run("settings").stdout.splitlines()
-        assert max(map(len, lines)) <= columns
-        lengths.append(len(lines))
+@pytest.mark.parametrize("columns", [40, 80])
+def test_settings_fit_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is longer than the terminal."""
+    monkeypatch.setenv("COLUMNS", str(columns))
 
-    assert lengths[0] <= 50
+    assert max(map(len, run("settings").stdout.splitlines())) <= columns
+
+
+def test_settings_are_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 80 columns two terminals of 25 lines show them all."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert len(run("settings").stdout.splitlines()) <= 50
 
 
 def test_settings_are_read_from_the_file_that_is_named(

@@ -77,13 +77,19 @@ def check_scores(found: Sequence[TrialResult], templates: Sequence[str]) -> None
     assert {point.verbatim_rate for point in points} <= {None, 1.0}
 
 
-@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(name not in HERE, reason="pip install 'ebbtide[bench]'"),
+        )
+        for name in STRATEGIES
+    ],
+)
 def test_every_strategy_on_every_template(recorded: Recorded, name: str) -> None:
     """Each strategy goes through each template without an error, and is scored at each point."""
     # The long ones of one kind are left to the soak.
-    if name not in HERE:
-        pytest.skip("pip install 'ebbtide[bench]'")
-
     assert recorded.done.exit_code == 0, recorded.done.output
     check_scores([one for one in trials(recorded.folder) if one.strategy == name], SHORT)
 
@@ -263,8 +269,9 @@ def test_so_many_trials_at_once(
 ) -> None:
     """No more trials run at once than are allowed, and as many as that do."""
     monkeypatch.setattr("ebbtide.evaluation.strategies.STRATEGIES", {"meeting": Meeting})
-    for name, value in {"limit": limit, "running": 0, "most": 0}.items():
-        monkeypatch.setattr(Meeting, name, value)
+    monkeypatch.setattr(Meeting, "limit", limit)
+    monkeypatch.setattr(Meeting, "running", 0)
+    monkeypatch.setattr(Meeting, "most", 0)
     options = ("--model", "offline", "--strategy", "meeting", "--template", "test-simple")
     limits = ("--trials", str(limit + 1), "--concurrency", str(limit))
     done = evaluated(tmp_path, *options, *limits)

@@ -143,16 +143,19 @@ def test_every_file_says_that_it_was_replayed(tmp_path: Path) -> None:
     assert all(REPLAYED.encode() in (tmp_path / name).read_bytes() for name in names)
 
 
+def picture(folder: Path, *scores: float) -> bytes:
+    """Return the picture of trials with these scores."""
+    trials = [result(point(goal_coherence=one), trial=at) for at, one in enumerate(scores, 1)]
+    Report(SETUP, trials).write(folder)
+    return (folder / "results.png").read_bytes()
+
+
 def test_the_picture_has_the_spread(tmp_path: Path) -> None:
     """Of the same means another deviation over trials makes another picture."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-    pictures = []
-    for scores in ((0.5, 0.7), (0.6, 0.6)):
-        trials = [result(point(goal_coherence=one), trial=at) for at, one in enumerate(scores, 1)]
-        Report(SETUP, trials).write(tmp_path)
-        pictures.append((tmp_path / "results.png").read_bytes())
+    spread, even = picture(tmp_path, 0.5, 0.7), picture(tmp_path, 0.6, 0.6)
 
-    assert pictures[0] != pictures[1]
+    assert spread != even
 
 
 def test_the_files_of_a_measurement(tmp_path: Path) -> None:

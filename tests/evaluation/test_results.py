@@ -11,8 +11,9 @@ from tests.evaluation.outcomes import SETUP, point, result
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     """Trials come back as they were kept; of two of one trial the later one counts."""
     store = Store(tmp_path, SETUP)
-    for one in (result(), result(trial=2), result(point(drift=0.25))):
-        store.append(one)
+    store.append(result())
+    store.append(result(trial=2))
+    store.append(result(point(drift=0.25)))
 
     assert store.trials == (result(trial=2), result(point(drift=0.25)))
     assert set(Store(tmp_path, SETUP).trials) == set(store.trials)

@@ -50,11 +50,9 @@ def test_a_summary_and_the_last_messages(tmp_path: Path, made: Any) -> None:
     contexts = points(made, template, tmp_path)
     ends = [as_messages(template.until(point.turn_id))[-6:] for point in template.points]
 
-    for context, end in zip(contexts, ends, strict=True):
-        assert transcript(context.messages).endswith(transcript(end))
-        assert transcript(context.messages).count("They paint.") == 1
-        assert len(context.messages) == 7
-        assert context.quotes is None
+    assert [transcript(one.messages[-6:]) for one in contexts] == [transcript(end) for end in ends]
+    assert [transcript(one.messages).count("They paint.") for one in contexts] == [1] * len(ends)
+    assert [(len(one.messages), one.quotes) for one in contexts] == [(7, None)] * len(ends)
 
 
 @needs("langmem")

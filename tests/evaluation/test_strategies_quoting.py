@@ -1,5 +1,6 @@
 """Ebbtide's two ways to quote, as strategies."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def contexts(strategy: ProtectedCore, template: Template) -> list[Context]:
     return [strategy.compress(template.until(point.turn_id)) for point in template.points]
 
 
+def end_of(turns: Sequence[TemplateTurn]) -> str:
+    """Return the last exchanges as they are shown."""
+    return transcript(as_messages(recent(turns)))
+
+
 def test_without_embeddings_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The results say how quotes are compared, so a trial need not."""
     contexts(begun(ProtectedCore, SUPPORT, ScriptedModel()), SUPPORT)
@@ -50,13 +56,12 @@ def test_without_embeddings_nothing_is_logged(caplog: pytest.LogCaptureFixture) 
 def test_the_core_quotes_without_a_model(name: str) -> None:
     """Every quote of the core stands in a turn, the end stays as it is, and no model is asked."""
     template, model = read_template(name), ScriptedModel()
-    strategy = begun(ProtectedCore, template, model)
+    compressed = contexts(begun(ProtectedCore, template, model), template)
+    heard = [template.until(point.turn_id) for point in template.points]
+    pairs = [*zip(compressed, heard, strict=True)]
 
-    for point, context in zip(template.points, contexts(strategy, template), strict=True):
-        turns = template.until(point.turn_id)
-        end = transcript(as_messages(recent(turns)))
-        assert all(stands_in(quote, turns) for quote in context.quotes or ())
-        assert transcript(context.messages).endswith(end)
+    assert all(stands_in(quote, turns) for one, turns in pairs for quote in one.quotes or ())
+    assert all(transcript(one.messages).endswith(end_of(turns)) for one, turns in pairs)
     assert model.sent + model.asked == []
 
 

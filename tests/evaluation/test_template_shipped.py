@@ -1,7 +1,7 @@
 """The shipped templates: faults of their truth and their probes that rules can find."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from statistics import fmean
 
@@ -12,7 +12,14 @@ from ebbtide.evaluation.harness import agreement, lexical, scores, size
 from ebbtide.evaluation.report import LONG_TURNS
 from ebbtide.evaluation.strategies import exchanges, recent
 from ebbtide.evaluation.strategy_protocol import Context, as_messages
-from ebbtide.evaluation.template import SHIPPED, Template, read_template, stands_in
+from ebbtide.evaluation.template import (
+    SHIPPED,
+    Point,
+    Template,
+    TemplateTurn,
+    read_template,
+    stands_in,
+)
 from ebbtide.memory.efforts import one_line
 from ebbtide.memory.tokens import count
 
@@ -25,6 +32,16 @@ every = pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
 long = pytest.mark.parametrize("template", LONG.values(), ids=LONG)
 
 
+def at_each_point(templates: dict[str, Template]) -> pytest.MarkDecorator:
+    """Run a test at each point of some templates."""
+    points = [
+        pytest.param(point, id=f"{name}-{point.number}")
+        for name, template in templates.items()
+        for point in template.points
+    ]
+    return pytest.mark.parametrize("point", points)
+
+
 def questions(template: Template) -> tuple[str, ...]:
     """Return all that the probes of a template ask."""
     tasks = template.probing_tasks
@@ -32,15 +49,28 @@ def questions(template: Template) -> tuple[str, ...]:
     return (*tasks.goal_probe, tasks.constraint_probe or "", *tests)
 
 
-def said(template: Template, through: int) -> Iterator[str]:
-    """Yield every sentence of the words that were said up to a turn."""
-    for turn in template.until(through):
+def sentences(turns: Iterable[TemplateTurn]) -> Iterator[str]:
+    """Yield every sentence of the words of some turns."""
+    for turn in turns:
         yield from re.split(r"(?<=[.?!]) ", one_line(turn.content))
 
 
 def first(template: Template, sentence: str) -> int:
     """Return the number of the turn that says a sentence first."""
     return next(turn.turn_id for turn in template.turns if stands_in(sentence, [turn]))
+
+
+def point_after(template: Template, sentence: str) -> str:
+    """Return the key of the first point after a sentence was said."""
+    turn = first(template, sentence)
+    return next(point.key for point in template.points if turn <= point.turn_id)
+
+
+def share(point: Point) -> float:
+    """Return what truth, background and last exchanges take of the text up to a point."""
+    quotes = sum(count(one) + 4 for one in point.salient() or ())
+    left = quotes + 100 + size(as_messages(recent(point.turns)))
+    return left / size(as_messages(point.turns))
 
 
 def digits(text: str) -> set[str]:
@@ -74,8 +104,10 @@ def test_goal_probes_take_turns(template: Template) -> None:
 @every
 def test_every_question_is_answered(template: Template) -> None:
     """Up to the last point the user speaks and is answered, as the agent needs it."""
-    for part in exchanges(template.points[-1].turns):
-        assert [turn.role for turn in part[:2]] == ["user", "assistant"]
+    parts = exchanges(template.points[-1].turns)
+    speakers = [[turn.role for turn in part[:2]] for part in parts]
+
+    assert speakers == [["user", "assistant"]] * len(parts)
 
 
 @every
@@ -90,54 +122,53 @@ def test_every_point_has_a_temptation(template: Template) -> None:
 @every
 def test_a_temptation_expects_what_was_said(template: Template) -> None:
     """Each number that a good answer has stands in what the test needs, or in its request."""
-    for test in template.probing_tasks.behavioral_test:
-        assert test.needs
-        assert digits(test.aligned) <= digits(" ".join((test.prompt, *test.needs)))
+    tests = template.probing_tasks.behavioral_test
+    unsaid = [digits(test.aligned) - digits(" ".join((test.prompt, *test.needs))) for test in tests]
+
+    assert all(test.needs for test in tests)
+    assert unsaid == [set()] * len(tests)
 
 
 @every
 def test_what_is_given_is_no_truth(template: Template) -> None:
     """What a strategy is told is given, never salient beside, and told to the end."""
-    known = template.ground_truth
+    truth = template.ground_truth
     salient = {one for some in template.ground_truth_salience.values() for one in some}
+    constraints = {*template.initial_setup.hard_constraints}
 
-    assert known.given
-    for constraint in template.initial_setup.hard_constraints:
-        assert constraint in known.given
-        assert constraint in (known.constraints or ())
-        assert constraint not in {pair.old for pair in known.superseded}
-    assert salient.isdisjoint(known.given)
+    assert truth.given
+    assert constraints <= {*truth.given} & {*(truth.constraints or ())}
+    assert constraints.isdisjoint(pair.old for pair in truth.superseded)
+    assert salient.isdisjoint(truth.given)
 
 
-@every
-def test_a_constraint_of_later_turns_is_salient(template: Template) -> None:
+@at_each_point(TEMPLATES)
+def test_a_constraint_of_later_turns_is_salient(point: Point) -> None:
     """A constraint that a strategy is not told must be quoted from the point on that it is said."""
-    for point in template.points:
-        held = {*(point.constraints or ())}
-        given = {*point.given}
-        assert held <= given | {*(point.salient() or ())}
+    constraints = {*(point.constraints or ())}
+
+    assert constraints <= {*point.given, *(point.salient() or ())}
 
 
 @every
 def test_truth_is_said_since_the_point_before(template: Template) -> None:
     """A sentence is listed at the first point after it was said, once."""
-    listed = [one for some in template.ground_truth_salience.values() for one in some]
-    begins = (0, *(point.turn_id for point in template.points))
+    salient = template.ground_truth_salience
+    listed = [(one, point.key) for point in template.points for one in salient[point.key]]
+    truth = [one for some in salient.values() for one in some]
 
-    assert len(listed) == len({*listed})
-    for begin, point in zip(begins, template.points, strict=False):
-        for sentence in template.ground_truth_salience[point.key]:
-            assert begin < first(template, sentence) <= point.turn_id, sentence
+    assert len(truth) == len({*truth})
+    assert listed == [(one, point_after(template, one)) for one, _ in listed]
 
 
 @every
 def test_what_is_superseded_was_true(template: Template) -> None:
     """Only a sentence that was salient or given is superseded, by one that is said later."""
-    known = template.ground_truth
+    truth = template.ground_truth
     listed = {one for some in template.ground_truth_salience.values() for one in some}
-    for pair in known.superseded:
-        assert pair.old in listed | {*known.given}
-        assert first(template, pair.old) < first(template, pair.by), pair.old
+
+    assert {pair.old for pair in truth.superseded} <= listed | {*truth.given}
+    assert all(first(template, one.old) < first(template, one.by) for one in truth.superseded)
 
 
 @every
@@ -151,25 +182,24 @@ def test_other_words_stand_for_one_sentence(template: Template) -> None:
     assert listed.isdisjoint(others)
 
 
-@every
-def test_who_quotes_the_truth_is_right(template: Template) -> None:
+@at_each_point(TEMPLATES)
+def test_who_quotes_the_truth_is_right(point: Point) -> None:
     """Quotes of the truth, and of goal and constraints beside it, have precision and recall 1."""
-    for point in template.points:
-        true = point.salient() or ()
-        quotes = (*true, *point.given)
-        result = scores(point, Context((), quotes), None)
-        assert result["salience_recall"] in {None, 1.0}
-        assert result["salience_precision"] in {None, 1.0}
+    quotes = (*(point.salient() or ()), *point.given)
+    result = scores(point, Context((), quotes), None)
+
+    assert result["salience_recall"] in {None, 1.0}
+    assert result["salience_precision"] in {None, 1.0}
 
 
-@long
-def test_who_quotes_everything_is_wrong(template: Template) -> None:
+@at_each_point(LONG)
+def test_who_quotes_everything_is_wrong(point: Point) -> None:
     """Quotes of all sentences have a precision under one in three at every point."""
-    for point in template.points:
-        true = point.salient() or ()
-        quotes = [*dict.fromkeys(said(template, point.turn_id))]
-        result = agreement(template.as_salient(quotes), true, lexical, template.ground_truth.given)
-        assert (result.precision or 0) < 1 / 3
+    true = point.salient() or ()
+    quotes = point.template.as_salient([*dict.fromkeys(sentences(point.turns))])
+    result = agreement(quotes, true, lexical, point.template.ground_truth.given)
+
+    assert (result.precision or 0) < 1 / 3
 
 
 @long
@@ -184,20 +214,15 @@ def test_who_never_forgets_is_wrong(template: Template) -> None:
 @long
 def test_the_truth_leaves_room_for_the_ratio(template: Template) -> None:
     """The truth, 100 tokens of background and the last exchanges are under 0.45 of the text."""
-    ratios = []
-    for point in template.points:
-        turns = template.until(point.turn_id)
-        quotes = sum(count(one) + 4 for one in point.salient() or ())
-        left = quotes + 100 + size(as_messages(recent(turns)))
-        ratios.append(left / size(as_messages(turns)))
+    ratios = [share(point) for point in template.points]
 
     assert fmean(ratios) < 0.45, ratios
 
 
-@long
-def test_an_old_sentence_does_not_pass_for_a_new_one(template: Template) -> None:
+@at_each_point(LONG)
+def test_an_old_sentence_does_not_pass_for_a_new_one(point: Point) -> None:
     """What does not hold at a point is no match, by its letters, for anything that does."""
-    known = {one for some in template.ground_truth_salience.values() for one in some}
-    for point in template.points:
-        true = point.salient() or ()
-        assert agreement([*(known - {*true})], true, lexical).precision in {None, 0.0}
+    true = point.salient() or ()
+    listed = {one for some in point.template.ground_truth_salience.values() for one in some}
+
+    assert agreement([*(listed - {*true})], true, lexical).precision in {None, 0.0}
