@@ -1,7 +1,7 @@
 """A conversation over a real archive, for tests, driven turn by turn as the nodes do it."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from tempfile import TemporaryDirectory
@@ -209,6 +209,11 @@ class Conversation:
         results = self.run(*calls) if calls else []
         self.answer(answer)
         return results
+
+    def turns(self, questions: Iterable[str]) -> None:
+        """Go through a turn for each of these questions."""
+        for question in questions:
+            self.turn(question)
 
     def effort(self, name: str, *questions: str, then: Sequence[Message] = ()) -> None:
         """Open an effort in the first of these turns, go on in the others, close it in the last."""

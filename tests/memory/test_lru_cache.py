@@ -6,8 +6,8 @@ from ebbtide.memory.lru_cache import LruCache
 def test_the_least_recently_used_value_is_dropped() -> None:
     """A cache for two values drops the one that was used longest ago."""
     cache: LruCache[str] = LruCache(2)
-    for key in "ab":
-        cache.put(key, key)
+    cache.put("a", "a")
+    cache.put("b", "b")
     cache.get("a")
     cache.put("c", "c")
 
@@ -17,8 +17,9 @@ def test_the_least_recently_used_value_is_dropped() -> None:
 def test_values_count_by_their_size() -> None:
     """A value that is put again counts once, and one larger than the limit is dropped at once."""
     cache: LruCache[str] = LruCache(5, len)
-    for value in ("aa", "aaa", "bb"):
-        cache.put(value[0], value)
+    cache.put("a", "aa")
+    cache.put("a", "aaa")
+    cache.put("b", "bb")
     both = [cache.get("a"), cache.get("b")]
     cache.put("c", "cccccc")
 

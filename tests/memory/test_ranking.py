@@ -78,12 +78,11 @@ def test_a_neighbour_that_says_it_helps() -> None:
 def test_a_window_ends_with_its_effort_and_its_turns() -> None:
     """Neither what another effort says is near, nor what was said long after."""
     three = passages({"a": 1}, {}, {})
+    of_another = replace(three, topics=np.array([-1, 0, 0]))
+    later = replace(three, turns=np.array([1, 5, 6]))
 
-    for other in (
-        replace(three, topics=np.array([-1, 0, 0])),
-        replace(three, turns=np.array([1, 5, 6])),
-    ):
-        assert other.windows(other.says)[:, 0].tolist() == [1, 0, 0]
+    assert of_another.windows(of_another.says)[:, 0].tolist() == [1, 0, 0]
+    assert later.windows(later.says)[:, 0].tolist() == [1, 0, 0]
 
 
 def test_the_effort_lifts_its_passages() -> None:

@@ -186,8 +186,8 @@ def test_without_a_server_the_table_answers(
     """Every method that asks the table does what it does without a cache."""
     with DiskArchive(tmp_path / "other", durable=False) as other:
         kept, table = RedisAttention(away(), archive.attention()), other.attention()
-        for one in (kept, table):
-            one.add("ann", A, now=NOW)
+        kept.add("ann", A, now=NOW)
+        table.add("ann", A, now=NOW)
 
         assert CALLS[call](kept) == CALLS[call](table)
         assert kept.explain("ann", A.id, now=NOW) == table.explain("ann", A.id, now=NOW)

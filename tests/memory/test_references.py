@@ -175,8 +175,7 @@ def test_concluding_is_a_reference(talk: Conversation) -> None:
 def test_a_long_talk_about_an_effort_keeps_it(talk: Conversation) -> None:
     """However often the words of an effort were said, the turns that mention it do not count."""
     talk.turn("The whole log.", call("expand_effort", effort_id="auth-bug"))
-    for _ in range(20):
-        talk.turn("Does the gateway take the certificate?")
+    talk.turns(["Does the gateway take the certificate?"] * 20)
 
     assert [*talk.state.expanded] == ["auth-bug"]
 

@@ -17,7 +17,7 @@ from ebbtide.memory.archive.folder import import_folder
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, read
 from ebbtide.memory.errors import ArchiveFormatError
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Owner, Record, Tip
 from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.archive.whole_sessions import all_of, attention
 from tests.memory.turns import turn
@@ -47,20 +47,28 @@ def changed(path: Path, change: Callable[[str], str]) -> None:
     path.write_bytes(change(path.read_bytes().decode()).encode())
 
 
+FIELDS = ("digest", "parent", "status", "at", "messages", "events", "efforts", "from")
+"""What a line of `raw.jsonl` says of a record."""
+
+
+def as_line(record: Record) -> dict[str, Any]:
+    """Return a record as a line of a file holds it."""
+    return {
+        **{name: getattr(record, name) for name in ("digest", "parent", "status", "at")},
+        **{name: [*getattr(record, name)] for name in ("messages", "events", "efforts")},
+        "from": [*record.origin] if record.origin else None,
+    }
+
+
 def test_every_record_is_there_as_it_was(archive: SqlArchive) -> None:
     """Branch, digest, parent, origin, efforts, events, status and time are those of the files."""
     import_folder(archive, FIRST)
 
     turns = {turn.place: turn.record for turn in read(archive, ANN).turns}
     lines = records(FIRST / "ann/t1")
-    assert turns.keys() == lines.keys()
-    for place, record in turns.items():
-        line = lines[place]
-        for name in ("digest", "parent", "status", "at"):
-            assert getattr(record, name) == line[name]
-        for name in ("messages", "events", "efforts"):
-            assert [*getattr(record, name)] == line[name]
-        assert record.origin == (tuple(line["from"]) if line["from"] else None)
+    assert {place: as_line(record) for place, record in turns.items()} == {
+        place: {name: line[name] for name in FIELDS} for place, line in lines.items()
+    }
 
 
 def test_sessions_of_all_users_are_there_and_sound(archive: SqlArchive) -> None:
@@ -70,8 +78,9 @@ def test_sessions_of_all_users_are_there_and_sound(archive: SqlArchive) -> None:
     assert {(one.owner, one.turns, one.fresh) for one in moved} == {
         *((ANN, 12, True), (ODD, 3, True), (BOB, 3, True))
     }
-    for owner in (ANN, ODD, BOB):
-        assert [one for one in archive.verify(owner) if one.fatal] == []
+    assert [one for one in archive.verify(ANN) if one.fatal] == []
+    assert [one for one in archive.verify(ODD) if one.fatal] == []
+    assert [one for one in archive.verify(BOB) if one.fatal] == []
     assert archive.newest(ANN) == TIP
 
 

@@ -132,15 +132,15 @@ def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArch
     """What attention was given by hand is copied too, also of who has no session; once."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     commit_all(archive, [turn(1)])
-    for user in ("ann", "bob"):
-        archive.attention().add(user, Memory("by-hand", 80, now, ("zebra",)), now=now)
+    archive.attention().add("ann", Memory("by-hand", 80, now, ("zebra",)), now=now)
+    archive.attention().add("bob", Memory("by-hand", 80, now, ("zebra",)), now=now)
     archive.attention().suppress("bob", "by-hand", now=now)
 
     copy(archive, another)
     copy(archive, another)
 
-    for user in ("ann", "bob"):
-        assert another.attention().all(user) == archive.attention().all(user) != ()
+    assert another.attention().all("ann") == archive.attention().all("ann") != ()
+    assert another.attention().all("bob") == archive.attention().all("bob") != ()
 
 
 @pytest.mark.parametrize(

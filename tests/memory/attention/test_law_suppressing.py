@@ -84,8 +84,9 @@ def test_an_unknown_memory_is_told(attention: Attention) -> None:
 def test_they_are_listed_in_order(attention: Attention) -> None:
     """The ids of suppressed memories are returned in order, in attention before or not."""
     add_all(attention, *(memory(name) for name in ("t2/b", "t1/a", "t2/a")), memory("t1/z", 5))
-    for name in ("t2/b", "t1/z", "t2/a"):
-        attention.suppress(USER, name, now=day(0))
+    attention.suppress(USER, "t2/b", now=day(0))
+    attention.suppress(USER, "t1/z", now=day(0))
+    attention.suppress(USER, "t2/a", now=day(0))
 
     assert attention.suppressed(USER, now=day(0)) == ("t1/z", "t2/a", "t2/b")
     attention.unsuppress(USER, "t2/a", now=day(0))

@@ -108,8 +108,8 @@ def test_a_quote_given_as_two_kinds_has_the_stronger() -> None:
     """A constraint that a model quotes once more as a fact is a constraint."""
     rule, fact = (Item(kind, "Test first.", 1) for kind in (Kind.CONSTRAINT, Kind.FACT))
 
-    for new in ((rule, fact), (fact, rule)):
-        assert merged([], new, lexical, 0.85).items == (rule,)
+    assert merged([], (rule, fact), lexical, 0.85).items == (rule,)
+    assert merged([], (fact, rule), lexical, 0.85).items == (rule,)
 
 
 def named(*pairs: tuple[Item, Item]) -> list[tuple[str, str]]:
@@ -196,8 +196,9 @@ def test_items_do_not_supersede_each_other() -> None:
     both = named((first, second), (second, first))
 
     assert current(merged([first], [second], lexical, 0.85, both).items) == [second.quote]
-    for pair in ((first.key, first.key), (first.key, "nobody"), ("nobody", first.key)):
-        assert merged([first], [], lexical, 0.85, [pair]) == Merged((first,), ())
+    assert merged([first], [], lexical, 0.85, [(first.key, first.key)]) == Merged((first,), ())
+    assert merged([first], [], lexical, 0.85, [(first.key, "nobody")]) == Merged((first,), ())
+    assert merged([first], [], lexical, 0.85, [("nobody", first.key)]) == Merged((first,), ())
 
 
 @pytest.mark.parametrize("others", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])

@@ -142,8 +142,7 @@ def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
 def test_the_threshold_is_the_settings(shop: Conversation) -> None:
     """What says the same is merged from the similarity on that is set."""
     said = "All answers must be in JSON.", "Each answer must be JSON."
-    for one in said:
-        shop.turn(one)
+    shop.turns(said)
     _, some = passed(shop, [found(*said), "They began."])
     shop.set(similarity_threshold=1.0)
     _, none = passed(shop, [found(*said), "They began."])

@@ -106,8 +106,7 @@ def test_a_backlog_is_compressed_in_bounded_passes(talk: Conversation) -> None:
     """After many turns without compression the oldest leave first, as many as a pass reads."""
     talk.set(context_budget=2_000, compression="off")
     talk.turn("Begin.", call("open_effort", name="shop", goal="Move it."))
-    for _ in range(12):
-        talk.turn(HUGE)
+    talk.turns([HUGE] * 12)
     talk.set(compression="salience")
 
     found = overdue(talk)

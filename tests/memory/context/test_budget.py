@@ -97,14 +97,12 @@ def test_cuts_are_rare(talk: Conversation) -> None:
 def test_what_had_to_leave_stays_away(talk: Conversation) -> None:
     """A cut never resets: when an effort is concluded, turns from before the cut do not return."""
     talk.set(context_budget=1_200, ambient_window=0)
-    for number in range(20):
-        talk.turn(f"ambient {number} " + "word " * 20)
+    talk.turns(f"ambient {number} " + "word " * 20 for number in range(20))
     talk.turn("Begin. " + "word " * 400, call("open_effort", name="a"))
     talk.turn("Go on. " + "word " * 400)
     messages = json.dumps(within_budget(talk))
     talk.turn("Close it.", call("close_effort"))
-    for _ in range(5):
-        talk.turn("And now?")
+    talk.turns(["And now?"] * 5)
 
     assert "ambient 0" not in messages
     assert "ambient 0" not in json.dumps(within_budget(talk))
@@ -113,8 +111,7 @@ def test_what_had_to_leave_stays_away(talk: Conversation) -> None:
 def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
     """With other settings it is laid out anew."""
     talk.set(context_budget=1_200, ambient_window=0)
-    for number in range(40):
-        talk.turn(f"ambient {number} " + "word " * 20)
+    talk.turns(f"ambient {number} " + "word " * 20 for number in range(40))
     before = json.dumps(within_budget(talk))
     talk.set(context_budget=9_000)
     talk.ask("And now?")

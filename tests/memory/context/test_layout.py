@@ -128,8 +128,7 @@ def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> No
     talk.set(context_budget=1_200)
     talk.turn("one", call("open_effort", name="a", goal="Go far", constraints="by train"))
     talk.turn("two", call("open_effort", name="b"))
-    for _ in range(10):
-        talk.turn("word " * 100)
+    talk.turns(["word " * 100] * 10)
     talk.ask("three")
     named = next(line for line in said(talk) if "open efforts whose" in line)
 
@@ -140,10 +139,10 @@ def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> No
 def test_a_list_of_open_efforts_that_is_too_long_keeps_constraints(talk: Conversation) -> None:
     """Each is named; goals are cut before constraints, inside the fences, within the share."""
     talk.set(context_budget=1_400)
-    for name in "abc":
-        talk.turn("one", call("open_effort", name=name, goal="far " * 90, constraints="by train"))
-    for _ in range(10):
-        talk.turn("word " * 100)
+    talk.turn("one", call("open_effort", name="a", goal="far " * 90, constraints="by train"))
+    talk.turn("one", call("open_effort", name="b", goal="far " * 90, constraints="by train"))
+    talk.turn("one", call("open_effort", name="c", goal="far " * 90, constraints="by train"))
+    talk.turns(["word " * 100] * 10)
     talk.ask("three")
     named = next(line for line in said(talk) if "open efforts whose" in line)
 

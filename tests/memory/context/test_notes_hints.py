@@ -136,8 +136,7 @@ def test_a_hint_begins_with_a_whole_word(talk: Conversation) -> None:
     talk.replies.append(EffortSummary(summary=told, keywords=["curtain"], importance=80))
     talk.effort("fire-officer", LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)
-    for _ in range(3):
-        talk.turn("Right.")
+    talk.turns(["Right."] * 3)
     talk.ask("What is the fire officer's curtain certificate?")
 
     (line,) = lines(talk)
@@ -206,8 +205,8 @@ def test_a_huge_message_is_read_in_part(talk: Conversation) -> None:
 def test_what_is_erased_is_not_hinted_at(talk: Conversation, question: str) -> None:
     """Neither is a turn of which only the tombstone stands, nor the effort that was made of it."""
     stored(talk)
-    for turn in (1, 3):
-        talk.archive.erase(talk.owner, talk.tip, turn)
+    talk.archive.erase(talk.owner, talk.tip, 1)
+    talk.archive.erase(talk.owner, talk.tip, 3)
 
     assert hinted(talk, question) == []
 

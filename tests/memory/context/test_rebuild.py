@@ -82,8 +82,7 @@ def test_at_break_even_it_is_rebuilt(crowded: Conversation) -> None:
 
 def test_without_anything_to_gain_nothing_is_rebuilt(talk: Conversation) -> None:
     """While all that was said belongs into the context, it only grows."""
-    for _ in range(8):
-        talk.turn("word " * 30)
+    talk.turns(["word " * 30] * 8)
 
     assert (line_of(talk).built, line_of(talk).hold) == (0, 0)
 
@@ -94,8 +93,7 @@ def test_a_concluded_effort_leaves_within_a_few_turns(talk: Conversation) -> Non
     talk.ask("What else?")
     before = sent(talk)
     talk.answer()
-    for _ in range(2):
-        talk.turn("And then?")
+    talk.turns(["And then?"] * 2)
     talk.ask("Fine.")
 
     assert "The very first question." in before
@@ -222,8 +220,7 @@ def test_a_reopened_effort_stands_where_it_was_reopened(resumed: Conversation) -
     resumed.ask("Go on.")
     before = logs(resumed)
     resumed.answer()
-    for _ in range(5):
-        resumed.turn("Go on.")
+    resumed.turns(["Go on."] * 5)
 
     assert before == logs(resumed) == [(7, "1-2")]
     assert line_of(resumed).turns == tuple(range(6, 14))
@@ -233,8 +230,7 @@ def test_a_reopened_effort_stands_where_it_was_reopened(resumed: Conversation) -
 def test_concluded_again_its_log_leaves(resumed: Conversation) -> None:
     """Once the turn in which it was reopened is older than three it is gone with it."""
     resumed.turn("Close it.", call("close_effort"))
-    for _ in range(3):
-        resumed.turn("Something else.")
+    resumed.turns(["Something else."] * 3)
 
     assert logs(resumed) == []
     assert 7 not in line_of(resumed).turns
@@ -244,11 +240,9 @@ def test_an_expanded_log_stays_until_it_is_collapsed(talk: Conversation) -> None
     """It stands where it was expanded; after collapsing it leaves with the next rebuild."""
     talk.set(rebuild="every-turn", ambient_window=1, decay_threshold=100)
     talk.effort("a", "one", "two")
-    for _ in range(3):
-        talk.turn("Something else.")
+    talk.turns(["Something else."] * 3)
     talk.turn("Show it.", call("expand_effort", effort_id="a"))
-    for _ in range(4):
-        talk.turn("And?")
+    talk.turns(["And?"] * 4)
     talk.ask("Enough of it.")
     before = talk.context
     talk.call("collapse_effort", effort_id="a")
@@ -295,13 +289,11 @@ def test_of_two_logs_of_an_effort_the_one_that_shows_more_stays(talk: Conversati
 def test_a_result_over_the_room_takes_no_turn_away(talk: Conversation) -> None:
     """Once it is a preview, all that was said before it stands there."""
     talk.set(context_budget=2_000, ambient_window=10)
-    for number in range(6):
-        talk.turn(f"Fact {number}.")
+    talk.turns(f"Fact {number}." for number in range(6))
     talk.ask("Look.")
     talk.look_up("word " * 5_000)
     talk.answer()
-    for _ in range(3):
-        talk.turn("Thanks.")
+    talk.turns(["Thanks."] * 3)
     talk.line = rebuild(talk.work, "cold-cache", talk.line)
     talk.ask("And now?")
 
@@ -312,8 +304,7 @@ def test_a_result_over_the_room_takes_no_turn_away(talk: Conversation) -> None:
 def test_a_large_turn_shortens_no_small_ones(talk: Conversation, budget: int) -> None:
     """Where the last turns fit beside half a room they stay as they are."""
     talk.set(context_budget=budget)
-    for number in range(4):
-        talk.turn(f"Fact {number}.")
+    talk.turns(f"Fact {number}." for number in range(4))
     talk.ask("Look.")
     talk.look_up("word " * int(0.95 * talk.room))
     context = talk.context
@@ -325,12 +316,10 @@ def test_a_large_turn_shortens_no_small_ones(talk: Conversation, budget: int) ->
 def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) -> None:
     """What quotes do not stand for is there as it was said."""
     talk.turn("Begin.", call("open_effort", name="a"))
-    for number in range(2, 8):
-        talk.turn(f"Step {number}.")
+    talk.turns(f"Step {number}." for number in range(2, 8))
     talk.archive.commit_compression(talk.owner, talk.tip, Compression("a", 7, 4))
     talk.turn("That is all.", call("close_effort"))
-    for _ in range(12):
-        talk.turn("Small talk.")
+    talk.turns(["Small talk."] * 12)
     talk.turn("Again.", call("reopen_effort", effort_id="a"))
     talk.line = rebuild(talk.work, "cold-cache", talk.line)
     talk.ask("What was step 6?")
@@ -441,8 +430,7 @@ def test_open_efforts_that_cannot_be_named_are_counted(talk: Conversation) -> No
     for number in range(2):
         talk.turn("Begin.", call("open_effort", name=f"ꙮꙮꙮ{number}"))
     talk.turn("Pause.", call("switch_effort", effort_id=""))
-    for _ in range(4):
-        talk.turn("Small talk.")
+    talk.turns(["Small talk."] * 4)
     searching(talk, "high-water")
 
     assert "2 open efforts" in sent(talk)
@@ -466,8 +454,7 @@ def test_a_log_of_the_running_turn_is_not_out_of_view(talk: Conversation) -> Non
     """However full the turn that expanded it: what stands below is not called gone."""
     talk.set(context_budget=talk.fixed + 1_000)
     talk.effort("a", *["word " * 110] * 3)
-    for _ in range(4):
-        talk.turn("Small talk. " + "word " * 150)
+    talk.turns(["Small talk. " + "word " * 150] * 4)
     talk.ask("Show it.")
     talk.call("expand_effort", effort_id="a", turns="1")
     for _ in range(5):
@@ -547,8 +534,7 @@ def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -
     talk.set(ambient_window=1)
     talk.turn("My cat is called Minka.")
     talk.turn("What is she called?", call("read_log", turns="1"), answer="I have read it.")
-    for _ in range(2):
-        talk.turn("Right.")
+    talk.turns(["Right."] * 2)
     talk.line = rebuild(talk.work, "new", None)
     talk.ask("And now?")
 
@@ -568,6 +554,17 @@ def test_a_turn_that_read_itself_is_shown_with_what_it_read(talk: Conversation) 
     assert sent(talk).count("Minka") == 2
 
 
+def both_ways(talk: Conversation, calls: list[Any]) -> list[list[Any]]:
+    """Go through a turn, and return what is laid out with what is held of turns, and without."""
+    talk.ask("word " * 30)
+    talk.run(*calls)
+    lines = (line_of(talk), rebuild(talk.work, "new", None))
+    works = (talk.work, replace(talk.work, laid_out=LruCache(0)))
+    laid_out = [[lay_out(work, line) for line in lines] for work in works]
+    talk.answer()
+    return laid_out
+
+
 def test_what_is_held_of_turns_is_what_would_be_laid_out_anew(talk: Conversation) -> None:
     """Whatever their tools did to efforts, before and after a rebuild."""
     talk.set(ambient_window=2)
@@ -582,10 +579,6 @@ def test_what_is_held_of_turns_is_what_would_be_laid_out_anew(talk: Conversation
         [call("reopen_effort", effort_id="ship")],
         *[[]] * 4,
     ]
-    for calls in script:
-        talk.ask("word " * 30)
-        talk.run(*calls)
-        fresh = replace(talk.work, laid_out=LruCache(0))
-        for line in (line_of(talk), rebuild(talk.work, "new", None)):
-            assert lay_out(talk.work, line) == lay_out(fresh, line)
-        talk.answer()
+    laid_out = [both_ways(talk, calls) for calls in script]
+
+    assert [with_held for with_held, _ in laid_out] == [anew for _, anew in laid_out]

@@ -72,8 +72,7 @@ def test_a_long_turn_is_read_as_far_as_there_is_room(talk: Conversation) -> None
 
 def test_a_long_range_is_read_as_far_as_there_is_room(talk: Conversation) -> None:
     """A later turn for which there is little room is left for the next call, whole."""
-    for _ in range(4):
-        talk.turn("word " * 40)
+    talk.turns(["word " * 40] * 4)
     talk.free = 100
     talk.ask("What was that?")
     result = talk.call("read_log", turns="1-4")
@@ -109,8 +108,7 @@ def test_many_turns_are_read_in_several_calls(talk: Conversation) -> None:
 
 def test_what_is_missing_is_named(talk: Conversation) -> None:
     """Turns that were erased and turns that never were are told apart; the others are read."""
-    for said in ("one", "two", "three"):
-        talk.turn(said)
+    talk.turns(("one", "two", "three"))
     talk.archive.erase(talk.owner, talk.tip, 2)
     talk.ask("What was that?")
     result = talk.call("read_log", turns="0-9")
@@ -124,8 +122,7 @@ def test_what_is_missing_is_named(talk: Conversation) -> None:
 
 def test_an_offset_is_of_the_first_turn_that_is_named(talk: Conversation) -> None:
     """Where that one was erased, the next is read from its beginning."""
-    for said in ("one", "two"):
-        talk.turn(said)
+    talk.turns(("one", "two"))
     talk.archive.erase(talk.owner, talk.tip, 1)
     talk.ask("What was that?")
 
@@ -136,8 +133,7 @@ def test_an_offset_is_of_the_first_turn_that_is_named(talk: Conversation) -> Non
 
 def test_what_can_be_read_behind_many_erased_turns_is_read(talk: Conversation) -> None:
     """However many turns before it are gone; all of those are named as erased."""
-    for number in range(1, 54):
-        talk.turn(f"number {number}")
+    talk.turns(f"number {number}" for number in range(1, 54))
     for number in range(1, 53):
         talk.archive.erase(talk.owner, talk.tip, number)
     talk.ask("What was that?")

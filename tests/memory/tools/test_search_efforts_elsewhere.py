@@ -71,8 +71,9 @@ def test_own_results_that_say_as_much_come_first(talk: Conversation) -> None:
 
 def test_the_limit_holds_for_all_together(talk: Conversation) -> None:
     """`search_limit` counts the results of all sessions."""
-    for thread in ("t1", "t2", "t3"):
-        earlier(talk, thread)
+    earlier(talk, "t1")
+    earlier(talk, "t2")
+    earlier(talk, "t3")
     talk.turn("An interceptor is a kind of aeroplane.")
     talk.set(search_limit=2)
     talk.ask("Which interceptor?")

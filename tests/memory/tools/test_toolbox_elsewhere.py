@@ -212,8 +212,9 @@ def test_the_status_counts_own_efforts_alone(here: Conversation) -> None:
     """However many are surfaced, nothing of this session is counted as listed for them."""
     here.answer()
     here.set(STATUS_LISTED=1, MOST_SUMMARIES=1)
-    for name in ("one", "two", "three"):
-        here.effort(name, LONG_ENOUGH)
+    here.effort("one", LONG_ENOUGH)
+    here.effort("two", LONG_ENOUGH)
+    here.effort("three", LONG_ENOUGH)
     here.ask("What is there?")
     result = here.call("effort_status")
 
