@@ -1,6 +1,6 @@
 """Agents for tests: a scripted model, an archive on disk, checkpoints in memory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -44,6 +44,17 @@ class Talk:
         found: dict[str, Any] = self.agent.invoke(
             {"messages": [("user", words)]}, config, **options
         )
+        return found
+
+    def say_all(self, messages: Iterable[Any]) -> list[dict[str, Any]]:
+        """Send user messages one after the other, and return the states."""
+        return [self.say(words) for words in messages]
+
+    async def say_by(self, way: str, words: str) -> dict[str, Any]:
+        """Send a user message by the "sync" or the "async" way, and return the state."""
+        if way == "sync":
+            return self.say(words)
+        found: dict[str, Any] = await self.agent.ainvoke({"messages": words}, THREAD)
         return found
 
     def records(self, values: dict[str, Any]) -> tuple[Record, ...]:

@@ -55,9 +55,8 @@ def test_constraints_survive_compaction(tmp_path: Path) -> None:
     assert f"constraint, turn 2: {RULE}" in context
 
 
-def test_compaction_comes_after_the_answer(tmp_path: Path) -> None:
-    """Row 17: the user has the answer, and the archive the turn, before anything is compressed."""
-    here, _ = long_effort(tmp_path, ["Seen."] * 20, 7)
+def until_compressed(here: Talk) -> list[str]:
+    """Return the steps of turns up to the first that compresses, six at most."""
     order: list[str] = []
     for turn in range(6):
         message = {"messages": f"{turn} {CHATTER}"}
@@ -65,6 +64,14 @@ def test_compaction_comes_after_the_answer(tmp_path: Path) -> None:
             order += _named(step)
         if "banner" in order:
             break
+    return order
+
+
+def test_compaction_comes_after_the_answer(tmp_path: Path) -> None:
+    """Row 17: the user has the answer, and the archive the turn, before anything is compressed."""
+    here, _ = long_effort(tmp_path, ["Seen."] * 20, 7)
+
+    order = until_compressed(here)
 
     assert order[order.index("banner") - 1] == "persist"
     assert "call_model" in order[: order.index("banner")]

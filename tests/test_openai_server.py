@@ -260,15 +260,18 @@ def test_other_paths() -> None:
 
 
 @pytest.mark.parametrize("name", ["functions.add", "add numbers", "a" * 65, ""])
-@pytest.mark.parametrize("where", ["tool_calls[0].function.name", "name"])
-def test_bad_names(name: str, where: str) -> None:
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        ("tool_calls[0].function.name", lambda bad: (bad, {})),
+        ("name", lambda bad: ("add", {"name": bad})),
+    ],
+)
+def test_bad_names(name: str, where: str, names: Any) -> None:
     """A name of a call or of a result that OpenAI refuses is an error 400 that says where."""
-    called = {"id": "1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    result = {"role": "tool", "tool_call_id": "1", "content": "3"}
-    if where == "name":
-        result["name"] = name
-    else:
-        called["function"] = {"name": name, "arguments": "{}"}
+    function, more = names(name)
+    called = {"id": "1", "type": "function", "function": {"name": function, "arguments": "{}"}}
+    result = {"role": "tool", "tool_call_id": "1", "content": "3", **more}
     asked: Any = [{"role": "assistant", "tool_calls": [called]}, result]
     with serving(Say("Hello.")) as server, pytest.raises(openai.BadRequestError) as raised:
         openai.OpenAI(base_url=server.url, api_key="x").chat.completions.create(

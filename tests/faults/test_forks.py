@@ -86,8 +86,9 @@ def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
 
 def test_fork_in_the_middle(agent: Any, archive: SqlArchive) -> None:
     """A run from an older checkpoint sees the turns before it and not those after it."""
-    for words in ("one", "two", "three"):
-        ask(agent, words)
+    ask(agent, "one")
+    ask(agent, "two")
+    ask(agent, "three")
 
     forked = ask(agent, "other", back_to(agent, 1))
 
@@ -96,8 +97,9 @@ def test_fork_in_the_middle(agent: Any, archive: SqlArchive) -> None:
 
 def test_old_tip_goes_on_after_a_fork(agent: Any, archive: SqlArchive) -> None:
     """The branch that was left is as it was, and goes on where it stopped."""
-    for words in ("one", "two", "three"):
-        ask(agent, words)
+    ask(agent, "one")
+    ask(agent, "two")
+    ask(agent, "three")
     old = back_to(agent, 3)
     ask(agent, "other", back_to(agent, 1))
 
@@ -108,8 +110,9 @@ def test_old_tip_goes_on_after_a_fork(agent: Any, archive: SqlArchive) -> None:
 
 def test_fork_of_a_fork(agent: Any, archive: SqlArchive) -> None:
     """A fork of a fork sees the fork's turns before it left, and the trunk's before those."""
-    for words in ("one", "two", "three"):
-        ask(agent, words)
+    ask(agent, "one")
+    ask(agent, "two")
+    ask(agent, "three")
     ask(agent, "other two", back_to(agent, 1))
     middle = agent.get_state(THREAD).config
     ask(agent, "other three")

@@ -296,6 +296,12 @@ def test_a_repeated_question_shows_no_block(tmp_path: Path) -> None:
     assert shown(state) == ["a", "b", "c"]
 
 
+def resume(chat: Talk) -> None:
+    """Go on with a turn until it ends."""
+    while chat.agent.get_state(THREAD).next:
+        chat.agent.invoke(None, THREAD)
+
+
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("node", NODES)
 def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> None:
@@ -304,8 +310,7 @@ def test_a_turn_that_is_resumed_keeps_its_block(tmp_path: Path, node: str) -> No
     chat = talk(tmp_path, [first, saying("Seen.", SECOND)])
     chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=[node])
 
-    while chat.agent.get_state(THREAD).next:
-        chat.agent.invoke(None, THREAD)
+    resume(chat)
 
     state = chat.agent.get_state(THREAD).values
     assert state["memory"]["anchor"] == SECOND

@@ -1,6 +1,7 @@
 """The hard budget through the real graph: what the model is sent, in real tokens."""
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,7 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
     answers = [call("open_effort", name="a", goal="g " * 900), calls, "w " * 900] * 8
     settings = Settings(context_budget=floor)
     chat = talk(tmp_path / "b", answers, tools=[look_up], settings=settings)
-    for turn in range(6):
-        chat.say(f"{turn} " + "word " * 800)
+    chat.say_all(f"{turn} " + "word " * 800 for turn in range(6))
 
     assert largest(chat) <= floor
 
@@ -169,8 +169,7 @@ def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
 def test_a_large_turn_does_not_wipe_the_rest(tmp_path: Path) -> None:
     """After a turn as large as the budget, what was said before it is there again."""
     chat = talk(tmp_path, ["Yes."] * 9, settings=Settings(context_budget=BUDGET, compression="off"))
-    for number in range(6):
-        chat.say(f"Remember {number}. " + "word " * 300)
+    chat.say_all(f"Remember {number}. " + "word " * 300 for number in range(6))
     chat.say("long " * 20_000)
     chat.say("What do you remember?")
 
@@ -183,11 +182,27 @@ def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
     calls = together(*(call("look_up", key=str(500 + at)) for at in range(64)))
     answers = ["Hello.", calls, "The sum is 34016.", "It was 34016."]
     chat = talk(tmp_path, answers, tools=[look_up])
-    for words in ("Hello, I am Ada.", "Look everything up.", "And what was that number?"):
-        chat.say(words)
+    chat.say_all(("Hello, I am Ada.", "Look everything up.", "And what was that number?"))
 
     sent = chat.model.sent[-1].text
     assert all(said in sent for said in ("I am Ada", "Look everything up.", "34016"))
+
+
+def at_random(chance: random.Random, messages: list[BaseMessage]) -> Any:
+    """Answer with a text or with calls, as chance will have it."""
+    if messages[-1].type == "tool" or chance.random() < 0.4:
+        return said(chance, chance.choice([1, 20, 400]))
+    name = chance.choice("abc")
+    return chance.choice(
+        [
+            call("open_effort", name=name, goal=said(chance, 30)),
+            call("close_effort"),
+            call("reopen_effort", effort_id=name),
+            call("expand_effort", effort_id=name),
+            call("read_log", turns=chance.randint(1, 9)),
+            together(*(call("look_up", key=chance.choice(["1", "900"])) for _ in range(9))),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,25 +211,9 @@ def test_a_turn_of_many_results_stays_in_view(tmp_path: Path) -> None:
 def test_random_conversations_stay_within_the_budget(tmp_path: Path, seed: int) -> None:
     """Invariant 1 with real tokens: efforts, tools, languages and sizes at random."""
     chance = random.Random(seed)
-
-    def answers(messages: list[BaseMessage]) -> Any:
-        if messages[-1].type == "tool" or chance.random() < 0.4:
-            return said(chance, chance.choice([1, 20, 400]))
-        name = chance.choice("abc")
-        return chance.choice(
-            [
-                call("open_effort", name=name, goal=said(chance, 30)),
-                call("close_effort"),
-                call("reopen_effort", effort_id=name),
-                call("expand_effort", effort_id=name),
-                call("read_log", turns=chance.randint(1, 9)),
-                together(*(call("look_up", key=chance.choice(["1", "900"])) for _ in range(9))),
-            ]
-        )
-
+    answers = partial(at_random, chance)
     floor = 4_000 + 500 * seed
     chat = talk(tmp_path, answers, tools=[look_up], settings=Settings(context_budget=floor))
-    for _ in range(25):
-        chat.say(said(chance, chance.choice([1, 5, 50, 2_000])))
+    chat.say_all(said(chance, chance.choice([1, 5, 50, 2_000])) for _ in range(25))
 
     assert largest(chat) <= floor

@@ -280,16 +280,13 @@ async def test_what_ran_beside_a_tool_that_waits_is_kept(tmp_path: Path, way: st
     chat = talk(tmp_path, [both, "so be it"], tools=[approve, where])
     chat.say("pay")
 
-    if way == "sync":
-        state = chat.say("Forget it")
-    else:
-        state = await chat.agent.ainvoke({"messages": "Forget it"}, THREAD)
+    state = await chat.say_by(way, "Forget it")
 
     broken, _ = chat.records(state)
-    said = {m["data"]["name"]: text(m) for m in broken.messages if m["type"] == "tool"}
-    assert said["where"] == "turn 1 of t, call_2_where"
-    assert "No result was kept" in said["approve"]
-    assert ("No result was kept" in said["open_effort"], state["memory"]["open_efforts"]) == (
+    results = {m["data"]["name"]: text(m) for m in broken.messages if m["type"] == "tool"}
+    assert results["where"] == "turn 1 of t, call_2_where"
+    assert "No result was kept" in results["approve"]
+    assert ("No result was kept" in results["open_effort"], state["memory"]["open_efforts"]) == (
         True,
         {},
     )

@@ -119,8 +119,8 @@ async def test_prompt_shows_in_updates_beside_values(chat: Talk, more: dict[str,
 
     assert len(prompts(found)) == 2
     assert len(prompts(later)) == 2
-    for streamed in (found, later):
-        assert {*chain(*values_of(streamed))} == {"messages", "memory"}
+    assert {*chain(*values_of(found))} == {"messages", "memory"}
+    assert {*chain(*values_of(later))} == {"messages", "memory"}
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)

@@ -130,8 +130,7 @@ def test_what_faded_in_a_turn_that_the_archive_has_stays_gone(tmp_path: Path) ->
     answers = [call("open_effort", name="a"), "opened", call("close_effort"), "closed"]
     answers += [call("expand_effort", effort_id="a"), "shown", "yes", "yes"]
     chat = talk(tmp_path, answers, checkpointer=saver, settings=Settings(decay_threshold=1))
-    for words in ("open it", "close it", "show it"):
-        chat.say(words)
+    chat.say_all(("open it", "close it", "show it"))
     saver.after, saver.last = "persist", ""
     with pytest.raises(Killed):
         chat.say("and now?", durability="sync")

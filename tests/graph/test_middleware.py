@@ -79,9 +79,24 @@ def made(root: Path, saver: Any, answers: Any, *others: Any, **options: Any) -> 
     archive = DiskArchive(root / "archive", durable=False)
     ours = EbbtideMiddleware(archive=archive, settings=options.pop("settings", None))
     before = options.pop("before", ())
+    after = options.pop("after", ())
     options = {"tools": [add], "checkpointer": saver, **options}
-    agent: Any = create_agent(model, middleware=[*before, ours, *others], **options)
+    middleware = [*before, ours, *others, *after]
+    agent: Any = create_agent(model, middleware=middleware, **options)
     return Talk(agent, model, archive)
+
+
+def beside(other: Any, *, first: bool) -> dict[str, Any]:
+    """Return the option of `made` that puts another middleware before or after the memory."""
+    return {"before" if first else "after": [other]}
+
+
+def gone_once(asked: list[Any], what: Any, result: Any) -> Any:
+    """Return a result, but fail the first time that anything is asked for."""
+    asked.append(what)
+    if len(asked) == 1:
+        raise ConnectionError("gone")
+    return result
 
 
 def lineage(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
@@ -141,9 +156,7 @@ def test_a_person_decides(
 ) -> None:
     """A call waits for a person, before or after those of memory tools; each is answered once."""
     asking = HumanInTheLoopMiddleware({"add": True})
-    chat = made(tmp_path, saver, [BOTH, "so be it"], **({"before": [asking]} if first else {}))
-    if not first:
-        chat = made(tmp_path, saver, [BOTH, "so be it"], asking)
+    chat = made(tmp_path, saver, [BOTH, "so be it"], **beside(asking, first=first))
     waiting = chat.say("go")
 
     state = approved(chat, decision)
@@ -226,10 +239,7 @@ def test_calls_are_tried_again(tmp_path: Path, saver: Any) -> None:
     @tool
     def look_up(what: str) -> str:
         """Look something up."""
-        asked.append(what)
-        if len(asked) == 1:
-            raise ConnectionError("gone")
-        return "found"
+        return str(gone_once(asked, what, "found"))
 
     retries = [
         ModelRetryMiddleware(max_retries=2, initial_delay=0.01, jitter=False),
@@ -249,9 +259,7 @@ def test_a_limit_of_calls_ends_the_turn(tmp_path: Path, saver: Any, *, first: bo
     """Rounds of memory tools count as calls of the model, and the turn is kept as it ended."""
     limit = ModelCallLimitMiddleware(run_limit=2, exit_behavior="end")
     script = [call("open_effort", name="a"), call("effort_status"), "next"]
-    chat = made(tmp_path, saver, script, **({"before": [limit]} if first else {}))
-    if not first:
-        chat = made(tmp_path, saver, script, limit)
+    chat = made(tmp_path, saver, script, **beside(limit, first=first))
 
     ended = chat.say("go")
     state = chat.say("and now?")
@@ -328,10 +336,7 @@ async def test_structured_output_of_the_provider(tmp_path: Path, way: str) -> No
     script = [call("open_effort", name="sums"), json.dumps({"value": 3})]
     chat = made(tmp_path, InMemorySaver(), script, response_format=ProviderStrategy(Sum))
 
-    if way == "sync":
-        state = chat.say("add")
-    else:
-        state = await chat.agent.ainvoke({"messages": "add"}, THREAD)
+    state = await chat.say_by(way, "add")
 
     assert (state["structured_response"], state["memory"]["active_effort"]) == (
         Sum(value=3),
@@ -489,9 +494,7 @@ def test_a_question_that_is_summarised_away_is_told(
     short = ScriptedModel(answers=lambda _: "They talked.")
     summing = SummarizationMiddleware(short, trigger=("messages", 3), keep=("messages", 1))
     script = [call("add", a=1, b=2), "never", "yes"]
-    chat = made(tmp_path, saver, script, **({"before": [summing]} if first else {}))
-    if not first:
-        chat = made(tmp_path, saver, script, summing)
+    chat = made(tmp_path, saver, script, **beside(summing, first=first))
 
     with pytest.raises(SettingsError, match="leave out what summarises"):
         chat.say("go")
@@ -574,10 +577,7 @@ async def test_all_of_it_in_an_asynchronous_run(tmp_path: Path) -> None:
     @tool
     def add_up(a: int, b: int) -> int:
         """Add two numbers."""
-        asked.append(a)
-        if len(asked) == 1:
-            raise ConnectionError("gone")
-        return a + b
+        return int(gone_once(asked, a, a + b))
 
     others = [
         PIIMiddleware("email", strategy="redact"),

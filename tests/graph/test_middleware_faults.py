@@ -91,8 +91,7 @@ def back_to(agent: Any, turn: int) -> RunnableConfig:
 def test_a_fork_sees_its_own_past(tmp_path: Path, saver: Any) -> None:
     """A run from an older checkpoint sees the turns before it; the branch that was left goes on."""
     chat = made(tmp_path, saver, lambda _: "yes")
-    for words in ("one", "two", "three"):
-        chat.say(words)
+    chat.say_all(("one", "two", "three"))
     old = back_to(chat.agent, 3)
 
     forked = chat.say("other", back_to(chat.agent, 1))

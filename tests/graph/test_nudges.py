@@ -28,8 +28,7 @@ def nudges(after: After) -> list[str]:
 def test_a_nudge_stands_right_before_the_message(tmp_path: Path) -> None:
     """It is the same in both calls of its turn, the last thing before what the user says."""
     chat = begin(tmp_path, [*LEFT, ASKED])
-    for turn in [*LEFT, ASKED]:
-        chat.say(turn.said)
+    chat.say_all(turn.said for turn in [*LEFT, ASKED])
     first, second = (call.messages for call in chat.model.sent[-2:])
 
     assert first[-1].text == ASKED.said
@@ -84,8 +83,7 @@ def test_a_resumed_turn_has_its_nudge(tmp_path: Path) -> None:
     """Invoked with None after a provider's error, the model is sent the same."""
     opening = [call("open_effort", name="css"), *["Done."] * 4]
     chat = talk(tmp_path, [*opening, ConnectionError("gone"), "Done."])
-    for turn in LEFT:
-        chat.say(turn.said)
+    chat.say_all(turn.said for turn in LEFT)
     with pytest.raises(ConnectionError):
         chat.say(ASKED.said)
     before = chat.last
@@ -100,8 +98,7 @@ def test_a_branch_is_nudged_by_its_own_past(tmp_path: Path) -> None:
     """Of two branches the one that did not mention the effort has the line."""
     *quiet, css = (*LEFT, Turn("Why does the CSS overlap it?"))
     chat = begin(tmp_path, [*quiet, css, *[Turn("# Who wrote Emma?")] * 2])
-    for turn in (*quiet, css):
-        chat.say(turn.said)
+    chat.say_all(turn.said for turn in (*quiet, css))
     older = next(
         state.config
         for state in chat.agent.get_state_history(THREAD)
@@ -118,8 +115,7 @@ def test_a_nudge_stays_where_it_stood(tmp_path: Path) -> None:
     """After `switch_effort` the next call begins with the same bytes, nudge included."""
     turns = [*LEFT, Turn(ASKED.said, (call("switch_effort"), "."))]
     chat = begin(tmp_path, turns)
-    for turn in turns:
-        chat.say(turn.said)
+    chat.say_all(turn.said for turn in turns)
     first, second = (call.messages for call in chat.model.sent[-2:])
 
     assert first[-2].text.startswith(NUDGE)

@@ -31,8 +31,7 @@ def test_a_quote_is_put_together_once(tmp_path: Path) -> None:
     """A result of `read_log` is held with its text after the turn."""
     answers = ["Noted.", call("read_log", turns="1"), "Read.", "Yes."]
     chat = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
-    for words in ("The gate is red.", "Read turn 1.", "And now?"):
-        chat.say(words)
+    chat.say_all(("The gate is red.", "Read turn 1.", "And now?"))
 
     quoting = [one for messages in held(chat) for one in messages if one["type"] == "tool"]
     shown = [one.text for one in commands.show_context(chat.agent, THREAD, "?").messages]

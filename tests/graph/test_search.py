@@ -100,8 +100,7 @@ def test_a_branch_finds_what_it_sees(tmp_path: Path) -> None:
     past, other = effort("css", PAGES[1]), effort("auth-bug", PAGES[0])
     searches = [asking(QUERY), asking(QUERY), asking("sidebar")]
     chat = begin(tmp_path, [*past, *other, *searches], [PAGES[1], PAGES[0]])
-    for turn in (*past, *other):
-        chat.say(turn.said)
+    chat.say_all(turn.said for turn in (*past, *other))
     history = chat.agent.get_state_history(THREAD)
     fork = next(s for s in history if s.values["memory"].get("turn") == 2 and not s.next)
 

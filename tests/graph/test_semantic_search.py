@@ -88,8 +88,7 @@ def test_an_old_session_catches_up_by_and_by(
     """With each turn the passages of so many older ones are embedded, the newest first."""
     archive, saver = DiskArchive(tmp_path, durable=False), InMemorySaver()
     before = talk(tmp_path, ["Yes."] * 5, archive=archive, checkpointer=saver)
-    for number in range(5):
-        before.say(f"This is {number}.")
+    before.say_all(f"This is {number}." for number in range(5))
     change(monkeypatch, EMBEDDED_TURNS=3)
     model = Concepts()
     after = talk(tmp_path, ["Yes."] * 3, archive=archive, checkpointer=saver, embeddings=model)

@@ -256,8 +256,8 @@ def test_a_user_is_known_in_the_next_thread(client: SyncLangGraphClient, folder:
     """What ann concludes on one thread is surfaced on her next, from the store of the server."""
     ann = {"context": {"user_id": "ann"}}
     first, next_one, other = (client.threads.create()["thread_id"] for _ in range(3))
-    for words in ("Let's work on the gate.", "The key hangs behind the clock, at the porter's."):
-        say(client, first, words, **ann)
+    say(client, first, "Let's work on the gate.", **ann)
+    say(client, first, "The key hangs behind the clock, at the porter's.", **ann)
     say(client, first, "That's done.", **ann)
 
     found = say(client, next_one, "Hello!", **ann)

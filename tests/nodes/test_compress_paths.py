@@ -80,6 +80,14 @@ async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) 
     assert [m.text for m in sync.last] == [m.text for m in other.last]
 
 
+async def custom_events(chat: Talk, way: str, turn: int) -> list[Any]:
+    """Go through a turn by the "sync" or the "async" way, and return its `custom` events."""
+    message: Any = {"messages": words(turn)}
+    if way == "sync":
+        return [*chat.agent.stream(message, THREAD, stream_mode="custom")]
+    return [one async for one in chat.agent.astream(message, THREAD, stream_mode="custom")]
+
+
 @pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("way", ["sync", "async"])
 @pytest.mark.parametrize(("broken", "ended"), [({}, "done"), ({**DOWN, **LOST}, "failed")])
@@ -88,19 +96,12 @@ async def test_the_stream_tells_when_it_begins_and_ends(
 ) -> None:
     """Events of the `custom` stream name the effort, and say what became of the compression."""
     chat = compressing(tmp_path, **{"extraction": quoting(RULE), **broken})
-    told: list[Any] = []
-    for turn in range(2, 13):
-        given: Any = {"messages": words(turn)}
-        if way == "sync":
-            told += chat.agent.stream(given, THREAD, stream_mode="custom")
-        else:
-            found = chat.agent.astream(given, THREAD, stream_mode="custom")
-            told += [one async for one in found]
+    events = [one for turn in range(2, 13) for one in await custom_events(chat, way, turn)]
 
-    passes = [one["compression"] for one in told if "compression" in one]
+    passes = [one["compression"] for one in events if "compression" in one]
     begun, done = {"effort": "shop", "status": "started"}, {"effort": "shop", "status": ended}
     assert passes == [begun, done] * (len(passes) // 2) != []
-    compressed = [one for one in told if "Compressed" in one.get("banner", "")]
+    compressed = [one for one in events if "Compressed" in one.get("banner", "")]
     assert len(compressed) == (len(passes) // 2 if ended == "done" else 0)
 
 

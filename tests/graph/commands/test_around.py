@@ -103,8 +103,8 @@ def test_an_unfinished_turn_is_in_the_way(tmp_path: Path, schema: Any) -> None:
 def test_a_turn_is_undone(tmp_path: Path, schema: Any) -> None:
     """The thread goes on from before it, and the turn stays on its branch; one by hand as well."""
     chat, outer = around(tmp_path, schema, "one", "two", "three")
-    for words in ("first", "second"):
-        outer.invoke({"messages": words}, THREAD)
+    outer.invoke({"messages": "first"}, THREAD)
+    outer.invoke({"messages": "second"}, THREAD)
     commands.open_effort(outer, THREAD, "a")
 
     undone = [commands.undo(outer, THREAD) for _ in range(2)]

@@ -215,15 +215,19 @@ def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
         commands.close_effort(chat.agent, {"configurable": {"thread_id": "t", "user_id": "b"}})
 
 
-@pytest.mark.parametrize("verb", ["open", "close", "expand"])
-def test_commands_are_replayed_from_the_archive(tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(lambda agent: commands.open_effort(agent, THREAD, "css", "narrow"), id="open"),
+        pytest.param(lambda _agent: None, id="close"),
+        pytest.param(lambda agent: commands.expand_effort(agent, THREAD, "auth-bug"), id="expand"),
+    ],
+)
+def test_commands_are_replayed_from_the_archive(tmp_path: Path, then: Any) -> None:
     """A thread that is restored right after a command is where it was."""
     chat = begun(tmp_path)
     commands.close_effort(chat.agent, THREAD)
-    if verb == "open":
-        commands.open_effort(chat.agent, THREAD, "css", "narrow")
-    if verb == "expand":
-        commands.expand_effort(chat.agent, THREAD, "auth-bug")
+    then(chat.agent)
     before = state_of(chat)
     again = talk(tmp_path, ["on"], checkpointer=InMemorySaver())
 
@@ -302,27 +306,38 @@ def on_sqlite(root: Path, archive: DiskArchive, *answers: Any) -> Talk:
     return talk(root, [*answers], archive=archive, checkpointer=saver)
 
 
-@pytest.mark.filterwarnings("ignore:This process")
-@pytest.mark.parametrize("resumes", [True, False])
-@pytest.mark.parametrize("before", [True, False])
-def test_a_killed_command_is_there_once(tmp_path: Path, *, before: bool, resumes: bool) -> None:
-    """Killed around its commit, a command stands once in the lineage that goes on."""
+def killed(root: Path, *, before: bool) -> bool:
+    """Tell whether a process was killed that concludes an effort, before or after its commit."""
     child = os.fork()
     if child == 0:
-        archive = Deadly(tmp_path / "kept")
+        archive = Deadly(root / "kept")
         archive.before = before
-        chat = on_sqlite(tmp_path, archive, call("open_effort", name="a"), "opened", "more")
+        chat = on_sqlite(root, archive, call("open_effort", name="a"), "opened", "more")
         chat.say("work")
         chat.say("more work")
         commands.close_effort(chat.agent, THREAD)
         os._exit(0)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:This process")
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(lambda agent: agent.invoke(None, THREAD), id="resumed"),
+        pytest.param(lambda _agent: None, id="asked"),
+    ],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: bool) -> None:
+    """Killed around its commit, a command stands once in the lineage that goes on."""
+    died = killed(tmp_path, before=before)
     chat = on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on")
 
-    if resumes:
-        chat.agent.invoke(None, THREAD)
+    begin(chat.agent)
     state = chat.say("on")
 
+    assert died
     assert chat.said(state) == ["work", "more work", "/close", "on"]
     assert [*state["memory"]["summaries"]] == ["a"]
     assert [record.status for record in chat.records(state)] == ["done"] * 4

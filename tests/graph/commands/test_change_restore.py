@@ -180,8 +180,7 @@ def test_turn_that_was_cut_short_is_archived_first(tmp_path: Path, said_before: 
     """Its question is in the archive, where the restored thread has it, and is not asked again."""
     script = [*["one"][:said_before], ConnectionError("gone"), "two"]
     chat = talk(tmp_path, script, checkpointer=InMemorySaver())
-    for words in ("One.",) * said_before:
-        chat.say(words)
+    chat.say_all(("One.",) * said_before)
     with pytest.raises(ConnectionError):
         chat.say("Cut short.")
 

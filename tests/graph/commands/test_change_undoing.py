@@ -139,8 +139,7 @@ def test_a_command_is_undone_like_a_turn(tmp_path: Path) -> None:
 def test_an_unfinished_turn_is_archived_and_left_behind(tmp_path: Path, before: int) -> None:
     """What was said in it is kept as aborted on a branch, and the thread is at rest before it."""
     chat = talk(tmp_path, [*["yes"] * before, ConnectionError("gone"), "instead"])
-    for turn in range(1, before + 1):
-        chat.say(f"number {turn}")
+    chat.say_all(f"number {turn}" for turn in range(1, before + 1))
     with pytest.raises(ConnectionError):
         chat.say("question")
 
@@ -211,8 +210,8 @@ def test_a_checkpoint_that_is_not_kept_is_no_beginning(tmp_path: Path, schema: A
     if schema is not None:
         agent = inside(chat, schema)
         agent.checkpointer = NewestOnly()
-    for words in ("first", "second"):
-        agent.invoke({"messages": words}, THREAD)
+    agent.invoke({"messages": "first"}, THREAD)
+    agent.invoke({"messages": "second"}, THREAD)
 
     with pytest.raises(CommandError, match="no checkpoint from before it"):
         commands.undo(agent, THREAD)
@@ -224,8 +223,9 @@ def test_a_checkpoint_that_is_not_kept_is_no_beginning(tmp_path: Path, schema: A
 def test_it_goes_back_where_only_the_ends_of_turns_are_kept(tmp_path: Path) -> None:
     """With durability `exit` there is a checkpoint for each turn, which is enough."""
     chat = talk(tmp_path, ["yes"] * 3)
-    for words in ("one", "two", "three"):
-        chat.say(words, durability="exit")
+    chat.say("one", durability="exit")
+    chat.say("two", durability="exit")
+    chat.say("three", durability="exit")
 
     turns = [commands.undo(chat.agent, THREAD) for _ in range(2)]
 
@@ -264,8 +264,8 @@ async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> Non
     """With checkpoints in SQLite, read and written asynchronously, it goes back as well."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
         chat = talk(tmp_path / "kept", ["one", "two"], checkpointer=saver)
-        for words in ("hi", "ho"):
-            await chat.agent.ainvoke({"messages": [("user", words)]}, THREAD)
+        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
+        await chat.agent.ainvoke({"messages": [("user", "ho")]}, THREAD)
 
         turns = [await commands.aundo(chat.agent, THREAD) for _ in range(2)]
 
@@ -278,8 +278,8 @@ def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
     script = ["one\n\n---STATE---\nGoal: ship\n---END STATE---", "two", "three"]
     chat = talk(tmp_path, script, checkpointer=None, entry="graph")
     outer = inside(chat, MemoryState)
-    for words in ("first", "second"):
-        outer.invoke({"messages": words}, THREAD)
+    outer.invoke({"messages": "first"}, THREAD)
+    outer.invoke({"messages": "second"}, THREAD)
 
     source = commands.rebuild_anchor(outer, THREAD).source
     undone = commands.undo(outer, THREAD)

@@ -53,8 +53,7 @@ def test_the_last_three_turns_are_shown_whatever_the_window(tmp_path: Path) -> N
 def test_a_new_window_is_why_the_context_is_rebuilt(tmp_path: Path) -> None:
     """A change of settings takes effect at once, also where rebuilding waits."""
     chat = talk(tmp_path, ["yes"] * 9)
-    for turn in range(1, 8):
-        chat.say(f"number {turn}")
+    chat.say_all(f"number {turn}" for turn in range(1, 8))
     commands.set_window(chat.agent, THREAD, 4)
 
     report = chat.say("next")["memory"]["context_report"]

@@ -52,8 +52,7 @@ def test_messages_lists_the_turns_newest_first(tmp_path: Path) -> None:
 def test_messages_has_pages(tmp_path: Path) -> None:
     """Twenty turns stand on a page; a page that is not there is an error that says which are."""
     chat = talk(tmp_path, ["yes"] * 21)
-    for turn in range(1, 22):
-        chat.say(f"number {turn}")
+    chat.say_all(f"number {turn}" for turn in range(1, 22))
 
     found = commands.messages(chat.agent, THREAD, 2)
 
@@ -168,8 +167,8 @@ async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -
     """With checkpoints in SQLite, read asynchronously, everything is found."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
         chat = talk(tmp_path / "kept", SCRIPT, checkpointer=saver)
-        for words in ("hi", LONG):
-            await chat.agent.ainvoke({"messages": [("user", words)]}, THREAD)
+        await chat.agent.ainvoke({"messages": [("user", "hi")]}, THREAD)
+        await chat.agent.ainvoke({"messages": [("user", LONG)]}, THREAD)
 
         turns = await commands.amessages(chat.agent, THREAD)
         efforts = await commands.aefforts(chat.agent, THREAD)

@@ -126,8 +126,7 @@ def test_an_expanded_log_names_its_turn(tmp_path: Path) -> None:
     """The turn of an expanded log is the one in which it was put."""
     script = [call("open_effort", name="a"), "o", call("close_effort"), "c"]
     chat = talk(tmp_path, [*script, call("expand_effort", effort_id="a"), "e"])
-    for words in ("work", "done", "show"):
-        chat.say(words)
+    chat.say_all(("work", "done", "show"))
 
     shown = commands.show_context(chat.agent, THREAD, "next")
 
@@ -222,8 +221,7 @@ def test_a_turn_whose_message_is_not_in_the_state_is_refused(tmp_path: Path) -> 
 def test_the_context_of_a_run_counts(tmp_path: Path) -> None:
     """Settings of a run shape what is shown as they shape the run."""
     chat = talk(tmp_path, ["yes"] * 5)
-    for turn in range(5):
-        chat.say(f"number {turn}")
+    chat.say_all(f"number {turn}" for turn in range(5))
 
     shown = commands.show_context(chat.agent, THREAD, context={"ambient_window": 4})
 

@@ -78,8 +78,7 @@ def test_it_is_what_was_said_to_the_user(tmp_path: Path) -> None:
 def test_it_goes_back_page_by_page(tmp_path: Path) -> None:
     """Each page ends before the first turn of the one after it; the last one is empty."""
     chat = talk(tmp_path, ["yes"] * 6)
-    for turn in range(1, 6):
-        chat.say(f"number {turn}")
+    chat.say_all(f"number {turn}" for turn in range(1, 6))
 
     last = transcript(chat.agent, THREAD, turns=2)
     chat.say("number 6")
@@ -103,8 +102,7 @@ def test_a_number_below_one_is_refused(tmp_path: Path, asked: Any) -> None:
 def test_an_erased_turn_is_marked(tmp_path: Path) -> None:
     """Its place is kept by one message that says so and belongs to nobody."""
     chat = talk(tmp_path, ["one", "two"])
-    for words in ("secret", "other"):
-        chat.say(words)
+    chat.say_all(("secret", "other"))
     erase(chat.agent, THREAD, 1)
 
     found = transcript(chat.agent, THREAD)
@@ -179,8 +177,8 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
     answers = ["one", "two", call("approve", what="pay"), "paid"]
     chat = talk(tmp_path, answers, tools=[approve], checkpointer=None)
     outer = inside(chat, schema)
-    for words in ("first", "second"):
-        outer.invoke({"messages": words}, ours)
+    outer.invoke({"messages": "first"}, ours)
+    outer.invoke({"messages": "second"}, ours)
 
     rested = transcript(outer, ours)
     outer.invoke({"messages": "pay"}, ours)

@@ -202,8 +202,7 @@ def test_model_that_repeats_the_id_of_a_removed_answer(tmp_path: Path, removed: 
     """What it says then is a turn of its own, and archived as such."""
     answers = ["1", AIMessage("2", id="x"), AIMessage("3", id="x"), "4"]
     chat = talk(tmp_path, answers, checkpointer=InMemorySaver())
-    for words in ("One.", "Two."):
-        chat.say(words)
+    chat.say_all(("One.", "Two."))
     messages = chat.agent.get_state(THREAD).values["messages"]
     gone = [RemoveMessage(message.id) for message in messages[-removed:]]
     chat.agent.update_state(THREAD, {"messages": gone})
@@ -268,16 +267,19 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
     assert branch(state) == "main"
 
 
-@pytest.mark.parametrize("way", ["restored", "erased"])
-def test_answer_that_is_removed_from_a_turn_of_two_questions(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda agent: restore(agent, THREAD), id="restored"),
+        pytest.param(lambda agent: erase(agent, THREAD, 1), id="erased"),
+    ],
+)
+def test_answer_that_is_removed_from_a_turn_of_two_questions(tmp_path: Path, change: Any) -> None:
     """Both questions stay in their turn, also in a state that was made from the archive."""
     chat = talk(tmp_path, ["1", "2", "3"], checkpointer=InMemorySaver())
     chat.say("One.")
     chat.agent.invoke({"messages": [("user", "Two."), ("user", "And two.")]}, THREAD)
-    if way == "restored":
-        restore(chat.agent, THREAD)
-    else:
-        erase(chat.agent, THREAD, 1)
+    change(chat.agent)
     answer = chat.agent.get_state(THREAD).values["messages"][-1]
     chat.agent.update_state(THREAD, {"messages": [RemoveMessage(answer.id)]})
 

@@ -463,8 +463,7 @@ def test_whatever_is_handed_over_is_there_once(
     """Part of what the archive knows, and anything after it: the lineage ends in just that."""
     folder = tmp_path_factory.mktemp("adoption")
     first = talk(folder, lambda _: "OK.")
-    for words in known:
-        first.say(words)
+    first.say_all(known)
     begin, end = sorted(cut)
     conversation = asked(*(one for words in known for one in (words, "OK.")))
     handed = copies([*conversation[begin:end], *more, HumanMessage("The last question.")])
