@@ -35,6 +35,16 @@ NO_RULES = ("memory/archive/", "memory/clock.py", "memory/redis_attention.py", "
 READING = {"Path", "read_bytes", "read_text", "monotonic", "perf_counter", "today", "utcnow"}
 READING |= {"environ", "getenv", "stamp", "uuid4"}
 """Names by which code reads files, the clock, the environment and chance; `open` is forbidden."""
+TESTED_AS = {
+    "memory/archive/elsewhere.py": "memory/conformance/test_search_sessions.py",
+    "memory/archive/erasures.py": "memory/conformance/test_erase.py",
+    "memory/archive/index.py": "memory/conformance/test_search.py",
+    "memory/archive/protocol.py": "memory/conformance/conftest.py",
+    "memory/archive/records.py": "memory/conformance/test_read.py",
+    "memory/archive/sessions.py": "memory/conformance/test_together.py",
+    "memory/archive/sql.py": "memory/archive/test_database.py",
+}
+"""By module without a test file of its name, where what it does is tested."""
 VAGUE = {"utils", "helpers", "manager", "base", "common"}
 
 FILE_LINES = 450
@@ -225,6 +235,18 @@ def lonely() -> Iterator[tuple[str, str]]:
             yield module, first
 
 
+def mirrors(source: str) -> list[Path]:
+    """Return the test files named by a source file, with an aspect or without.
+
+    Those of the archive are in `conformance` too, a file for each thing that any archive can do.
+    """
+    folder, stem = Path(source).parent, Path(source).stem
+    folders = [folder, Path("memory/conformance")] if folder.name == "archive" else [folder]
+    named = [f"{one}/test_{stem}{aspect}.py" for one in folders for aspect in ("", "_*")]
+    wanted = [TESTED_AS[source]] if source in TESTED_AS else named
+    return [path for pattern in wanted for path in (ROOT / "tests").glob(pattern)]
+
+
 def surface(package: ModuleType) -> list[str]:
     """Return the public names of a package, its modules aside; all are imported by then."""
     for name in package.__all__:
@@ -350,6 +372,18 @@ def test_no_two_files_have_the_same_name() -> None:
     stems = Counter(Path(source).stem for source in SOURCES if not SCRIPTS & {*Path(source).parts})
 
     assert [name for name, times in stems.items() if times > 1] == ["__init__"]
+
+
+def test_tests_mirror_modules() -> None:
+    """Each module has a test file of its name in the folder of its name, or a row in the table."""
+    modules = [
+        source
+        for source in SOURCES
+        if Path(source).stem != "__init__" and not SCRIPTS & {*Path(source).parts}
+    ]
+
+    assert [source for source in modules if not mirrors(source)] == []
+    assert {*TESTED_AS} <= {*modules}
 
 
 def test_a_file_stays_short() -> None:
