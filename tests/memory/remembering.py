@@ -25,6 +25,12 @@ def add_all(attention: Attention, *memories: Memory, user: str = USER) -> None:
         attention.add(user, one, now=one.created)
 
 
+def access(attention: Attention, name: str, times: int, today: int = 0) -> None:
+    """Access a memory of the user so many times on a day."""
+    for _ in range(times):
+        attention.touch(USER, name, now=day(today))
+
+
 def ids(found: Iterable[Ranked]) -> list[str]:
     """Return the ids of what was ranked, in its order."""
     return [one.id for one in found]

@@ -202,14 +202,20 @@ class NewestOnly(InMemorySaver):
         return super().put(config, *written)
 
 
+def with_newest_only(root: Path, schema: Any) -> Any:
+    """Return an agent, inside a graph if there is a schema, with the newest checkpoint alone."""
+    chat = talk(root, ["one", "two", "three"], checkpointer=None if schema else NewestOnly())
+    if schema is None:
+        return chat.agent
+    agent = inside(chat, schema)
+    agent.checkpointer = NewestOnly()
+    return agent
+
+
 @pytest.mark.parametrize("schema", [None, MemoryState, MessagesState])
 def test_a_checkpoint_that_is_not_kept_is_no_beginning(tmp_path: Path, schema: Any) -> None:
     """The newest one still names the one before it; the thread stays as it is."""
-    chat = talk(tmp_path, ["one", "two", "three"], checkpointer=None if schema else NewestOnly())
-    agent = chat.agent
-    if schema is not None:
-        agent = inside(chat, schema)
-        agent.checkpointer = NewestOnly()
+    agent = with_newest_only(tmp_path, schema)
     agent.invoke({"messages": "first"}, THREAD)
     agent.invoke({"messages": "second"}, THREAD)
 

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import sqlite3
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -251,25 +253,35 @@ def test_server_restarted_between_turns(own: Server) -> None:
         assert len(visible(archive, commit_all(archive, [turn(3)], tip))) == 3
 
 
+@dataclass
+class Cut:
+    """Restarts a server before the last of so many statements of a kind."""
+
+    server: Server
+    left: int
+    pattern: str
+
+    def __call__(self, _connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        """See a statement that is about to be executed."""
+        self.left -= bool(re.match(self.pattern, statement, re.DOTALL))
+        if self.left == 0:
+            self.left = -1
+            restarted(self.server)
+
+
 @pytest.mark.parametrize("at", [1, 2])
 def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
     """A reading that it cut off is done again, and nobody notices."""
     with SqlArchive(own.database().url) as archive:
         tip = commit_all(archive, [turn(1), turn(2)])
-        asked = [at]
-
-        def cut(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-            asked[0] -= "FROM ebbtide_" in statement
-            if asked[0] == 0:
-                asked[0] = -1
-                restarted(own)
+        cut = Cut(own, at, ".*FROM ebbtide_")
 
         with SqlArchive(archive.database.url.render_as_string(hide_password=False)) as fresh:
             fresh.users()
             event.listen(fresh.database._engine, "before_cursor_execute", cut)
 
             assert len(visible(fresh, tip)) == 2
-        assert asked[0] < 0
+        assert cut.left < 0
 
 
 def test_commit_whose_answer_is_lost(own: Server) -> None:
@@ -299,18 +311,12 @@ def test_server_restarted_inside_a_transaction(own: Server, tmp_path: Path, at: 
     with SqlArchive(own.database().url) as archive:
         here = talk(tmp_path, ["a", "b", "c"], archive=archive)
         here.say("one")
-        writes = [at]
-
-        def cut(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-            writes[0] -= statement.startswith(("INSERT", "UPDATE"))
-            if writes[0] == 0:
-                writes[0] = -1
-                restarted(own)
+        cut = Cut(own, at, "INSERT|UPDATE")
 
         event.listen(archive.database._engine, "before_cursor_execute", cut)
         state = here.say("two")
 
-        assert writes[0] < 0
+        assert cut.left < 0
         assert here.said(state) == ["one", "two"]
         assert archive.verify(Owner("default", "t")) == ()
 

@@ -226,14 +226,18 @@ def test_a_fork_brings_nothing_back_that_had_left(archive: DiskArchive) -> None:
     assert attended(archive) == [(MEMORY, 70.0)]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_reading_makes_no_user(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def unused(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Return the place of an archive that nobody has used."""
+    if request.param == "sqlite":
+        return tmp_path
+    server: Server = request.getfixturevalue("postgres")
+    return server.database().url
+
+
+def test_reading_makes_no_user(unused: Path | str, tmp_path: Path) -> None:
     """Whoever asks for what is not there leaves nothing behind, not even a file."""
-    place: str | Path = tmp_path
-    if kind == "postgresql":
-        server: Server = request.getfixturevalue("postgres")
-        place = server.database().url
-    with SqlArchive(place) as archive:
+    with SqlArchive(unused) as archive:
         attention = archive.attention()
         attention.top("ann", 1, now=NOW)
         attention.prune("ann", now=NOW)

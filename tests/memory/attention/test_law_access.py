@@ -3,15 +3,14 @@
 import pytest
 
 from ebbtide.memory.attention.law import Attention, Ranked
-from tests.memory.remembering import USER, add_all, attended, day, memory
+from tests.memory.remembering import USER, access, add_all, attended, day, memory
 
 
 @pytest.mark.parametrize(("times", "held"), [(0, 50), (1, 51), (10, 60), (25, 75), (40, 75)])
 def test_each_access_counts(attention: Attention, times: int, held: float) -> None:
     """An access adds two percent of the base, up to half of it."""
     add_all(attention, memory("t1/a", 50))
-    for _ in range(times):
-        attention.touch(USER, "t1/a", now=day(0))
+    access(attention, "t1/a", times)
 
     assert attention.top(USER, 10, now=day(0)) == (Ranked("t1/a", held),)
 
@@ -50,9 +49,8 @@ def test_a_memory_below_the_threshold_may_grow_into_attention(attention: Attenti
 def test_what_is_accessed_often_never_fades(attention: Attention) -> None:
     """With 25 accesses a base of 89 is in attention after years."""
     add_all(attention, memory("t1/a", 89), memory("t1/b", 88))
-    for name in ("t1/a", "t1/b"):
-        for _ in range(25):
-            attention.touch(USER, name, now=day(0))
+    access(attention, "t1/a", 25)
+    access(attention, "t1/b", 25)
 
     assert attended(attention, 2_000) == ["t1/a"]
 

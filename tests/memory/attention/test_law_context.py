@@ -4,7 +4,7 @@ import pytest
 
 from ebbtide.memory.attention.law import Attention, Ranked
 from tests.memory.attention.conftest import Make
-from tests.memory.remembering import USER, add_all, attended, day, ids, memory
+from tests.memory.remembering import USER, access, add_all, attended, day, ids, memory
 
 MESSAGE = "Why does the refresh token of axios expire?"
 
@@ -66,8 +66,7 @@ def test_it_reaches_what_has_decayed_for_good(
 ) -> None:
     """A memory of any age is returned if its base and accesses are enough, and only then."""
     add_all(attention, memory("t1/a", base, keywords=["axios"]))
-    for _ in range(times):
-        attention.touch(USER, "t1/a", now=day(1))
+    access(attention, "t1/a", times, 1)
     attention.prune(USER, now=day(on))
 
     assert beside(attention, MESSAGE, on) == ["t1/a"] * (found or on == 69)

@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.attention.law import Attention, Ranked
 from tests.memory.attention.conftest import Make
-from tests.memory.remembering import USER, add_all, attended, day, memory
+from tests.memory.remembering import USER, access, add_all, attended, day, memory
 
 
 def test_nothing_is_known_at_first(attention: Attention) -> None:
@@ -61,8 +61,7 @@ def test_concluding_again_renews_the_date(attention: Attention) -> None:
 def test_concluding_again_keeps_the_accesses(attention: Attention) -> None:
     """What was counted before a memory was added again still counts."""
     add_all(attention, memory("t1/a", 50))
-    for _ in range(5):
-        attention.touch(USER, "t1/a", now=day(1))
+    access(attention, "t1/a", 5, 1)
 
     add_all(attention, memory("t1/a", 60, created=2))
     assert attention.top(USER, 10, now=day(2)) == (Ranked("t1/a", 66.0),)

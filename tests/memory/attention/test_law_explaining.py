@@ -1,7 +1,7 @@
 """Explaining: how a memory stands, whether it is in attention or not."""
 
 from ebbtide.memory.attention.law import Attention, Explanation
-from tests.memory.remembering import USER, add_all, day, memory
+from tests.memory.remembering import USER, access, add_all, day, memory
 
 
 def test_it_tells_all_of_it(attention: Attention) -> None:
@@ -33,8 +33,7 @@ def test_the_unknown_has_none(attention: Attention) -> None:
 def test_what_never_fades_has_no_day(attention: Attention) -> None:
     """A memory that stays for good says so."""
     add_all(attention, memory("t1/a", 89))
-    for _ in range(25):
-        attention.touch(USER, "t1/a", now=day(0))
+    access(attention, "t1/a", 25)
     found = attention.explain(USER, "t1/a", now=day(0))
 
     assert found is not None

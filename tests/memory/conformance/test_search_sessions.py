@@ -1,6 +1,6 @@
 """Search in the other sessions of a user: which efforts are found, in which order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -21,6 +21,12 @@ def work(archive: Archive, owner: Owner, name: str, summary: str, day: int = 1) 
     """Begin a session, open an effort and conclude it on a day of January; return the tip."""
     tip = change(archive, owner, START, opened(name, goal=""), day)
     return change(archive, owner, tip, concluded(name, summary), day)
+
+
+def pets(archive: Archive, days: Iterable[int], summary: str = "The cat is grey.") -> None:
+    """Conclude an effort on each of these days, in a session named by the day."""
+    for day in days:
+        work(archive, Owner("ann", f"t{day}"), "pet", summary, day)
 
 
 def change(archive: Archive, owner: Owner, tip: Tip, event: Event, day: int = 9) -> Tip:
@@ -140,8 +146,7 @@ def test_scripts_without_spaces_are_found(archive: Archive) -> None:
 
 def test_the_rarer_words_come_first(archive: Archive) -> None:
     """What says the rare word of a query is before what says the common one."""
-    for number in range(2, 6):
-        work(archive, Owner("ann", f"t{number}"), f"work{number}", "Deployed the server.")
+    pets(archive, [2, 3, 4, 5], "Deployed the server.")
     work(archive, Owner("ann", "t9"), "certificate", "Renewed it.")
 
     assert found(archive, "certificate of the server")[0] == "t9/certificate"
@@ -149,16 +154,14 @@ def test_the_rarer_words_come_first(archive: Archive) -> None:
 
 def test_of_equal_ones_the_newest_comes_first(archive: Archive) -> None:
     """Efforts that say the same of a query come in the order of their conclusion."""
-    for day, thread in ((2, "t2"), (4, "t4"), (3, "t3")):
-        work(archive, Owner("ann", thread), "pet", "The cat is grey.", day)
+    pets(archive, [2, 4, 3])
 
     assert found(archive, "cat") == ["t4/pet", "t3/pet", "t2/pet"]
 
 
 def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
-    for number in range(2, 9):
-        work(archive, Owner("ann", f"t{number}"), "pet", "The cat is grey.", number)
+    pets(archive, range(2, 9))
 
     assert [one.owner.thread for one in archive.search_sessions(OWNER, "cat", 2)] == ["t8", "t7"]
     assert len(archive.search_sessions(OWNER, "cat", 20)) == 7
@@ -200,12 +203,17 @@ def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
     assert only(archive.search_sessions(OWNER, "cat", 5)).tip == past
 
 
-def test_stale_efforts_hide_nothing(archive: Archive) -> None:
-    """However many sessions reopened what matches better, what is concluded is found."""
+def reopen_in_many(archive: Archive, name: str, summary: str) -> None:
+    """Conclude an effort and reopen it, in each of ninety sessions."""
     for number in range(10, 100):
         owner = Owner("ann", f"t{number}")
-        tip = work(archive, owner, "cat-tree", "The cat climbs its tree.")
-        change(archive, owner, tip, {"type": "reopened", "effort": "cat-tree", "summary": ""})
+        tip = work(archive, owner, name, summary)
+        change(archive, owner, tip, {"type": "reopened", "effort": name, "summary": ""})
+
+
+def test_stale_efforts_hide_nothing(archive: Archive) -> None:
+    """However many sessions reopened what matches better, what is concluded is found."""
+    reopen_in_many(archive, "cat-tree", "The cat climbs its tree.")
     work(archive, OTHER, "pet", "The cat is grey.")
 
     assert found(archive, "cat tree") == ["t2/pet"]
@@ -274,8 +282,7 @@ def named(archive: Archive, newest: int = 5, owner: Owner = OWNER) -> list[str]:
 
 def test_what_was_concluded_last_is_listed(archive: Archive) -> None:
     """The newest efforts of other sessions come first, each with its day, up to a number."""
-    for day, thread in ((2, "t2"), (4, "t4"), (3, "t3")):
-        work(archive, Owner("ann", thread), "pet", "The cat is grey.", day)
+    pets(archive, [2, 4, 3])
     work(archive, OWNER, "own", "The dog is old.", 9)
 
     assert named(archive) == ["t4/pet 2026-01-04", "t3/pet 2026-01-03", "t2/pet 2026-01-02"]
@@ -299,9 +306,9 @@ def test_the_list_leaves_out_what_is_not_concluded(archive: Archive) -> None:
 def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     """A turn that says all of the query in one place stands before one that does so far apart."""
     rest = "Nothing else is said here at all. " * 60
-    for thread, said in (("t2", f"The zebra. {rest} The harbour."), ("t3", "The zebra harbour.")):
-        group_of = Group(1, (human(said),), f"2026-01-0{8 - int(thread[1])}T00:00:00Z")
-        archive.commit(Owner("ann", thread), START, group_of)
+    apart, near = human(f"The zebra. {rest} The harbour."), human("The zebra harbour.")
+    archive.commit(Owner("ann", "t2"), START, Group(1, (apart,), "2026-01-06T00:00:00Z"))
+    archive.commit(Owner("ann", "t3"), START, Group(1, (near,), "2026-01-05T00:00:00Z"))
 
     found = archive.search_sessions(OWNER, "zebra harbour", 5)
 
@@ -310,8 +317,10 @@ def test_what_one_passage_says_comes_first(archive: Archive) -> None:
 
 def test_equals_have_an_order(archive: Archive) -> None:
     """What says the same at the same time is found in the order of its names, last first."""
-    for thread in ("t4", "t6", "t3", "t5"):
-        work(archive, Owner("ann", thread), "auth-bug", SUMMARY)
+    work(archive, Owner("ann", "t4"), "auth-bug", SUMMARY)
+    work(archive, Owner("ann", "t6"), "auth-bug", SUMMARY)
+    work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
+    work(archive, Owner("ann", "t5"), "auth-bug", SUMMARY)
 
     listed = archive.concluded_elsewhere(OWNER, 9)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ebbtide.memory.archive.protocol import EffortList
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.salience import Compression
 from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
 
@@ -164,19 +164,33 @@ def test_what_is_known_after_a_commit_is_what_is_stored(
         turn(5),
     ]
     fork = [turn(4, "other", ["c"], [concluded("c", "No."), opened("e")]), turn(5, "more", ["c"])]
-    tip = Tip()
+
+    trunk = [
+        (tip, asked(archive, tip), asked(other, tip)) for tip in growing(archive, Tip(), groups)
+    ]
+    third, newest = trunk[2][0], trunk[-1][0]
+    branch = [
+        (asked(archive, tip, newest), asked(other, tip, newest))
+        for tip in growing(archive, third, fork)
+    ]
+
+    assert [written for _, written, _ in trunk] == [stored for _, _, stored in trunk]
+    assert [written for written, _ in branch] == [stored for _, stored in branch]
+
+
+def growing(archive: SqlArchive, tip: Tip, groups: list[Group]) -> Iterator[Tip]:
+    """Commit one turn after the other, and yield the tip of each before the next."""
     for group in groups:
         tip = archive.commit(OWNER, tip, group).tip
-        assert asked(archive, tip) == asked(other, tip)
-        if group.turn == 3:
-            before = tip
-    for group in fork:
-        before = archive.commit(OWNER, before, group).tip
-        assert asked(archive, before) == asked(other, before)
-        assert asked(archive, tip) == asked(other, tip)
+        yield tip
 
 
-def asked(archive: SqlArchive, tip: Tip) -> list[object]:
+def asked(archive: SqlArchive, *tips: Tip) -> list[object]:
+    """Return what an archive answers of some tips, one after the other."""
+    return [answer for tip in tips for answer in answers(archive, tip)]
+
+
+def answers(archive: SqlArchive, tip: Tip) -> list[object]:
     """Return what an archive answers of a tip."""
     names = [*"abcde", *map(str, range(100))]
     return [

@@ -64,4 +64,5 @@ def test_one_turn_says_much_of_it(said: Mapping[str | int, list[str]], name: str
 def test_order_does_not_matter(message: list[str]) -> None:
     """A message is the set of what it says."""
     backwards = dict(reversed(SAID.items()))
+
     assert pointed_at(asking(message, SAID)) == pointed_at(asking(message[::-1], backwards))

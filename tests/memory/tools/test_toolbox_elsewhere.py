@@ -1,5 +1,7 @@
 """The memory tools on efforts of earlier sessions: what works, and what they say of the rest."""
 
+from typing import Any
+
 import pytest
 
 from ebbtide.memory.compression.extract import Extracted, split_log
@@ -147,14 +149,21 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
 
 
+def read_on(here: Conversation, arguments: dict[str, Any]) -> list[str]:
+    """Return what `read_log` shows, called again as long as its result says how."""
+    parts = []
+    while arguments:
+        result = here.call("read_log", **arguments)
+        parts.append(result["turns"][0]["text"])
+        arguments = result["next"]
+    return parts
+
+
 def test_it_is_read_on(here: Conversation) -> None:
     """A text that is too long goes on at the offset that the result says."""
     here.free = 8
-    parts, how = [], {"turns": "2", "session": "t1"}
-    while how:
-        result = here.call("read_log", **how)
-        parts.append(result["turns"][0]["text"])
-        how = result["next"]
+
+    parts = read_on(here, {"turns": "2", "session": "t1"})
 
     assert len(parts) > 1
     assert "".join(parts) == here.work.view.recall(Recalled(2, 0, 9_999, "t1", "main"))

@@ -181,17 +181,18 @@ def test_no_answer_is_an_error(rule: Any, script: dict[str, Any]) -> None:
     assert [type(one) for one in found] == [AnswerError] * 2
 
 
+def trying() -> Asks[str]:
+    """Ask, and go on without an answer."""
+    try:
+        yield ASKED
+    except AnswerError as failed:
+        return f"without: {failed}"
+    return "with"
+
+
 @pytest.mark.parametrize("error", [ConnectionError("gone"), RefusedError(500)])
 def test_a_rule_may_go_on_without_an_answer(error: Exception) -> None:
     """What failed is thrown where the rule asked, and noted with what the question cost."""
-
-    def trying() -> Asks[str]:
-        try:
-            yield ASKED
-        except AnswerError as failed:
-            return f"without: {failed}"
-        return "with"
-
     calls: list[Call] = []
     found = drive(trying(), models(ScriptedModel(structured=[error] * 4)), calls.append)
 

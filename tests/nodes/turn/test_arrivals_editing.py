@@ -42,6 +42,18 @@ def cut(chat: Talk, *messages: Any) -> None:
         chat.agent.invoke({"messages": [*messages]}, THREAD)
 
 
+def cut_all(chat: Talk, questions: list[str]) -> None:
+    """Let the model fail in a turn for each of these questions."""
+    for question in questions:
+        cut(chat, ("user", question))
+
+
+def erase_all(chat: Talk, turns: list[int]) -> None:
+    """Erase these turns."""
+    for turn in turns:
+        erase(chat.agent, THREAD, turn)
+
+
 def edit(chat: Talk, before: str, after: str) -> None:
     """Put another text in the place of a message."""
     messages = chat.agent.get_state(THREAD).values["messages"]
@@ -66,8 +78,7 @@ def branch(state: dict[str, Any]) -> str:
 def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
     """What an erasure took from the last turn is no edit of it, also when the next is cut short."""
     chat = lossy(tmp_path, *[CUT] * cuts, "Yes.")
-    for number in range(cuts):
-        cut(chat, ("user", f"Go on {number}."))
+    cut_all(chat, [f"Go on {number}." for number in range(cuts)])
 
     state = chat.say("Again.")
 
@@ -80,8 +91,7 @@ def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
 def test_edit_of_a_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
     """It begins a branch, with the turn as it is now."""
     chat = lossy(tmp_path, *[CUT] * cuts, "Yes.")
-    for _ in range(cuts):
-        cut(chat, ("user", "Go on."))
+    cut_all(chat, ["Go on."] * cuts)
     edit(chat, "Close it.", "Shut it.")
 
     state = chat.say("Again.")
@@ -151,8 +161,7 @@ def test_edit_of_an_older_turn_beside_an_erased_one(
 ) -> None:
     """It is kept, as something said anew; the archived turn stays."""
     chat = three(tmp_path, "4")
-    for turn in erased:
-        erase(chat.agent, THREAD, turn)
+    erase_all(chat, erased)
     edit(chat, edited, "Zwei.")
 
     state = chat.say("New.")
@@ -187,8 +196,7 @@ def test_question_that_was_removed_and_the_next_turn_cut_short(tmp_path: Path, c
     chat = three(tmp_path, *[CUT] * cuts, "4")
     third = chat.agent.get_state(THREAD).values["messages"][-2]
     chat.agent.update_state(THREAD, {"messages": [RemoveMessage(third.id)]})
-    for _ in range(cuts):
-        cut(chat, ("user", "Go on."))
+    cut_all(chat, ["Go on."] * cuts)
 
     state = chat.say("New.")
 
@@ -249,8 +257,7 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
 ) -> None:
     """The thread lost its checkpoints and its history has ids of its own: nothing is lost."""
     chat = three(tmp_path, "4", "5")
-    for turn in erased:
-        erase(chat.agent, THREAD, turn)
+    erase_all(chat, erased)
     messages = chat.agent.get_state(THREAD).values["messages"]
     chat.agent.checkpointer.delete_thread("t")  # type: ignore[union-attr]  # there is one
     history = [m.model_copy(update={"id": None}) for m in messages]
