@@ -1,7 +1,8 @@
 """Attention when many write at once, on PostgreSQL and with Redis, and when that dies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -14,7 +15,7 @@ from redis import Redis
 from ebbtide.memory import redis_attention
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.attention.law import Attention, Kept, Memory
+from ebbtide.memory.attention.law import Attention, Kept, Memory, Ranked
 from ebbtide.memory.redis_attention import RedisAttention
 from tests.databases import Database
 from tests.faults import attention_writers as writers
@@ -53,6 +54,31 @@ def archive(tmp_path: Path) -> Iterator[DiskArchive]:
         yield kept
 
 
+def add_all(attention: Attention, names: Iterable[str]) -> None:
+    """Add memories of the same base."""
+    for name in names:
+        attention.add("ann", Memory(name, 60, NOW), now=NOW)
+
+
+@contextmanager
+def flushing(server: RedisServer) -> Iterator[None]:
+    """Flush a server again and again, while the context lasts."""
+    done = Event()
+
+    def flush() -> None:
+        with server.client() as client:
+            while not done.wait(0.002):
+                client.flushall()
+
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(flush)
+        try:
+            yield
+        finally:
+            done.set()
+        running.result()
+
+
 def counts(attention: Attention, names: list[str]) -> list[int | None]:
     """Return the accesses of memories, None of those that are unknown."""
     told = [attention.explain("ann", name, now=NOW) for name in names]
@@ -62,8 +88,7 @@ def counts(attention: Attention, names: list[str]) -> list[int | None]:
 def test_eight_writers_lose_nothing(place: Place) -> None:
     """Eight processes access, add and suppress at once: all counts and memberships are exact."""
     with place.open() as (_, attention):
-        for memory_id in writers.SHARED:
-            attention.add("ann", Memory(memory_id, 60, NOW), now=NOW)
+        add_all(attention, writers.SHARED)
         write_together(writers.mixed, place)
 
         own = [f"{number}/{one}" for number in EVERY for one in ROUNDS if one % 2 == 0]
@@ -81,8 +106,7 @@ def test_eight_writers_lose_nothing(place: Place) -> None:
 def test_eight_sessions_conclude_at_once(place: Place) -> None:
     """Turns of eight sessions of one user, which access the same, neither fail nor lose a count."""
     with place.open() as (_, attention):
-        for memory_id in writers.SHARED:
-            attention.add("ann", Memory(memory_id, 60, NOW), now=NOW)
+        add_all(attention, writers.SHARED)
         write_together(writers.conclude, place)
 
         own = [f"t{number}/e{one}" for number in EVERY for one in ROUNDS]
@@ -107,8 +131,7 @@ def test_eight_writers_keep_to_the_capacity(place: Place) -> None:
 def test_what_is_accessed_while_others_let_it_leave(database: Database) -> None:
     """A memory that an access lifts to the threshold is not put out by who read it before."""
     with Place(database.url).open() as (_, one), Place(database.url).open() as (_, other):
-        for number in range(20):
-            one.add("ann", Memory(f"t/{number}", 60, NOW), now=NOW)
+        add_all(one, [f"t/{number}" for number in range(20)])
         later = NOW + timedelta(days=34)
         with ThreadPoolExecutor(2) as threads:
             for number in range(20):
@@ -156,30 +179,22 @@ def test_a_slow_reader_writes_no_older_picture(
         assert client.zcard(SET) == 2
 
 
+def written(attention: Attention, table: Attention, number: int) -> list[tuple[Ranked, ...]]:
+    """Add a memory, access another, and return what both then say is in attention."""
+    attention.add("ann", Memory(f"t/{number}", 41 + number % 50, NOW), now=NOW)
+    attention.touch("ann", A.id, now=NOW)
+    return [one.top("ann", 99, now=NOW) for one in (attention, table)]
+
+
 def test_nothing_is_lost_when_redis_is_flushed(server: RedisServer, archive: DiskArchive) -> None:
     """Flushed again and again in the middle of everything, it answers as the table does."""
-    done = Event()
-
-    def flush() -> None:
-        with server.client() as client:
-            while not done.wait(0.002):
-                client.flushall()
-
-    flushing = Thread(target=flush)
-    flushing.start()
     with server.client() as client:
         attention, table = RedisAttention(client, archive.attention()), archive.attention()
         attention.add("ann", A, now=NOW)
-        differing = []
-        for number in range(60):
-            attention.add("ann", Memory(f"t/{number}", 41 + number % 50, NOW), now=NOW)
-            attention.touch("ann", A.id, now=NOW)
-            if attention.top("ann", 99, now=NOW) != table.top("ann", 99, now=NOW):
-                differing.append(number)
-        done.set()
-        flushing.join()
+        with flushing(server):
+            tops = [written(attention, table, number) for number in range(60)]
 
-        assert differing == []
+        assert [cached for cached, _ in tops] == [stored for _, stored in tops]
         assert counts(attention, [A.id]) == [60]
 
 

@@ -139,26 +139,44 @@ def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
     assert [bool(item.superseded_by) for item in made.items] == [True, False]
 
 
+LATE = "no answer within 20 s"
+
+
+def timed_out(_: object) -> Exception:
+    """Answer as a model does that reached its own timeout in each attempt."""
+    return TimeoutError(LATE)
+
+
+def hung(told: dict[str, Any], what: str) -> str:
+    """Return why a call of a pass failed."""
+    return str(next(one["failed"] for one in told["calls"] if one["what"] == what))
+
+
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("hangs", ["extraction", "background"])
-def test_timeouts_have_their_log_entry(tmp_path: Path, hangs: str) -> None:
-    """Of a model that reached its own timeout in each attempt: rules quote, or nothing changes."""
-    chat = compressing(tmp_path, **{hangs: lambda _: TimeoutError("no answer within 20 s")})
+def test_where_the_extraction_hangs_rules_quote(tmp_path: Path) -> None:
+    """The log entry says so, and the constraint is kept by the rules."""
+    chat = compressing(tmp_path, extraction=timed_out)
 
     states = talked(chat, 14, {2: "Orders must never be deleted."})
 
     told = entries(tmp_path)[0]["told"]
-    call_that_hung = next(one for one in told["calls"] if one["what"] == hangs)
-    assert call_that_hung["failed"] == "TimeoutError: no answer within 20 s"
+    assert hung(told, "extraction") == told["fallback"] == f"TimeoutError: {LATE}"
+    assert told["method"] == "protected-core"
+    assert "constraint, turn 2: Orders must never be deleted." in shown(chat)
     assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
-    if hangs == "extraction":
-        assert (told["method"], told["fallback"]) == ("protected-core", call_that_hung["failed"])
-        assert "constraint, turn 2: Orders must never be deleted." in shown(chat)
-    else:
-        assert (told["failed"], states[-1]["memory"]["position"]["compressed"]) == (
-            call_that_hung["failed"],
-            {},
-        )
+
+
+@pytest.mark.usefixtures("impatient")
+def test_where_the_background_hangs_nothing_changes(tmp_path: Path) -> None:
+    """The log entry says so, and nothing is compressed."""
+    chat = compressing(tmp_path, background=timed_out)
+
+    states = talked(chat, 14, {2: "Orders must never be deleted."})
+
+    told = entries(tmp_path)[0]["told"]
+    assert hung(told, "background") == told["failed"] == f"TimeoutError: {LATE}"
+    assert states[-1]["memory"]["position"]["compressed"] == {}
+    assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
 def test_quotes_stand_in_the_context_and_what_was_made_up_does_not(tmp_path: Path) -> None:
@@ -317,17 +335,18 @@ def test_off_compresses_nothing(tmp_path: Path) -> None:
     assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
-@pytest.mark.parametrize("down", ["background", "both"])
-def test_failure_changes_nothing_and_the_next_turn_tries_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, down: str
+def failing(_: list[BaseMessage]) -> Any:
+    """Fail, as a model that is down."""
+    return ValueError("no answer")
+
+
+@pytest.mark.parametrize(
+    "extraction", [quoting("It is 8443."), failing], ids=["background", "both"]
+)
+def test_failure_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, extraction: Any
 ) -> None:
     """A failed background leaves state and context as they were; each turn tries at most once."""
-    broken = [True]
-
-    def failing(_: list[BaseMessage]) -> Any:
-        return ValueError("no answer") if broken[0] else "They worked on the shop."
-
-    extraction = failing if down == "both" else quoting("It is 8443.")
     chat = compressing(tmp_path, background=failing, extraction=extraction)
     with caplog.at_level(logging.WARNING):
         states = talked(chat, 16, {2: "It is 8443."})
@@ -342,10 +361,20 @@ def test_failure_changes_nothing_and_the_next_turn_tries_again(
     assert not any(
         "Compressed" in banner for state in states for banner in state["memory"]["banners"]
     )
-    broken[0] = False
-    if down == "background":
-        state = chat.say("and now?")
-        assert state["memory"]["position"]["compressed"] == {"shop": 17}
+
+
+def test_after_a_failure_the_next_turn_tries_again(tmp_path: Path) -> None:
+    """Once the model of the background answers again, the pass is made."""
+    answers: list[Any] = [ValueError("no answer")]
+    models: Any = {"background": lambda _: answers[-1], "extraction": quoting("It is 8443.")}
+    chat = compressing(tmp_path, **models)
+    before = talked(chat, 16, {2: "It is 8443."})[-1]
+    answers.append("They worked on the shop.")
+
+    state = chat.say("and now?")
+
+    assert before["memory"]["position"]["compressed"] == {}
+    assert state["memory"]["position"]["compressed"] == {"shop": 17}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
@@ -383,8 +384,8 @@ def test_without_attention_the_turns_say_it(
     assert [memory["memory"] for memory in memories] == (
         [] if owner.anonymous else ["t1/a", "t1/b"]
     )
-    for name in ("base", "created", "accesses", "withdrawn"):
-        assert [memory[name] for memory in memories] == [memory[name] for memory in original]
+    numbers = itemgetter("base", "created", "accesses", "withdrawn")
+    assert [numbers(memory) for memory in memories] == [numbers(memory) for memory in original]
 
 
 def test_an_erasure_of_an_unknown_turn_is_ignored(disk: SqlArchive, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ebbtide.memory.questions import Asks, Question
 from ebbtide.nodes.llm import calls
 from ebbtide.nodes.llm.calls import adrive, drive
 from tests.doubles import ScriptedModel
-from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
+from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Request, Say, Structured, serving
 
 JSON = '{"port": 8443}'
 
@@ -88,14 +88,18 @@ FORMS: list[tuple[list[Answer], list[str]]] = [
 """What a provider answers, and the forms in which it is asked."""
 
 
+def form_of(request: Request) -> str:
+    """Return how a question was put: with a schema, or in words."""
+    return "response_format" if "response_format" in request.body else "text"
+
+
 @pytest.mark.parametrize(("answers", "forms"), FORMS)
 def test_a_question_is_put_until_it_is_answered(answers: list[Answer], forms: list[str]) -> None:
     """What was refused or badly answered is put in another form, what passes in the same again."""
-    for answer, requests in both(STRUCTURED, answers):
-        bodies = [request.body for request in requests]
-        put = ["response_format" if "response_format" in one else "text" for one in bodies]
+    put = both(STRUCTURED, answers)
 
-        assert (answer, put) == (Port(port=8443), forms)
+    assert [answer for answer, _ in put] == [Port(port=8443)] * 2
+    assert [[form_of(one) for one in requests] for _, requests in put] == [forms] * 2
 
 
 @pytest.mark.parametrize(
@@ -200,11 +204,11 @@ def test_an_answer_that_was_cut_off(
     question: Question, answers: list[Answer], limits: list[int | None]
 ) -> None:
     """What came is taken; if the limit left nothing of it, the question is put without it."""
-    for answer, requests in both(question, answers):
-        asked = [request.body.get("max_completion_tokens") for request in requests]
+    put = both(question, answers)
 
-        assert isinstance(answer, question.answer)
-        assert asked == limits
+    asked = [[one.body.get("max_completion_tokens") for one in requests] for _, requests in put]
+    assert [isinstance(answer, question.answer) for answer, _ in put] == [True, True]
+    assert asked == [limits] * 2
 
 
 @pytest.mark.parametrize("question", [STRUCTURED, PLAIN])
