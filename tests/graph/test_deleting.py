@@ -193,13 +193,16 @@ def test_other_sessions_of_the_user_stay(tmp_path: Path) -> None:
         assert chat.said(state) == ["Another matter."]
 
 
-def test_a_foreign_or_missing_session_is_not_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [of("bob", "one"), {"configurable": {"thread_id": "one"}}, of("ann", "missing")],
+    ids=["bob", "nobody", "missing"],
+)
+def test_a_foreign_or_missing_session_is_not_found(tmp_path: Path, config: RunnableConfig) -> None:
     """Neither Bob nor nobody deletes Ann's thread, and nothing changes."""
-    nobody: RunnableConfig = {"configurable": {"thread_id": "one"}}
     with on_files(tmp_path) as chat:
-        for config in (of("bob", "one"), nobody, of("ann", "missing")):
-            with pytest.raises(SessionNotFoundError):
-                delete_session(chat.agent, config)
+        with pytest.raises(SessionNotFoundError):
+            delete_session(chat.agent, config)
 
         assert chat.archive.sessions("ann") == (ANN,)
         assert delete_user(chat.agent, "nobody at all").sessions == ()

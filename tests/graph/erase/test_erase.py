@@ -475,14 +475,14 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
             erase(chat.agent, THREAD, 2, branch="west")
 
 
-def test_unfinished_turn_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turn", [1, 2])
+def test_unfinished_turn_is_refused(tmp_path: Path, turn: int) -> None:
     """While a turn waits for the user nothing is erased, and it can be finished."""
     chat = talk(tmp_path, ["Hello.", call("ask", what="Which?"), "Fine."], tools=[ask])
     [chat.say(words) for words in (ASKED, "go on")]
 
-    for turn in (1, 2):
-        with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
-            erase(chat.agent, THREAD, turn)
+    with pytest.raises(TurnRunningError, match="turn 2 of thread 't' is not finished"):
+        erase(chat.agent, THREAD, turn)
 
     assert traces(tmp_path, [ASKED]) != []
     state = chat.agent.invoke(None, THREAD)
@@ -501,14 +501,12 @@ def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
         assert [one.config for one in chat.agent.get_state_history(THREAD)] == before
 
 
-def test_session_of_another_user_is_not_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("thread", [{"thread_id": "t", "user_id": "bob"}, {"thread_id": "missing"}])
+def test_session_of_another_user_is_not_found(tmp_path: Path, thread: dict[str, str]) -> None:
     """Another user's thread does not exist, and nothing in it changes."""
-    bob: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "bob"}}
-    missing: RunnableConfig = {"configurable": {"thread_id": "missing"}}
     with begun(tmp_path, WORDS[:3]) as chat:
-        for config in (bob, missing):
-            with pytest.raises(SessionNotFoundError):
-                erase(chat.agent, config, 2)
+        with pytest.raises(SessionNotFoundError):
+            erase(chat.agent, {"configurable": thread}, 2)
 
         assert traces(tmp_path, [FOUND]) != []
 
@@ -527,9 +525,10 @@ def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
     ann, bob = ({"thread_id": "t", "user_id": name} for name in ("ann", "bob"))
     with begun(tmp_path, ()) as chat:
         [chat.say(words, context={"user_id": "ann"}) for words in WORDS[:2]]
-        for other in (bob, THREAD["configurable"]):
-            with pytest.raises(SessionNotFoundError):
-                erase(chat.agent, {"configurable": other}, 2)
+        with pytest.raises(SessionNotFoundError):
+            erase(chat.agent, {"configurable": bob}, 2)
+        with pytest.raises(SessionNotFoundError):
+            erase(chat.agent, THREAD, 2)
 
         report = erase(chat.agent, {"configurable": ann}, 2)
 

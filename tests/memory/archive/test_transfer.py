@@ -21,10 +21,9 @@ from tests.databases import Database
 from tests.memory.archive.whole_sessions import (
     OWNERS,
     all_of,
-    attention,
     commit_session,
     commit_sessions,
-    seen_by_tips,
+    sessions_of,
 )
 from tests.memory.turns import OWNER, commit_all, opened, turn
 
@@ -49,14 +48,7 @@ def test_to_postgresql_and_back(disk: SqlArchive, served: SqlArchive, tmp_path: 
         there, again = copy(disk, served), copy(served, back)
 
         assert all_of(disk) == all_of(served) == all_of(back)
-        for owner in OWNERS:
-            assert (
-                seen_by_tips(disk, owner)
-                == seen_by_tips(served, owner)
-                == seen_by_tips(back, owner)
-            )
-            assert attention(disk, owner) == attention(served, owner) == attention(back, owner)
-            assert disk.verify(owner) == served.verify(owner) == back.verify(owner)
+        assert sessions_of(disk) == sessions_of(served) == sessions_of(back)
     assert {(one.turns, one.fresh) for one in (*there, *again)} == {(12, True)}
 
 

@@ -123,3 +123,11 @@ def _compression(effort: str, made: int) -> Compression:
 
 def _pass(effort: str, tip: Tip) -> ExtractionEntry:
     return ExtractionEntry(effort, tip.branch, tip.turn, (), "2026", {"seconds": 0.5, "q": ["x"]})
+
+
+def sessions_of(archive: SqlArchive) -> dict[Owner, tuple[Any, ...]]:
+    """Return by session what its tips see, what is in attention, and what verifying finds."""
+    return {
+        owner: (seen_by_tips(archive, owner), attention(archive, owner), archive.verify(owner))
+        for owner in OWNERS
+    }
