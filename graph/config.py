@@ -175,6 +175,8 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
         raise SettingsError(f"{path}:{line}: not valid YAML: {error.problem}") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path}: cannot be read: it is nested too deeply") from error
     root, source = layer.get("root", (None, ""))
     if root:  # a relative folder is relative to the file
         layer["root"] = _folder(root, path.parent), source
@@ -196,9 +198,15 @@ def _entries(loader: yaml.SafeLoader, path: Path) -> _Layer:
     layer: _Layer = {}
     for key, node in root.value:
         source = f"{path}:{key.start_mark.line + 1}"
-        if not isinstance(key, yaml.ScalarNode) or key.value in layer:
-            raise SettingsError(f"{source}: expected a name, each once, got {key.value!r}")
-        value = loader.construct_object(node, deep=True)
-        is_scalar = isinstance(node, yaml.ScalarNode) and value is not None
-        layer[key.value] = (node.value if is_scalar else value, source)
+        if not isinstance(key, yaml.ScalarNode):
+            raise SettingsError(f"{source}: expected lines `name: value`")
+        if key.value in layer:
+            raise SettingsError(f"{source}: {key.value!r} was given before: remove one of the two")
+        if isinstance(node, yaml.ScalarNode):
+            is_null = loader.construct_object(node) is None
+            layer[key.value] = (None if is_null else node.value, source)
+        elif key.value in NAMES:
+            raise SettingsError(f"{source}: {key.value}: expected one value, got a {node.id}")
+        else:  # `_checked` says that there is no such name
+            layer[key.value] = (None, source)
     return layer

@@ -102,17 +102,19 @@ def test_only_what_was_given_counts_as_set(tmp_path: Path) -> None:
         ),
         ("# a\n\ncontext_budget: lots", 3, "context_budget: Input should be a valid integer"),
         ("decay_threshold: true", 1, "decay_threshold: Input should be a valid integer"),
-        ("decay_threshold: [3]", 1, "decay_threshold: Input should be a valid integer"),
+        ("decay_threshold: [3]", 1, "decay_threshold: expected one value, got a sequence"),
+        ("model: a\nroot: {a: b}", 2, "root: expected one value, got a mapping"),
+        ("zzz: {a: b}", 1, "unknown key 'zzz': use one of context_budget, "),
         (
             "decay_threshold: 3\ndecay_threshold: 4",
             2,
-            "expected a name, each once, got 'decay_threshold'",
+            "'decay_threshold' was given before: remove one of the two",
         ),
         ("decay_threshold: 3\nuser_id: ann", 2, "'user_id' may only be set by a run: remove it"),
         ("- decay_threshold", 1, "expected lines `name: value`"),
         ("decay_threshold: 3\nroot: [", 2, "not valid YAML: "),
         ("root: !!python/object:os.system x", 1, "not valid YAML: could not determine"),
-        ("? [a]\n: 1", 1, "expected a name"),
+        ("? [a]\n: 1", 1, "expected lines `name: value`"),
     ],
 )
 def test_a_mistake_in_the_file_is_an_error_with_file_and_line(
@@ -187,6 +189,14 @@ def test_a_file_in_another_encoding_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(b"model: \xff\xfe")
 
     with pytest.raises(SettingsError, match=r"ebbtide\.yaml: cannot be read"):
+        load({}, environment={}, path=path)
+
+
+def test_a_file_that_is_nested_too_deeply_is_an_error(tmp_path: Path) -> None:
+    """A file of more brackets than the reader can follow raises, naming it."""
+    path = written(tmp_path, f"model: {'[' * 3_000}")
+
+    with pytest.raises(SettingsError, match=r"ebbtide\.yaml: cannot be read: it is nested"):
         load({}, environment={}, path=path)
 
 
