@@ -26,7 +26,7 @@ from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
 from .home import ConfigFile, Home, as_settings_error, configured
-from .printable import in_line, installed_version, printable
+from .printable import in_line, installed_version, printable, without_secrets
 from .screen import fitted
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -102,6 +102,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
         concurrency=concurrency,
         tapes=tapes,
         record=record,
+        discreet=lambda text: without_secrets(text, os.environ),
     )
     _run(plan, out)
 

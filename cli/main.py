@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from ..memory.errors import EbbtideError
-from .printable import installed_version, one_line, printable
+from .printable import installed_version, one_line, printable, without_secrets
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
@@ -30,11 +30,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 class PrintableFormatter(logging.Formatter):
-    """Formats log records so that the terminal shows every character and obeys none."""
+    """Formats log records: the terminal shows every character, obeys none, and sees no secret."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the printable text of a record."""
-        return printable(super().format(record))
+        """Return the printable text of a record, without the secrets of the environment."""
+        return printable(without_secrets(super().format(record), os.environ))
 
 
 class _LazyGroup(TyperGroup):

@@ -88,12 +88,22 @@ def one_line(error: BaseException, environment: Mapping[str, str]) -> str:
     >>> one_line(ValueError("key sk-12345 was\nrefused"), {"OPENAI_API_KEY": "sk-12345"})
     'key *** was refused'
     """
-    text = discreet(" ".join(str(error).split()) or type(error).__name__)
+    said = " ".join(str(error).split()) or type(error).__name__
+    text = printable(without_secrets(said, environment))
+    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
+
+
+def without_secrets(text: str, environment: Mapping[str, str]) -> str:
+    """Return text with "***" for the values of secret variables and the passwords in URLs.
+
+    >>> without_secrets("sk-12345 was refused", {"OPENAI_API_KEY": "sk-12345"})
+    '*** was refused'
+    """
+    text = discreet(text)
     for name, value in environment.items():
         if name.upper().endswith(_SECRET) and len(value) >= _SHORTEST:
             text = text.replace(value, "***")
-    text = printable(text)
-    return text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…"
+    return text
 
 
 def discreet(text: str) -> str:

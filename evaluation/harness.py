@@ -61,6 +61,7 @@ class Plan:
     """Each strategy on each template, `trials` times.
 
     With `tapes` their answers are replayed; those of the model are appended to the file `record`.
+    `discreet` takes secrets out of the errors that the results keep: a provider may repeat a key.
     """
 
     strategies: Mapping[str, Callable[[StrategyInputs], Strategy]]
@@ -74,6 +75,7 @@ class Plan:
     concurrency: int = 4
     tapes: Tapes | None = None
     record: Path | None = None
+    discreet: Callable[[str], str] = str
 
     def pending(self, store: Store) -> tuple[Job, ...]:
         """Return the trials without a result, or with errors; the first trial of each comes first.
@@ -224,7 +226,7 @@ class _Trial:
         return str(self.model.invoke([*messages, probe]).text)
 
     def _add_error(self, place: str, error: Exception) -> None:
-        message = one_line(str(error).encode(errors="replace").decode())
+        message = one_line(self.plan.discreet(str(error).encode(errors="replace").decode()))
         self.errors.append(f"{place}: {f'{type(error).__name__}: {message}'[:_LONGEST_ERROR]}")
 
 

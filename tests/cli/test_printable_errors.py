@@ -46,3 +46,11 @@ def test_what_is_logged_is_printable() -> None:
     record = logging.LogRecord("ebbtide", logging.WARNING, "", 1, "lost %s", ("a\u202eb",), None)
 
     assert PrintableFormatter().format(record) == r"lost a\u202eb"
+
+
+def test_what_is_logged_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that a provider repeats in its error is hidden in a warning too."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-12345")
+    record = logging.LogRecord("ebbtide", logging.WARNING, "", 1, "bad key %s", ("sk-12345",), None)
+
+    assert PrintableFormatter().format(record) == "bad key ***"

@@ -199,6 +199,22 @@ def test_trials_with_errors_are_repeated(tmp_path: Path, server: OpenAIServer) -
     assert [row["errors"] for row in rows(tmp_path)] == [0]
 
 
+def test_a_key_that_a_provider_repeats_is_in_no_result(
+    tmp_path: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that quotes the key of the environment is printed and kept without it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1")
+    server.answers = lambda _: Fail(401, message="no such key: sk-secret-1")
+    done = evaluated(tmp_path, *SIMPLE, "--strategy", "full-history")
+    written_files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    kept = b"".join(path.read_bytes() for path in written_files)
+
+    assert "no such key: ***" in done.output.replace("\n", "")
+    assert "sk-secret-1" not in done.output
+    assert b"no such key: ***" in kept
+    assert b"sk-secret-1" not in kept
+
+
 def test_a_provider_that_fails_is_an_error(tmp_path: Path, server: OpenAIServer) -> None:
     """If the model refuses every call, the scores that need none are there, and exit code 1."""
     server.answers = lambda _: Fail(401, message="no such key")
