@@ -28,7 +28,7 @@ app = typer.Typer(
 def verify(
     session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
-    """Check every stored record; exit code 1 if something is damaged or missing."""
+    """Check every stored record. The exit code is 1 if something is damaged or missing."""
     home = configured(root, user, config)
     damaged = False
     with home.archive() as archive:
@@ -66,7 +66,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     user: User = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write a session as a folder that people can read, or its newest branch as Markdown."""
+    """Write a session as a folder that people can read. As Markdown it is its newest branch."""
     home = configured(root, user, config)
     with home.archive() as archive:
         owners = _sessions_named(archive, home.user, session)
@@ -92,7 +92,7 @@ def take_over(
     root: Root = None,
     config: ConfigFile = None,
 ) -> None:
-    """Read exported sessions into the archive, or those of an archive kept in folders."""
+    """Read exported sessions into the archive. An archive kept in folders is read as well."""
     home = configured(root, None, config)
     with home.archive() as archive:
         redis = home.redis(archive)
@@ -110,7 +110,7 @@ def duplicate(
     source: Annotated[str, typer.Argument(metavar="FROM", help="Folder or URL of an archive.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="Folder or URL of another one.")],
 ) -> None:
-    """Copy all sessions of all users; stopped and called again, it goes on where it was."""
+    """Copy all sessions of all users. Stopped and called again, it goes on where it was."""
     with SqlArchive(source) as original, SqlArchive(target) as copied:
         if not original.users():
             raise ArchiveError(f"{discreet(source)!r} holds no session: use import for folders")

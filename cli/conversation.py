@@ -1,6 +1,7 @@
 """A thread with its agent, its checkpoints and its event loop, open for a while."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
+from ..memory.errors import ArchiveError
 from ..memory.record import Owner
-from .home import Home, as_settings_error
+from .home import Home, as_settings_error, name_given
 
 Result = TypeVar("Result")
 
@@ -85,18 +87,17 @@ def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iter
     """Open a thread; if its checkpoints are lost, restore it from the archive.
 
     `embeddings` is a name such as `minilm` or `openai:text-embedding-3-small`. Raises
-    `SettingsError` if the model or the embeddings cannot be used.
+    `SettingsError` if the name, the model or the embeddings cannot be used.
     """
-    model, owner = home.chat_model(), Owner(home.user, thread)
+    owner = Owner(home.user, name_given(thread, "--thread"))
+    model = home.chat_model()
     folder = home.chat_folder()
     embedder: Embeddings | str | None = embeddings
     if embeddings and ":" in embeddings:  # a provider's; the agent knows the others
         with as_settings_error(f"embeddings {embeddings!r}"):
             embedder = init_embeddings(embeddings)
-    opened = AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.sqlite"))
     with home.archive() as archive, asyncio.Runner() as runner, ExitStack() as stack:
-        saver = runner.run(opened.__aenter__())
-        stack.callback(lambda: runner.run(opened.__aexit__(None, None, None)))
+        saver = _checkpointer(folder / "checkpoints.sqlite", runner, stack)
         agent = create_memory_agent(
             model,
             checkpointer=saver,
@@ -111,3 +112,16 @@ def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iter
         if talk.restored:
             talk.command(arestore)
         yield talk
+
+
+def _checkpointer(path: Path, runner: asyncio.Runner, stack: ExitStack) -> AsyncSqliteSaver:
+    """Open the checkpoints until the stack is closed; raises `ArchiveError` if they are damaged."""
+    opened = AsyncSqliteSaver.from_conn_string(str(path))
+    saver = runner.run(opened.__aenter__())
+    stack.callback(lambda: runner.run(opened.__aexit__(None, None, None)))
+    try:
+        runner.run(saver.setup())
+    except sqlite3.Error as error:
+        remedy = "let it be written to, or move it away: threads are then restored from the archive"
+        raise ArchiveError(f"{str(path)!r} cannot be used ({error}): {remedy}") from error
+    return saver

@@ -16,6 +16,7 @@ from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
+from ..memory.messages import clean
 from ..memory.names import safe_name
 from ..memory.record import DEFAULT_USER, Owner
 from ..memory.settings import Settings
@@ -98,8 +99,17 @@ def configured(
     root: str | None, user: str | None, config: Path | None = None, model: str | None = None
 ) -> Home:
     """Read the configuration; the options of a command override it, unless they are None."""
+    if user:
+        name_given(user, "--user")
     keys = load({"root": root, "model": model}, environment=os.environ, path=config)
     return Home(keys.root, user or DEFAULT_USER, keys.settings, keys.model)
+
+
+def name_given(name: str, option: str) -> str:
+    """Return a name as it is; raise `SettingsError` if it is empty, or bytes that are no text."""
+    if not name or clean(name) != name:
+        raise SettingsError(f"{option} takes a name of at least one letter in UTF-8, not {name!r}")
+    return name
 
 
 def session_label(owner: Owner) -> str:

@@ -69,18 +69,24 @@ def stats(
     home = configured(root, user, config)
     console = Console(highlight=False)
     with home.archive() as archive:
-        owners = [owner for owner in archive.sessions(home.user) if session in {None, owner.thread}]
+        owners = [
+            owner
+            for owner in archive.sessions(home.user)
+            if session in {None, owner.thread, session_label(owner)}
+        ]
         if session is not None and not owners:
             raise SessionNotFoundError(session)
+        if not owners:
+            console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
         for owner in owners:
             turns = every_turn(archive, owner, archive.newest(owner) or Tip())
-            for table in stats_tables(owner.thread, report(turns)):
+            for table in stats_tables(session_label(owner), report(turns)):
                 console.print(fitted(table, console))
 
 
-def stats_tables(thread: str, figures: Report) -> tuple[Table, Table]:
-    """Return a table of the metrics of a thread, and one of its newest turns."""
-    metrics = Table("Metric", *_figures("Value"), title=Text(in_line(thread)))
+def stats_tables(session: str, figures: Report) -> tuple[Table, Table]:
+    """Return a table of the metrics of a session, and one of its newest turns."""
+    metrics = Table("Metric", *_figures("Value"), title=Text(in_line(session)))
     for name in Report.__dataclass_fields__:
         if name != "turns":
             value = getattr(figures, name)
@@ -183,7 +189,7 @@ _MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sess
 
 @attention.command("list")
 def list_attention(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
-    """List the memories in attention, the strongest first, then the suppressed ones."""
+    """List the memories in attention. The strongest come first, the suppressed ones last."""
     console = Console(highlight=False)
     memories = attention_table(configured(root, user, config).attention().listed())
     page = fitted(memories, console) if isinstance(memories, Table) else memories
@@ -203,7 +209,7 @@ def _memory_command(function: Callable[[UserAttention, str], Explanation]) -> Ca
     return command
 
 
-_EXPLAIN = "Say why a memory is in attention or not, and when it will fade."
+_EXPLAIN = "Say why a memory is in attention or not. The day on which it fades is said too."
 _SUPPRESS = "Take a memory out of attention; search still finds it."
 
 attention.command("explain", help=_EXPLAIN)(_memory_command(UserAttention.explain))
@@ -217,7 +223,7 @@ attention.command("unsuppress", help="Undo a suppression.")(
 def forget(
     memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
-    """Delete the data that attention keeps of a memory, such as one of a deleted session."""
+    """Delete what attention keeps of a memory. It may be one of a deleted session."""
     typer.echo(f"forgot {in_line(configured(root, user, config).attention().forget(memory_id).id)}")
 
 

@@ -52,7 +52,8 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
     findings += [*_parents(scope, records), *_counts(scope, places)]
     findings += [*_listed(scope, places, records, expected), *_leaves(scope, records)]
     if erased := sum(record.status == "erased" for record in records):
-        findings.append(Finding("all branches", f"{erased} turns erased", fatal=False))
+        number = f"{erased} turn{'' if erased == 1 else 's'}"
+        findings.append(Finding("all branches", f"{number} erased", fatal=False))
     return tuple(findings)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands_run import run
+from tests.cli.commands_run import run, talked
 
 
 def test_the_settings_file_gives_root_and_budget(
@@ -40,6 +40,34 @@ def test_a_folder_that_cannot_be_written_is_one_line() -> None:
 
     assert "taken" in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("--thread", ""), ("--thread", "\udcff"), ("--user", "\udcff")]
+)
+def test_a_name_that_cannot_be_is_one_line(option: str, name: str) -> None:
+    """A name that is empty or no text is refused before anything is written."""
+    result = run("chat", "--model", "offline", option, name)
+
+    assert f"{option} takes a name" in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert not Path("sessions").exists()
+
+
+def test_checkpoints_that_are_damaged_are_named_with_a_remedy() -> None:
+    """The file can be moved away, since the thread is restored from the archive."""
+    talked("Hello!")
+    damaged = Path("sessions/.ebbtide/default/checkpoints.sqlite")
+    damaged.write_text("no database" * 1_000, "utf-8")
+
+    failed = run("chat", "--model", "offline")
+    damaged.unlink()
+    mended = run("chat", "--model", "offline")
+
+    assert str(damaged) in failed.stderr
+    assert "move it away: threads are then restored from the archive" in failed.stderr
+    assert (failed.exit_code, failed.stderr.count("\n")) == (1, 1)
+    assert "restored from the archive" in mended.stdout
 
 
 def test_sessions_are_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

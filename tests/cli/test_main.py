@@ -185,3 +185,13 @@ def test_an_unknown_option_is_a_usage_error() -> None:
     result = run("chat", "--modle", "offline")
 
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("group", ["archive", "attention"])
+def test_no_help_of_a_command_is_cut(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a group says of each of its commands is a whole sentence."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    commands = run(group, "--help").stdout.partition("Commands:")[2]
+
+    assert "..." not in commands

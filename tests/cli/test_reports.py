@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.record import Owner, Tip
 from tests.cli.commands_run import run, talked
 from tests.graph.journeys import PAGES, Turn, effort, play, using
+from tests.memory.turns import turn
 
 
 def cells(result: Result) -> list[list[str]]:
@@ -74,6 +77,27 @@ def test_stats_of_all_sessions() -> None:
     result = run("stats")
 
     assert [name in result.stdout for name in ("default", "two")] == [True, True]
+
+
+def test_stats_says_that_there_are_none() -> None:
+    """A user without sessions is told so, as by `sessions`."""
+    result = run("stats", "--user", "ann")
+
+    assert (result.exit_code, result.stdout) == (
+        0,
+        f"No sessions of ann in {Path('sessions').absolute()}.\n",
+    )
+
+
+def test_stats_of_a_session_with_a_namespace() -> None:
+    """The name that `sessions` prints is taken, and stands above the figures."""
+    with SqlArchive("sessions") as archive:
+        archive.commit(Owner("ann", "trip", namespace="home"), Tip(), turn(1))
+
+    result = run("stats", "trip (home)", "--user", "ann")
+
+    assert result.exit_code == 0
+    assert "trip (home)" in result.stdout
 
 
 def test_stats_of_an_unknown_session() -> None:

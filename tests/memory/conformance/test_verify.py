@@ -101,7 +101,7 @@ def test_what_was_erased_is_sound(archive: SqlArchive) -> None:
 
     findings = archive.verify(OWNER)
 
-    assert [(one.what, one.fatal) for one in findings] == [("1 turns erased", False)]
+    assert [(one.what, one.fatal) for one in findings] == [("1 turn erased", False)]
 
 
 @pytest.mark.parametrize("column", ["messages", "events", "state"])
