@@ -78,12 +78,18 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             raise ArchiveError(f"{state}: name one of {names}")
         if form == "folder":
             export_folder(archive, owner, target)
+            damaged = any(finding.fatal for finding in archive.verify(owner))
         else:
             tip = archive.newest(owner)
             if tip is None:
                 raise SessionNotFoundError(owner.thread)
             export_markdown(archive, owner, tip, target)
+            damaged = False
     typer.echo(in_line(f"Wrote {session_label(owner)} to {target}"))
+    if damaged:
+        state = f"session {session_label(owner)!r} is damaged"
+        limit = f"{str(target)!r} can be read, but not imported"
+        raise ArchiveError(f"{state}: {limit}; `ebbtide archive verify` says where")
 
 
 @app.command("import")

@@ -161,6 +161,22 @@ def test_export_as_markdown() -> None:
     assert "concluded" in text
 
 
+def test_the_export_of_a_damaged_session_says_that_it_cannot_be_imported() -> None:
+    """The folder is written for people to read; a line on stderr and exit code 1 warn of it."""
+    talked("Hello!", "It rains.", "It pours.")
+    with closing(connect(FILE)) as connection, connection:
+        connection.execute("DELETE FROM ebbtide_turns WHERE turn = 2")
+
+    result = archived("export", "default", "out")
+
+    assert result.stdout == "Wrote default to out\n"
+    assert result.stderr == (
+        "ebbtide: session 'default' is damaged: 'out' can be read, but not imported; "
+        "`ebbtide archive verify` says where\n"
+    )
+    assert result.exit_code == 1
+
+
 @pytest.mark.parametrize("form", ["folder", "markdown"])
 def test_export_overwrites_nothing(form: str) -> None:
     """A target that is there is one line and exit code 1."""
