@@ -170,6 +170,7 @@ def _run(plan: Plan, out: Path) -> None:
         report = Report(plan.setup, store.trials)
         files = report.write(out)
     _print_tables(report)
+    typer.echo(in_line(f"Model: {plan.setup.model}. Judge: {plan.setup.judge or 'none'}."))
     typer.echo(in_line(f"Quotes are compared by {plan.setup.likeness}."))
     typer.echo(in_line(f"Wrote {', '.join(files)} to {out}."))
     if PICTURE not in files:

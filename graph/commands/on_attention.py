@@ -101,7 +101,7 @@ def nobody() -> CommandError:
     """Return the error for a command on attention without a user."""
     return CommandError(
         f"no user is named, and without one (or as {DEFAULT_USER!r}) there is no memory across "
-        "sessions: give a user id"
+        "sessions: give a user id (in the terminal `--user NAME`)"
     )
 
 

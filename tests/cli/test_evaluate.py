@@ -92,6 +92,17 @@ def test_two_templates_of_one_id(tmp_path: Path) -> None:
     assert "'test-simple' is that of another template too" in done.output
 
 
+def test_without_a_key_the_offline_model_is_measured_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who forgot the key is told whose figures these are."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = evaluated(tmp_path, "--template", "test-simple", "--strategy", "full-history")
+
+    assert done.exit_code == 0
+    assert "Model: offline. Judge: none.\n" in done.stdout
+
+
 def test_results_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with results of another setup is left as it is."""
     simple = ("--template", "test-simple", "--strategy", "full-history")
