@@ -32,6 +32,9 @@ _ROWS = 20
 _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
 """The metrics in percent."""
 
+_ANY = "any"
+"""The range of a setting without limits."""
+
 _SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
 """The signs of the limits that a setting can have."""
 
@@ -134,7 +137,8 @@ def settings(
     values = {**dict(keys.settings), "model": keys.model, "root": discreet(keys.root)}
     for name in NAMES:
         field, source = Keys.model_fields[name], keys.sources.get(name, "default")
-        meaning = f"{field.description}; {_range(field)}"
+        limits = _range(field)
+        meaning = f"{field.description}; {limits}" if limits != _ANY else field.description or ""
         typer.echo(printable(f"{name}: {_value(values[name])} ({source})"))
         typer.echo(fill(meaning, width, initial_indent="  ", subsequent_indent="  "))
 
@@ -174,7 +178,7 @@ def _range(field: FieldInfo) -> str:
         for limit in field.metadata
         if isinstance(limit, kind)
     ]
-    return ", ".join(limits) or "any"
+    return ", ".join(limits) or _ANY
 
 
 attention = typer.Typer(

@@ -7,6 +7,7 @@ from pydantic.fields import FieldInfo
 
 from ebbtide.cli.reports import _row, settings_table
 from ebbtide.memory.settings import Settings
+from tests.cli.commands_run import run
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,11 @@ def test_the_range_of_a_choice_is_what_may_be_chosen(annotation: type[str]) -> N
     field = FieldInfo(annotation=annotation, default="on", description="on|off")
 
     assert _row("anchor", field) == "| `anchor` | `on` | `on`, `off` | on\\|off |"
+
+
+def test_a_setting_without_limits_is_shown_without_a_range() -> None:
+    """A range of `any` would say nothing of a folder."""
+    shown = run("settings").stdout
+
+    assert "Folder of the archive, or the URL of its database\n" in shown
+    assert "any" not in shown
