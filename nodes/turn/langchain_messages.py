@@ -66,10 +66,15 @@ def _jsonable(value: Any) -> Any:
     if type(value) is str:
         return clean(value)
     try:
-        plain = to_jsonable_python(_ordered(value), fallback=unserialisable, bytes_mode="base64")
+        plain = to_jsonable_python(_ordered(value), fallback=_described, bytes_mode="base64")
         return clean(json.loads(json.dumps(plain)))
     except (ValueError, TypeError, RecursionError):
         return unserialisable(value)
+
+
+def _described(value: Any) -> Any:
+    """Return an exception as checkpointers give it back, a marker for anything else."""
+    return repr(value) if isinstance(value, BaseException) else unserialisable(value)
 
 
 def _ordered(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """The application's tools run beside the memory's, and their results are kept as archived."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.documents import Document
@@ -71,9 +72,10 @@ def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
     """Artifacts that checkpoints change do not look like edits of the turn."""
 
     @tool(response_format="content_and_artifact")
-    def look() -> tuple[str, list[Document]]:
+    def look() -> tuple[str, list[Any]]:
         """Find documents."""
-        return "found", [Document("text", metadata={"pages": {1, 2}}, id="1")]
+        found = Document("text", metadata={"pages": {1, 2}}, id="1")
+        return "found", [found, ValueError("one page is missing")]
 
     with SqliteSaver.from_conn_string(":memory:") as saver:
         chat = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)

@@ -104,6 +104,7 @@ LOOP.append(LOOP)
         ({"b", "a"}, ["a", "b"]),
         ({(1, 2): 3}, {"1,2": 3}),
         (b"\xff", "_w=="),
+        ([ValueError("gone")], ["ValueError('gone')"]),
         (LOOP, {"ebbtide_unserialisable": "builtins.list"}),
         (range(2), {"ebbtide_unserialisable": "builtins.range"}),
     ],
