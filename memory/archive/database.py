@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from json import JSONDecodeError
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 from urllib.parse import quote
 
@@ -47,6 +47,12 @@ _UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 """No file name has these; the surrogates left out stand for bytes that are no UTF-8."""
 
 
+class _ThreadState(local):
+    """The connection that a thread reads with."""
+
+    reader: sa.Connection | None = None
+
+
 class Database:
     """One database, opened when it is first used, once in each process."""
 
@@ -59,6 +65,7 @@ class Database:
         self._durable, self._timeout = durable, timeout
         # Locked, so that of the first threads only one sets up the tables and opens the file.
         self._ready, self._process, self._lock = False, os.getpid(), Lock()
+        self._thread = _ThreadState()
         self._file: tuple[int, int, str, int] | None = None
         self._key = b""
         self.opened = 0  # times; part of cache keys, since rows may be of another file then
@@ -73,15 +80,34 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """Yield a connection that reads the committed rows of one moment."""
-        with self.translating_errors(), self._open().connect() as connection:
-            if not self.sqlite:  # transactions of SQLite see one moment anyway
-                connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
+        """Yield a connection that reads the committed rows of one moment.
+
+        It is the one that the thread reads with already: threads that hold one while they wait for
+        another would leave none in the pool, and wait for each other.
+        """
+        with self.translating_errors():
+            reader = self._thread.reader
+            if reader is not None and is_usable(reader):
+                yield reader
+                return
+            with self._open().connect() as connection:
+                if not self.sqlite:  # transactions of SQLite see one moment anyway
+                    connection.execution_options(isolation_level="REPEATABLE READ")
+                self._thread.reader = connection
+                try:
+                    yield connection
+                finally:
+                    if self._thread.reader is connection:
+                        self._thread.reader = None
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads.
+
+        The thread no longer reads the moment before it.
+        """
+        if self._thread.reader is not None:
+            self._thread.reader.close()
         with self.translating_errors(), self._open().connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
@@ -288,6 +314,11 @@ class Database:
             )
         lost = getattr(error, "connection_invalidated", False)
         return ArchiveUnavailableError(self.name, text, lost=lost)
+
+
+def is_usable(connection: sa.Connection) -> bool:
+    """Tell whether a connection is neither closed nor broken."""
+    return not (connection.closed or connection.invalidated)
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:

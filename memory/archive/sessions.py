@@ -16,7 +16,7 @@ from ..lru_cache import LruCache
 from ..messages import text
 from ..record import Group, Owner, Record, Tip
 from .commit import commit, session_of
-from .database import Database
+from .database import Database, is_usable
 from .erasures import Scope, scope_of
 from .lineage import LARGE, RECORDS, Branch, Lineage, Session, Snapshot
 from .memories import attend
@@ -46,8 +46,8 @@ class _Moment:
     at: float = 0.0
 
     def connection(self) -> Connection:
-        """Return the connection that sees the moment."""
-        if self.opened is None:
+        """Return the connection that sees the moment, a later one after this thread has written."""
+        if self.opened is None or not is_usable(self.opened):
             self.at = monotonic()  # before anything is read: what is written meanwhile is newer
             self.opened = self.stack.enter_context(self.database.reading())
         return self.opened
@@ -183,19 +183,19 @@ class Sessions:
         """Return the rows of a user's sessions that meet the conditions."""
         if not self._database.exists():
             return []
-        with self._database.reading() as connection:
-            query = select(sessions).join(users, users.c.id == sessions.c.owner)
-            return list(connection.execute(query.where(users.c.name == user, *conditions)))
+        query = select(sessions).join(users, users.c.id == sessions.c.owner)
+        query = query.where(users.c.name == user, *conditions)
+
+        def read() -> list[Row[Any]]:
+            with self._database.reading() as connection:
+                return list(connection.execute(query))
+
+        return _again_if_lost(read)
 
     def _read_session(self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T) -> T:
         if self._thread.moment is None and not self._database.exists():
             return nothing
-        try:
-            return self._read_once(owner, query, nothing)
-        except ArchiveUnavailableError as error:
-            if not error.lost:
-                raise
-            return self._read_once(owner, query, nothing)  # safe to repeat: nothing was written
+        return _again_if_lost(lambda: self._read_once(owner, query, nothing))
 
     def _read_once(self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T) -> T:
         with self._moment() as moment:
@@ -262,3 +262,13 @@ class Sessions:
     def _edition(self, session: Session) -> tuple[int, int, int]:
         """Return a value that changes when a record of the session is rewritten."""
         return (self._database.opened, session.id, session.rewritten)
+
+
+def _again_if_lost(read: Callable[[], T]) -> T:
+    """Return what is read, from a new connection if the old one broke: nothing was written."""
+    try:
+        return read()
+    except ArchiveUnavailableError as error:
+        if not error.lost:
+            raise
+        return read()

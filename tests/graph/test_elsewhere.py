@@ -7,11 +7,12 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, create_memory_agent
+from ebbtide import DiskArchive, SqlArchive, create_memory_agent
 from ebbtide.graph.erase.erase import erase
 from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.prompts.loader import render
 from tests.agents import SUMMARY, Talk, talk
+from tests.databases import Database
 from tests.doubles import call, together
 from tests.graph.journeys import quoted, using
 from tests.memory.conversations import LONG_ENOUGH
@@ -75,6 +76,24 @@ def test_nobody_else_does(tmp_path: Path, first: str | None, second: str | None)
     assert f"no effort '{AUTH}'" in expanded
     assert (state["memory"]["expanded"], state["memory"]["summaries"]) == ({}, {})
     assert SUMMARY["summary"] not in str(chat.last)
+
+
+def test_one_connection_is_enough(
+    tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No turn holds a connection while it waits for another: many would wait for each other."""
+    with SqlArchive(database.url, pool_size=1, lock_timeout=0.5) as archive:
+        chat = talk(tmp_path, [*WORK, LOOK, "After an hour.", "Hello."], archive=archive)
+        chat.say(LONG_ENOUGH, thread("a"))
+        chat.say("That was all.", thread("a"))
+        surfacing = chat.say(ASKED, thread("b"))
+        found, read, _ = answers(chat)
+        fading = chat.say("Hello", thread("c"), context={"attention_threshold": 90.0})
+
+    assert surfacing["memory"]["banners"][0] == f"--- From earlier sessions: {AUTH} ---"
+    assert (AUTH in found, LONG_ENOUGH in read) == (True, True)
+    assert fading["memory"]["banners"] == []
+    assert caplog.messages == []
 
 
 def test_a_user_called_default_is_nobody(tmp_path: Path) -> None:
