@@ -1,6 +1,6 @@
 """The agent: the graph with its models, tools and archive, compiled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.store.base import BaseStore
@@ -133,22 +134,51 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     embedder = choose_embedder(embeddings)
     parts = AgentParts(
         **_models(model, summary_model, extraction_model, compression_model),
-        archive=DiskArchive("sessions") if archive is None else archive,
+        archive=_checked_archive(archive),
         embedder=embedder,
         similarity=embedding_similarity(embedder),
         **tool_parts(tools, counter),
         settings=_checked_defaults(settings),
         count=counter,
-        system=system_prompt,
-        attention=attention,
+        system=_checked_prompt(system_prompt),
+        attention=_checked_attention(attention),
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
     return MemoryGraph(parts)
 
 
+def _checked_archive(archive: Archive | None) -> Archive:
+    """Return the archive, by default one on disk; raise `SettingsError` for something else."""
+    if archive is None:
+        return DiskArchive("sessions")
+    if isinstance(archive, type) or not hasattr(archive, "commit"):
+        raise SettingsError(
+            f'archive must be an archive such as DiskArchive("sessions"), got {archive!r}'
+        )
+    return archive
+
+
+def _checked_attention(attention: Attention | None) -> Attention | None:
+    """Return the attention that was given; raise `SettingsError` for something else."""
+    if attention is not None and (isinstance(attention, type) or not hasattr(attention, "touch")):
+        raise SettingsError(f"attention must be such as RedisAttention(...), got {attention!r}")
+    return attention
+
+
+def _checked_prompt(prompt: str) -> str:
+    """Return the application's instructions; raise `SettingsError` for something else."""
+    if not isinstance(prompt, str):
+        raise SettingsError(
+            f"system_prompt must be a text, got {prompt!r}: of a SystemMessage pass its text"
+        )
+    return prompt
+
+
 def _checked_defaults(settings: Settings | None) -> Settings:
     """Return the agent's default settings; raise `SettingsError` if they name a user."""
-    defaults = settings or Settings()
+    defaults = Settings() if settings is None else settings
+    if not isinstance(defaults, Settings):
+        raise SettingsError(f"settings must be Settings(...), got {defaults!r}")
     if defaults.user_id is not None:
         raise SettingsError(
             f"user_id {defaults.user_id!r} cannot be a default of the agent: pass it to each run, "
@@ -159,6 +189,8 @@ def _checked_defaults(settings: Settings | None) -> Settings:
 
 def _checked_counter(counter: TokenCounter) -> TokenCounter:
     """Return the token counter with a cache; raise `SettingsError` if it returns no count."""
+    if not callable(counter):
+        raise SettingsError(f"token_counter must be a function of a text, got {counter!r}")
     size = counter("one")
     if type(size) is not int or size < 0:
         raise SettingsError(
@@ -171,8 +203,15 @@ def _checked_counter(counter: TokenCounter) -> TokenCounter:
 def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
     """Return the models that answer, summarise, extract and compress; the first is the default."""
     names = ("model", "summary_model", "extraction_model", "compression_model")
-    models = [init_chat_model(name) if isinstance(name, str) else name for name in chosen]
-    return {name: model or models[0] for name, model in zip(names, models, strict=True)}
+    models: dict[str, Any] = {}
+    for name, given in zip(names, chosen, strict=True):
+        model = models.get("model") if given is None else given
+        if model == "" or not isinstance(model, str | Runnable):
+            raise SettingsError(
+                f'{name} must be a chat model, or a name such as "openai:gpt-5-mini", got {model!r}'
+            )
+        models[name] = init_chat_model(model) if isinstance(model, str) else model
+    return models
 
 
 def tool_parts(
@@ -183,6 +222,14 @@ def tool_parts(
     The provider runs a tool that is a dictionary; it has a schema only. Raises `SettingsError` for
     two tools of one name.
     """
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise SettingsError(f"tools must be a list of tools, got {tools!r}")
+    tools = [*tools]
+    for item in tools:
+        if not (isinstance(item, BaseTool | dict) or callable(item)):
+            raise SettingsError(
+                f"tools must be functions, LangChain tools or schemas, got {item!r}"
+            )
     provider_tools = [item for item in tools if isinstance(item, dict)]
     functions = [item for item in tools if not isinstance(item, dict)]
     our_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]

@@ -234,6 +234,9 @@ def _run_by_hand(
     own nodes end it; after a crash in between, the next message does. Raises `CommandError` if the
     tool fails, `TurnRunningError` if a turn is not finished.
     """
+    for name, value in arguments.items():
+        if not isinstance(value, str | None):
+            raise CommandError(f"{name} must be a text, got {value!r}")
     thread = resting(agent, config, context)
     words = (": " if verb == "open" else " ").join(filter(None, arguments.values()))
     question = HumanMessage(f"/{verb} {words}".strip(), id=str(uuid4()))

@@ -69,8 +69,8 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     thread = thread_at(agent, config)
     last = thread.tip.turn
     pages = max(1, ceil(last / PAGE))
-    if not 1 <= page <= pages:
-        raise CommandError(f"there is no page {page}: the pages are 1-{pages}")
+    if type(page) is not int or not 1 <= page <= pages:
+        raise CommandError(f"there is no page {page!r}: the pages are 1-{pages}")
     newest = last - (page - 1) * PAGE
     records = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
     return TurnPage(tuple(map(_line, reversed(records))), page, pages)
@@ -98,8 +98,9 @@ def transcript(
     stands for an `erased` turn; a `running` turn is not archived yet. Raises `CommandError` if a
     number is below 1.
     """
-    if turns < 1 or (before is not None and before < 1):
-        raise CommandError(f"turns={turns}, before={before}: give numbers from 1 on")
+    for number in (turns, 1 if before is None else before):
+        if type(number) is not int or number < 1:
+            raise CommandError(f"turns={turns!r}, before={before!r}: give numbers from 1 on")
     thread = thread_at(agent, config)
     running_messages = unarchived(thread.state)
     newest_turn = thread.tip.turn + bool(running_messages)
@@ -123,6 +124,8 @@ def transcript(
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
     """Return the result of the tool `search_efforts`; this search is not counted in metrics."""
+    if not isinstance(query, str):
+        raise CommandError(f"query must be a text, got {query!r}")
     work = _work(thread_at(agent, config))
     answer: Mapping[str, Any] = search_efforts(work, query)[1]
     return answer

@@ -82,7 +82,7 @@ class Place:
 
     def session_named(self, config: RunnableConfig) -> Owner:
         """Return the session of a config's user and thread."""
-        chosen = config.get("configurable", {})
+        chosen = _chosen(config)
         user = user_of(self.parts.settings, chosen)
         return Owner(user, clean(str(chosen["thread_id"])), self.path)
 
@@ -100,7 +100,7 @@ class Place:
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
         """Return the thread with the state of `snapshot`; raises what `owner` raises."""
-        parts, chosen = self.parts, config.get("configurable", {})
+        parts, chosen = self.parts, _chosen(config)
         settings = resolve(context, parts.settings)
         user = user_of(settings, chosen)
         owner = claimed(unpacked(snapshot.values), user)
@@ -270,6 +270,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
     if place.saver is None:
         raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
+    _chosen(config)
     # During a turn the agent's own state is newer than that of the graph around it.
     snapshot = outer = agent.get_state(config, subgraphs=bool(place.path))
     for name in place.path.split("|"):
@@ -296,6 +297,18 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     return replace(thread, owner=owner, values=sealed(state, {}, thread.parts.archive))
 
 
+def _chosen(config: RunnableConfig) -> Mapping[str, Any]:
+    """Return what a config chooses; raise `SettingsError` if that is no thread."""
+    given: Any = config
+    chosen = given.get("configurable") if isinstance(given, Mapping) else given
+    if not isinstance(chosen, Mapping) or chosen.get("thread_id") is None:
+        raise SettingsError(
+            f'the config names no thread: pass {{"configurable": {{"thread_id": "..."}}}} '
+            f"(got {chosen!r})"
+        )
+    return chosen
+
+
 def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
     """Return a thread; raises `TurnRunningError` if its agent or the graph around it still runs.
 
@@ -317,8 +330,9 @@ def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
 
 def newest_config(config: RunnableConfig) -> RunnableConfig:
     """Return the config without the checkpoint that it names, so that the newest state is read."""
-    chosen = config.get("configurable", {})
-    thread = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
+    thread = {
+        key: value for key, value in _chosen(config).items() if not key.startswith("checkpoint_")
+    }
     return {**config, "configurable": thread}
 
 

@@ -95,6 +95,8 @@ def erase(
     stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
     `SettingsError` without an agent of Ebbtide's, before anything is changed.
     """
+    if not isinstance(turn, int):
+        raise SettingsError(f"turn must be the number of a turn, got {turn!r}")
     thread = _thread_to_erase(place_of(agent), newest_config(config))
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip

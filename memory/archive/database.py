@@ -87,7 +87,7 @@ class Database:
         """
         with self.translating_errors():
             reader = self._thread.reader
-            if reader is not None and is_usable(reader):
+            if reader is not None and not (reader.closed or reader.invalidated):
                 yield reader
                 return
             with self._open().connect() as connection:
@@ -314,11 +314,6 @@ class Database:
             )
         lost = getattr(error, "connection_invalidated", False)
         return ArchiveUnavailableError(self.name, text, lost=lost)
-
-
-def is_usable(connection: sa.Connection) -> bool:
-    """Tell whether a connection is neither closed nor broken."""
-    return not (connection.closed or connection.invalidated)
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:

@@ -16,7 +16,7 @@ from ..lru_cache import LruCache
 from ..messages import text
 from ..record import Group, Owner, Record, Tip
 from .commit import commit, session_of
-from .database import Database, is_usable
+from .database import Database
 from .erasures import Scope, scope_of
 from .lineage import LARGE, RECORDS, Branch, Lineage, Session, Snapshot
 from .memories import attend
@@ -47,7 +47,7 @@ class _Moment:
 
     def connection(self) -> Connection:
         """Return the connection that sees the moment, a later one after this thread has written."""
-        if self.opened is None or not is_usable(self.opened):
+        if self.opened is None or self.opened.closed or self.opened.invalidated:
             self.at = monotonic()  # before anything is read: what is written meanwhile is newer
             self.opened = self.stack.enter_context(self.database.reading())
         return self.opened

@@ -297,5 +297,10 @@ class DiskArchive(SqlArchive):
         lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         """Keep sessions in the folder `root`; see `SqlArchive`."""
+        scheme, is_url, _ = os.fspath(root).partition("://")
+        if is_url or not scheme:
+            raise ArchiveError(
+                f"DiskArchive takes a folder, got {scheme + is_url!r}: SqlArchive takes a URL"
+            )
         super().__init__(Path(root), durable=durable, lock_timeout=lock_timeout)
         self.root = Path(root).absolute()

@@ -1,0 +1,103 @@
+"""Arguments of the wrong kind: each time an error that has the value and says what to pass."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import SystemMessage
+
+from ebbtide import (
+    CommandError,
+    DiskArchive,
+    EbbtideMiddleware,
+    SettingsError,
+    commands,
+    create_memory_agent,
+    delete_session,
+    erase,
+    restore,
+    transcript,
+)
+from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.errors import ArchiveError
+from tests.agents import THREAD, talk
+
+WRONG: list[tuple[str, Any]] = [
+    ("archive", "sessions"),
+    ("archive", DiskArchive),
+    ("attention", "redis://localhost"),
+    ("settings", {"context_budget": 4_000}),
+    ("system_prompt", SystemMessage("Be kind.")),
+    ("token_counter", 4),
+    ("summary_model", 4),
+    ("summary_model", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), [*WRONG, ("tools", "add"), ("tools", [None])])
+def test_an_agent_of_something_else(name: str, value: Any) -> None:
+    """An agent is not built of what would fail in its first run."""
+    with pytest.raises(SettingsError, match=rf"^{name} must be .* got .*"):
+        create_memory_agent(OfflineModel(), **{name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_middleware_of_something_else(name: str, value: Any) -> None:
+    """Nor is a middleware."""
+    with pytest.raises(SettingsError, match=rf"^{name} must be .* got .*"):
+        EbbtideMiddleware(**{name: value})
+
+
+@pytest.mark.parametrize("model", [None, 4, OfflineModel, ""])
+def test_an_agent_without_a_model(model: Any) -> None:
+    """What is no model is told before anything is said."""
+    with pytest.raises(SettingsError, match=r"^model must be a chat model"):
+        create_memory_agent(model)
+
+
+@pytest.mark.parametrize("root", ["postgresql+psycopg://ann:secret@host/name", ""])
+def test_an_archive_on_disk_of_a_url(tmp_path: Path, root: str) -> None:
+    """A URL is no folder: each machine would keep its sessions for itself. It shows no password."""
+    with pytest.raises(ArchiveError, match=r"^DiskArchive takes a folder") as refused:
+        DiskArchive(root)
+
+    assert "secret" not in str(refused.value)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("config", [None, {}, {"configurable": {}}, {"thread_id": "t"}])
+@pytest.mark.parametrize(
+    "command", [transcript, restore, delete_session, commands.efforts, commands.undo]
+)
+def test_a_config_without_a_thread(tmp_path: Path, command: Any, config: Any) -> None:
+    """Who names no thread is told how to."""
+    chat = talk(tmp_path, ["yes"])
+    chat.say("Hello")
+    with pytest.raises(SettingsError, match="names no thread: pass"):
+        command(chat.agent, config)
+
+
+@pytest.mark.parametrize("number", ["1", None, 1.5])
+def test_a_number_that_is_none(tmp_path: Path, number: Any) -> None:
+    """Text in the place of a number is told, and nothing is erased for it."""
+    chat = talk(tmp_path, ["yes"])
+    chat.say("Hello")
+    with pytest.raises(SettingsError, match=f"got {number!r}"):
+        erase(chat.agent, THREAD, number)
+    with pytest.raises(CommandError, match=f"{number!r}"):
+        transcript(chat.agent, THREAD, turns=number)
+    with pytest.raises(CommandError, match=f"{number!r}"):
+        commands.messages(chat.agent, THREAD, number)
+
+    assert [message.text for message in transcript(chat.agent, THREAD)] == ["Hello", "yes"]
+
+
+@pytest.mark.parametrize("command", [commands.search, commands.open_effort, commands.expand_effort])
+def test_a_text_that_is_none(tmp_path: Path, command: Any) -> None:
+    """A number in the place of a text is told, and no turn is made of it."""
+    chat = talk(tmp_path, ["yes"])
+    chat.say("Hello")
+    with pytest.raises(CommandError, match="must be a text, got 4"):
+        command(chat.agent, THREAD, 4)
+
+    assert commands.messages(chat.agent, THREAD).lines[0].turn == 1
