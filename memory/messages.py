@@ -22,9 +22,9 @@ _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
 
 
 def clean(value: Any) -> Any:
-    r"""Return `value` with every lone surrogate, at any depth, replaced by U+FFFD.
+    r"""Return `value` as it can be stored: lone surrogates are U+FFFD, integers over 64 bits text.
 
-    >>> clean({"a": ["x\ud800"]}) == {"a": ["x\ufffd"]}
+    >>> clean({"a": ["x\ud800", 10**20]}) == {"a": ["x\ufffd", "1" + "0" * 20]}
     True
     """
     if isinstance(value, str):
@@ -34,11 +34,13 @@ def clean(value: Any) -> Any:
     if isinstance(value, list | tuple):
         items = [clean(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        return str(value)  # msgpack, which checkpointers use, has no longer ones
     return value
 
 
 def broken(value: Any) -> bool:
-    r"""Tell whether `value` has a lone surrogate at any depth.
+    r"""Tell whether `value` has something, at any depth, that cannot be stored.
 
     >>> broken({"a": ["x\ud800"]}), broken({"a": ["x"]})
     (True, False)

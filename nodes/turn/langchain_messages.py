@@ -46,7 +46,7 @@ def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
 
 
 def cleaned(message: _Message) -> _Message:
-    """Return a message with its lone surrogates replaced; the same one if there are none."""
+    """Return a message as it can be stored; the same one if it can be."""
     data = dict(message)
     return type(message)(**clean(data)) if broken(data) else message
 

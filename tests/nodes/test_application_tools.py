@@ -68,6 +68,19 @@ def test_lone_surrogates_of_a_tool_are_replaced(tmp_path: Path) -> None:
     assert state["memory"]["position"]["branch"] == "main"
 
 
+def test_a_number_beyond_64_bits_is_kept_as_text(tmp_path: Path) -> None:
+    """No checkpointer can store it, so a call with one runs with its digits."""
+    both = together(call("add", a=10**30, b=2), call("search_efforts", query="port", limit=10**30))
+    chat = talk(tmp_path, [both, "three", "four"], tools=[add])
+
+    chat.say("one")
+    state = chat.say("two")
+
+    assert [record.status for record in chat.records(state)] == ["done", "done"]
+    assert str(10**30 + 2) in [m.text for m in state["messages"]]
+    assert chat.archive.verify(Owner("default", "t")) == ()
+
+
 def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
     """Artifacts that checkpoints change do not look like edits of the turn."""
 
