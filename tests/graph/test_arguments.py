@@ -57,7 +57,7 @@ def test_an_agent_without_a_model(model: Any) -> None:
 
 @pytest.mark.parametrize("root", ["postgresql+psycopg://ann:secret@host/name", ""])
 def test_an_archive_on_disk_of_a_url(tmp_path: Path, root: str) -> None:
-    """A URL is no folder: each machine would keep its sessions for itself. It shows no password."""
+    """A URL is refused as the folder of an archive on disk."""
     with pytest.raises(ArchiveError, match=r"^DiskArchive takes a folder") as refused:
         DiskArchive(root)
 
