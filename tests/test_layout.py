@@ -157,26 +157,24 @@ def local_imports(source: str) -> list[int]:
     ]
 
 
+def calls_of(source: str, name: str) -> Iterator[ast.Call]:
+    """Yield the calls of a plain name."""
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            yield node
+
+
 def calls_of_print(source: str) -> list[int]:
     """Return the lines that call `print`."""
-    return [
-        node.lineno
-        for node in ast.walk(tree(source))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "print"
-    ]
+    return [call.lineno for call in calls_of(source, "print")]
 
 
 def written_errors(source: str) -> list[int]:
     """Return the lines that write out an error which a model reads."""
     return [
-        node.lineno
-        for node in ast.walk(tree(source))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "ToolError"
-        and isinstance(node.args[0], ast.JoinedStr | ast.Constant)
+        call.lineno
+        for call in calls_of(source, "ToolError")
+        if isinstance(call.args[0], ast.JoinedStr | ast.Constant)
     ]
 
 

@@ -161,9 +161,10 @@ def import_folder(
     Each session is imported completely or not at all; one that the archive has already with the
     same records stays as it is. Raises `ArchiveError` at the end if one could not be imported.
     """
-    folders = [*_sessions(Path(folder))] if Path(folder).is_dir() else []
+    is_folder = Path(folder).is_dir()
+    folders = [*_sessions(Path(folder))] if is_folder else []
     if not folders:
-        fault = "holds no session" if Path(folder).is_dir() else "is no folder"
+        fault = "holds no session" if is_folder else "is no folder"
         raise ArchiveError(
             f"{str(folder)!r} {fault}: name a folder with {_SESSION}, or one of such"
         )
