@@ -92,11 +92,11 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     event = {"type": "reopened", **effort.snapshot()}
     if compression := work.view.compression(effort.id):
         event["compressed"] = compression.turn
-    updated = replace(effort, goal=goal if goal.strip() else effort.goal)
+    updated = replace(effort, status="open", goal=goal if goal.strip() else effort.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= updated.aims
     if log := work.view.log(effort.id):  # its newest turns come back into the context
-        result |= _loaded(work, effort, log, _fitting(work, log[::-1]))
+        result |= _loaded(work, updated, log, _fitting(work, log[::-1]))
     return work.put(_updated(happened(work.state, event), effort, updated)), result
 
 
@@ -255,9 +255,15 @@ def _loaded(
     omitted = [turn.turn for turn in log if turn.turn not in turns]
     if not omitted:
         return result
+    return {**result, "not_shown": ranges(omitted), "how": _how_to_read(effort)}
+
+
+def _how_to_read(effort: Effort) -> str:
+    """Return the calls that show the turns of a log which were left out."""
+    if effort.status == "open":
+        return render("not_shown_reopened")
     session, _ = parted(effort.id)
-    advice = render("not_shown_elsewhere", session=session) if session else render("not_shown")
-    return {**result, "not_shown": ranges(omitted), "how": advice}
+    return render("not_shown_elsewhere", session=session) if session else render("not_shown")
 
 
 def effort_status(work: RunningTurn) -> Outcome:

@@ -241,12 +241,12 @@ def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
 
 
 def test_an_open_effort_is_not_expanded(talk: Conversation) -> None:
-    """Its messages are in the context already, and the error says so."""
+    """Its turns are in view or can be read, and the error says so."""
     talk.call("open_effort", name="b")
     result = talk.call("expand_effort", effort_id="b")
 
     assert result["error"] == (
-        "effort 'b' is open, so its messages are in the context already; "
+        "effort 'b' is open: its turns are in view, or read_log reads them; "
         "use switch_effort to make it active or close_effort to conclude it"
     )
 

@@ -241,7 +241,7 @@ def test_of_a_long_log_the_newest_turns_are_back(talk: Conversation) -> None:
     result = talk.call("reopen_effort", effort_id="a")
 
     assert (result["turns"], result["not_shown"]) == ("3-4", "2")
-    assert "read_log" in result["how"]
+    assert result["how"] == 'read_log(turns="N-M")'
 
 
 def test_an_effort_without_stored_turns_is_reopened_without_a_log(talk: Conversation) -> None:
