@@ -180,11 +180,12 @@ def _uncut(work: RunningTurn, reason: Why, previous: Timeline | None) -> Timelin
 
 
 def _count_concluded(work: RunningTurn) -> int:
-    """Count the efforts concluded before the running turn, whose own messages show the others."""
+    """Count those concluded before the running turn, whose messages show what changed in it."""
     changed = [effort.id for effort in changes(work.state.events, 0)]
     names = [*dict.fromkeys([*work.state.open, *changed])]
     own = work.view.efforts_named([name for name in names if not is_qualified(name)], ())
-    return work.view.efforts(0).total - sum(effort.status == "open" for effort in own)
+    running = sum(effort.status == "open" or effort.id in work.state.open for effort in own)
+    return work.view.efforts(0).total - running
 
 
 def _open_effort_turns(work: RunningTurn, limit: int) -> tuple[dict[str, int], set[int]]:

@@ -582,3 +582,13 @@ def test_what_is_held_of_turns_is_what_would_be_laid_out_anew(talk: Conversation
     laid_out = [both_ways(talk, calls) for calls in script]
 
     assert [with_held for with_held, _ in laid_out] == [anew for _, anew in laid_out]
+
+
+def test_an_effort_that_is_reopened_is_not_counted_as_out_of_view(talk: Conversation) -> None:
+    """If the context is rebuilt in the turn that reopens it, nothing is said of other efforts."""
+    talk.effort("a", LONG_ENOUGH)
+    talk.ask("Go on with it.")
+    talk.call("reopen_effort", effort_id="a")
+    line = rebuild(talk.work, "overflow", None)
+
+    assert (line.summaries, line.older) == ((), 0)
