@@ -88,7 +88,11 @@ class Database:
         with self.translating_errors():
             reader = self._thread.reader
             if reader is not None and not (reader.closed or reader.invalidated):
-                yield reader
+                try:
+                    yield reader
+                except DBAPIError:
+                    reader.close()  # PostgreSQL takes nothing more in a transaction that failed
+                    raise
                 return
             with self._open().connect() as connection:
                 if not self.sqlite:  # transactions of SQLite see one moment anyway

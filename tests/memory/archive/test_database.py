@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ebbtide.memory.errors import (
     ArchiveFormatError,
     ArchiveLockedError,
     ArchiveUnavailableError,
+    AttentionError,
     TipNotFoundError,
 )
 from ebbtide.memory.record import Owner
@@ -36,6 +38,7 @@ from tests.databases import Database, Server, serving
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
 
 NOBODY = 65_534
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -451,6 +454,20 @@ def test_tables_that_lack_something(archive: SqlArchive, statement: str) -> None
         visible(archive, tip)
 
     assert "LINE" not in str(caught.value)
+
+
+def test_failure_beside_what_is_read_together(archive: SqlArchive) -> None:
+    """Whoever goes on without the memories, which cannot be read, can still read the session."""
+    tip = commit_all(archive, [turn(1)])
+    with archive.database.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE ebbtide_memories")
+
+    with archive.together():
+        assert visible(archive, tip) == ["question 1"]
+        with pytest.raises(AttentionError, match="lacks a part"):
+            archive.attention().suppressed("ann", now=NOW)
+
+        assert archive.newest(OWNER) == tip
 
 
 @pytest.mark.parametrize(
