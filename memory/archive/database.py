@@ -106,16 +106,17 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction; SQLite takes its write lock before it reads.
-
-        The thread no longer reads the moment before it.
-        """
-        if self._thread.reader is not None:
-            self._thread.reader.close()
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
+        self.leave()
         with self.translating_errors(), self._open().connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 yield connection
+
+    def leave(self) -> None:
+        """End the moment that the thread reads: its next reading sees the present."""
+        if self._thread.reader is not None:
+            self._thread.reader.close()
 
     def sweep(self) -> tuple[str, ...]:
         """Remove erased text from the files; return descriptions of what may still hold it.
