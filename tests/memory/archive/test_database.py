@@ -287,6 +287,20 @@ def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
         assert cut.left < 0
 
 
+def test_server_restarted_after_a_reading(own: Server) -> None:
+    """That the connection of what was read is gone harms neither what is written nor the end."""
+    with SqlArchive(own.database().url) as archive:
+        tip = commit_all(archive, [turn(1)])
+        with archive.together():
+            archive.newest(OWNER)
+            restarted(own)
+            archive.attention().forget("ann", "t1/auth-bug", now=NOW)
+            archive.newest(OWNER)
+            restarted(own)
+
+        assert archive.newest(OWNER) == tip
+
+
 def test_commit_whose_answer_is_lost(own: Server) -> None:
     """Where nobody heard whether a turn was committed that is said; done again it stands once."""
     with SqlArchive(own.database().url) as archive:
