@@ -4,7 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from json import JSONDecodeError
 from pathlib import Path
 from threading import Lock, local
@@ -88,30 +88,36 @@ class Database:
         with self.translating_errors():
             reader = self._thread.reader
             if reader is not None and not (reader.closed or reader.invalidated):
-                yield reader
+                try:
+                    yield reader
+                except DBAPIError:
+                    _give_back(reader)  # PostgreSQL takes nothing more in a failed transaction
+                    raise
                 return
-            with self._open().connect() as connection:
+            connection = self._open().connect()
+            try:
                 if not self.sqlite:  # transactions of SQLite see one moment anyway
                     connection.execution_options(isolation_level="REPEATABLE READ")
                 self._thread.reader = connection
-                try:
-                    yield connection
-                finally:
-                    if self._thread.reader is connection:
-                        self._thread.reader = None
+                yield connection
+            finally:
+                if self._thread.reader is connection:
+                    self._thread.reader = None
+                _give_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction; SQLite takes its write lock before it reads.
-
-        The thread no longer reads the moment before it.
-        """
-        if self._thread.reader is not None:
-            self._thread.reader.close()
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
+        self.leave()
         with self.translating_errors(), self._open().connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 yield connection
+
+    def leave(self) -> None:
+        """End the moment that the thread reads: its next reading sees the present."""
+        if self._thread.reader is not None:
+            _give_back(self._thread.reader)
 
     def sweep(self) -> tuple[str, ...]:
         """Remove erased text from the files; return descriptions of what may still hold it.
@@ -362,6 +368,12 @@ def _unusable(url: str, reason: str = "names no database that can be used") -> A
         f"{url.partition('://')[0]!r}: {reason}: use a folder, sqlite:///FILE or "
         "postgresql+psycopg://USER@HOST:PORT/NAME"
     )
+
+
+def _give_back(reader: sa.Connection) -> None:
+    """Close a connection that was read with; if it broke since then, nothing is lost."""
+    with suppress(DBAPIError):
+        reader.close()
 
 
 def _begin(connection: sa.Connection) -> None:

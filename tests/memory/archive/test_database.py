@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ebbtide.memory.errors import (
     ArchiveFormatError,
     ArchiveLockedError,
     ArchiveUnavailableError,
+    AttentionError,
     TipNotFoundError,
 )
 from ebbtide.memory.record import Owner
@@ -36,6 +38,7 @@ from tests.databases import Database, Server, serving
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
 
 NOBODY = 65_534
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -284,6 +287,20 @@ def test_server_restarted_inside_a_reading(own: Server, at: int) -> None:
         assert cut.left < 0
 
 
+def test_server_restarted_after_a_reading(own: Server) -> None:
+    """That the connection of what was read is gone harms neither what is written nor the end."""
+    with SqlArchive(own.database().url) as archive:
+        tip = commit_all(archive, [turn(1)])
+        with archive.together():
+            archive.newest(OWNER)
+            restarted(own)
+            archive.attention().forget("ann", "t1/auth-bug", now=NOW)
+            archive.newest(OWNER)
+            restarted(own)
+
+        assert archive.newest(OWNER) == tip
+
+
 def test_commit_whose_answer_is_lost(own: Server) -> None:
     """Where nobody heard whether a turn was committed that is said; done again it stands once."""
     with SqlArchive(own.database().url) as archive:
@@ -451,6 +468,20 @@ def test_tables_that_lack_something(archive: SqlArchive, statement: str) -> None
         visible(archive, tip)
 
     assert "LINE" not in str(caught.value)
+
+
+def test_failure_beside_what_is_read_together(archive: SqlArchive) -> None:
+    """Whoever goes on without the memories, which cannot be read, can still read the session."""
+    tip = commit_all(archive, [turn(1)])
+    with archive.database.writing() as connection:
+        connection.exec_driver_sql("DROP TABLE ebbtide_memories")
+
+    with archive.together():
+        assert visible(archive, tip) == ["question 1"]
+        with pytest.raises(AttentionError, match="lacks a part"):
+            archive.attention().suppressed("ann", now=NOW)
+
+        assert archive.newest(OWNER) == tip
 
 
 @pytest.mark.parametrize(
