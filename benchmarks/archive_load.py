@@ -28,12 +28,10 @@ from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.postgres import PostgresSaver
-from report import argument_parser, write
-from search_scale import timed
+from report import argument_parser, timed, write
 from talks import TalkingModel, Turn, look_up, scripted
 
-from ebbtide import SqlArchive, create_memory_agent
-from ebbtide.memory.messages import text
+from ebbtide import SqlArchive, commands, create_memory_agent
 from ebbtide.memory.record import Owner
 
 PROMPT = "You are a helpful assistant."
@@ -110,7 +108,7 @@ def question_number(message: BaseMessage) -> int:
 @contextmanager
 def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
     """Open an agent, and the archive."""
-    model = Rehearsed(turns=[*scripted(load.turns)]).watched(lambda *_: None)
+    model = Rehearsed(turns=[*scripted(load.turns)])
     uri = load.url.replace("+psycopg", "")
     with PostgresSaver.from_conn_string(uri) as saver, SqlArchive(load.url) as archive:
         options: dict[str, Any] = {"checkpointer": saver, "system_prompt": PROMPT}
@@ -175,40 +173,28 @@ def together(loads: Sequence[Load]) -> float:
     return time.perf_counter() - begun
 
 
-def stored_turns(load: Load) -> dict[str, list[tuple[int, str]]]:
-    """Return by thread the numbers of the stored questions, each with its answer."""
+def stored_turns(load: Load) -> Iterator[list[tuple[int, str]]]:
+    """Yield for each thread the numbers of the stored questions, each with its answer."""
     with opened(load) as (agent, archive):
-        return {
-            thread: _archived(archive, thread)
-            if load.agent == OURS
-            else _turns(agent.get_state(config(thread)).values["messages"])
-            for thread in load.threads
-        }
-
-
-def _archived(archive: SqlArchive, thread: str) -> list[tuple[int, str]]:
-    owner = Owner("default", thread)
-    tip = archive.newest(owner)
-    if tip is None or any(finding.fatal for finding in archive.verify(owner)):
-        return []
-    records = archive.turns(owner, tip, range(1, tip.turn + 1))
-    turns = [[text(message) for message in record.messages] for record in records]
-    return [(int(match[1]), turn[-1]) for turn in turns if (match := _NUMBER.search(turn[0]))]
-
-
-def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
-    starts = [at for at, message in enumerate(messages) if question_number(message)]
-    return [
-        (question_number(messages[begin]), messages[end - 1].text)
-        for begin, end in pairwise([*starts, len(messages)])
-    ]
+        for thread in load.threads:
+            if load.agent == PLAIN:
+                messages = agent.get_state(config(thread)).values["messages"]
+            elif any(finding.fatal for finding in archive.verify(Owner("default", thread))):
+                messages = []
+            else:  # twice as many, so that what is doubled is seen
+                messages = commands.transcript(agent, config(thread), turns=2 * load.turns)
+            starts = [at for at, message in enumerate(messages) if question_number(message)]
+            yield [
+                (question_number(messages[begin]), messages[end - 1].text)
+                for begin, end in pairwise([*starts, len(messages)])
+            ]
 
 
 def faults(load: Load) -> Mapping[str, int]:
     """Count the turns that are lost, doubled, out of order, or have another answer."""
     script = {number: turn.answer for number, turn in enumerate(scripted(load.turns), 1)}
     counts: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
-    for turns in stored_turns(load).values():
+    for turns in stored_turns(load):
         numbers = [number for number, _ in turns]
         counts["lost"] += len(script.keys() - {*numbers})
         counts["doubled"] += len(numbers) - len({*numbers})
@@ -220,16 +206,10 @@ def faults(load: Load) -> Mapping[str, int]:
 def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, Any]:
     """Return the row of one agent."""
     threads = [f"{agent}-{number}" for number in range(options.threads)]
+    parts = [threads[at :: options.processes] for at in range(options.processes)]
     loads = [
-        Load(
-            agent,
-            options.url,
-            options.turns,
-            threads[at :: options.processes],
-            folder,
-            f"{agent}{at}",
-        )
-        for at in range(options.processes)
+        Load(agent, options.url, options.turns, part, folder, f"{agent}{at}")
+        for at, part in enumerate(parts)
     ]
     seconds = together(loads)
     milliseconds = [duration for load in loads for *_, duration in load.done()]
@@ -248,11 +228,8 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
 
 def main() -> None:
     """Measure each agent."""
-    parser = argument_parser(__doc__)
+    parser = argument_parser(__doc__, threads=100, turns=50, processes=4)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--threads", type=int, default=100)
-    parser.add_argument("--turns", type=int, default=50)
-    parser.add_argument("--processes", type=int, default=4)
     options = parser.parse_args()
     with PostgresSaver.from_conn_string(options.url.replace("+psycopg", "")) as saver:
         saver.setup()

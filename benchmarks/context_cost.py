@@ -159,8 +159,8 @@ def cached_prefix(prefix: int) -> int:
 
 def run_talk(run: Run) -> Ledger:
     """Hold a conversation, and return its requests."""
-    ledger, model = Ledger(), TalkingModel()
-    model.watched(ledger.take)
+    ledger = Ledger()
+    model = TalkingModel(take=ledger.take)
     tools = MEMORY_TOOLS if run.is_ours else {"look_up"}
     with TemporaryDirectory() as folder, SqliteSaver.from_conn_string(f"{folder}/c.db") as saver:
         agent = run.maker(model, saver, Path(folder, "archive"))
@@ -221,20 +221,17 @@ def runs(options: argparse.Namespace) -> list[Run]:
 def main() -> None:
     """Hold each conversation with each agent that is installed."""
     agents = [OURS, *PEERS]
-    parser = argument_parser(__doc__)
+    parser = argument_parser(__doc__, jobs=1)
     parser.add_argument("--talks", nargs="+", choices=[*TALKS], default=[*TALKS])
     parser.add_argument("--agents", nargs="+", choices=agents, default=agents)
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
     parser.add_argument("--turns", type=int, help="hold only so many, for a quick look")
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         futures = [pool.submit(measured, run) for run in runs(options)]
         for future in as_completed(futures):
             print(future.result(), file=sys.stderr)
     rows = [future.result() for future in futures]
-    names = max(rows, key=len)
-    rows = [{name: row.get(name, "") for name in names} for row in rows]
     write(options.out, "context_cost", "Tokens and the prompt cache", rows)
 
 

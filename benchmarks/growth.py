@@ -24,7 +24,7 @@ from context_cost import CONFIG, MEMORY_TOOLS
 from langchain_core.messages.tool import tool_call
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import ours
-from report import argument_parser, write
+from report import argument_parser, stored_bytes, timed, write
 from talks import TalkingModel, Turn, day
 
 from ebbtide import DiskArchive, commands
@@ -58,7 +58,7 @@ def holding(folder: Path, seed: str) -> Iterator[Session]:
     folder.mkdir(exist_ok=True)
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         saver.setup()
-        model = TalkingModel().watched(lambda *_: None)
+        model = TalkingModel()
         yield Session(ours(archive)(model, saver, folder), model, talk(seed))
 
 
@@ -81,13 +81,11 @@ def talk(seed: str) -> Iterator[Turn]:
         yield replace(turn, calls=(*turn.calls, search))
 
 
-def opened(folder: Path) -> float:
-    """Return the milliseconds to open the session: archive, state and context."""
-    start = time.perf_counter()
+def opened(folder: Path) -> None:
+    """Open the session: archive, state and context."""
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         agent = ours(archive)(TalkingModel(), saver, folder)
         commands.show_context(agent, CONFIG, "And now?")
-    return (time.perf_counter() - start) * 1_000
 
 
 def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -117,18 +115,14 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
                 "turns 51-150 beside it": round(first, 1),
                 "ratio": round(milliseconds / first, 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
-                "archive bytes a turn": _bytes(folder / "archive") // done,
-                "opening ms": round(opened(folder), 1),
+                "archive bytes a turn": stored_bytes(folder / "archive") // done,
+                "opening ms": round(timed(lambda: opened(folder))[0], 1),
             }
             print(f"{length:,} turns", flush=True)
 
 
 def _saver(folder: Path) -> Any:
     return SqliteSaver.from_conn_string(str(folder / "checkpoints"))
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 EFFORTS: Mapping[str, tuple[float, float]] = {
     "gateway-certificate": (0.04, 0.03),
@@ -271,13 +271,8 @@ def _words(chance: random.Random, kind: str) -> int:
 class TalkingModel(BaseChatModel):
     """Plays the model of one turn after the other, and passes each request to `take`."""
 
-    _take: Take = PrivateAttr()
+    take: Take = Field(default=lambda *_: None, exclude=True)
     _answers: Iterator[AIMessage] = PrivateAttr(default=iter(()))
-
-    def watched(self, take: Take) -> "TalkingModel":
-        """Pass each request to `take`."""
-        self._take = take
-        return self
 
     def begin(self, turn: Turn, tools: Collection[str]) -> None:
         """Begin a turn, with the calls whose tools the agent has."""
@@ -311,7 +306,7 @@ class TalkingModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         tools = kwargs.get("tools", ())
-        self._take(messages, tools, not tools)
+        self.take(messages, tools, not tools)
         answer = (
             next(self._answers)
             if tools
