@@ -14,7 +14,7 @@ import multiprocessing
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,9 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.postgres import PostgresSaver
 from report import argument_parser, timed, write
 from talks import TalkingModel, Turn, look_up, scripted
@@ -52,20 +50,14 @@ _NUMBER = re.compile(r"uestion (\d+):")
 class Load:
     """The work of one process: an agent, a database, the turns of each of its threads.
 
-    `folder` and `name` are those of the log of its turns.
+    The log has for each turn a line with thread, number and milliseconds.
     """
 
     agent: str
     url: str
     turns: int
     threads: Sequence[str]
-    folder: str
-    name: str
-
-    @property
-    def log(self) -> Path:
-        """The log: for each turn a line with thread, number and milliseconds."""
-        return Path(self.folder) / f"{self.name}.jsonl"
+    log: Path
 
     def done(self) -> list[tuple[str, int, float]]:
         """Return the entries of the log."""
@@ -80,23 +72,14 @@ class Rehearsed(TalkingModel):
 
     turns: Sequence[Turn] = ()
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        if not kwargs.get("tools"):
-            return super()._generate(messages, stop, run_manager, **kwargs)
+    def answer(self, messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
+        """Return the next answer to the last question that calls no tool but these."""
         at = max(n for n, message in enumerate(messages) if question_number(message))
         turn = self.turns[question_number(messages[at]) - 1]
-        tools = {tool["function"]["name"] for tool in kwargs["tools"]}
         calls = [call for call in turn.calls if call["name"] in tools]
         results = sum(isinstance(message, ToolMessage) for message in messages[at:])
         next_call = calls[results : results + 1]
-        answer = AIMessage("", tool_calls=next_call) if next_call else AIMessage(turn.answer)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+        return AIMessage("", tool_calls=next_call) if next_call else AIMessage(turn.answer)
 
 
 def question_number(message: BaseMessage) -> int:
@@ -190,10 +173,10 @@ def stored_turns(load: Load) -> Iterator[list[tuple[int, str]]]:
             ]
 
 
-def faults(load: Load) -> Mapping[str, int]:
+def faults(load: Load) -> Counter[str]:
     """Count the turns that are lost, doubled, out of order, or have another answer."""
     script = {number: turn.answer for number, turn in enumerate(scripted(load.turns), 1)}
-    counts: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
+    counts = Counter[str]()
     for turns in stored_turns(load):
         numbers = [number for number, _ in turns]
         counts["lost"] += len(script.keys() - {*numbers})
@@ -208,13 +191,13 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
     threads = [f"{agent}-{number}" for number in range(options.threads)]
     parts = [threads[at :: options.processes] for at in range(options.processes)]
     loads = [
-        Load(agent, options.url, options.turns, part, folder, f"{agent}{at}")
+        Load(agent, options.url, options.turns, part, Path(folder, f"{agent}{at}.jsonl"))
         for at, part in enumerate(parts)
     ]
     seconds = together(loads)
     milliseconds = [duration for load in loads for *_, duration in load.done()]
     cuts = quantiles(milliseconds, n=100)
-    wrong = sum((Counter(faults(load)) for load in loads), Counter())
+    wrong = sum(map(faults, loads), Counter())
     return {
         "agent": agent,
         "threads": options.threads,

@@ -49,12 +49,6 @@ OURS = "ebbtide"
 Part: TypeAlias = tuple[str, str]
 """The role and name of a message, and the rest of it."""
 
-MEMORY_TOOLS = {
-    *("look_up", "open_effort", "close_effort"),
-    *("switch_effort", "reopen_effort", "expand_effort"),
-}
-"""The tools that the scripted model calls, if the agent has them."""
-
 CONFIG: Any = {"configurable": {"thread_id": "cost"}, "recursion_limit": 100}
 
 
@@ -144,12 +138,8 @@ class Run:
     @property
     def maker(self) -> Maker:
         """The maker of the agent."""
-        return ours(context_budget=self.budget) if self.is_ours else PEERS[self.agent][0]
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the model has the memory's tools."""
-        return self.agent.startswith(OURS)
+        is_ours = self.agent.startswith(OURS)
+        return ours(context_budget=self.budget) if is_ours else PEERS[self.agent][0]
 
 
 def cached_prefix(prefix: int) -> int:
@@ -161,12 +151,11 @@ def run_talk(run: Run) -> Ledger:
     """Hold a conversation, and return its requests."""
     ledger = Ledger()
     model = TalkingModel(take=ledger.take)
-    tools = MEMORY_TOOLS if run.is_ours else {"look_up"}
     with TemporaryDirectory() as folder, SqliteSaver.from_conn_string(f"{folder}/c.db") as saver:
         agent = run.maker(model, saver, Path(folder, "archive"))
         for turn in TALKS[run.talk][0](run.turns):
             ledger.begin(turn.question)
-            model.begin(turn, tools)
+            model.begin(turn)
             agent.invoke({"messages": [("user", turn.question)]}, CONFIG, durability="exit")
     return ledger
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
-from context_cost import CONFIG, MEMORY_TOOLS
+from context_cost import CONFIG
 from langchain_core.messages.tool import tool_call
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import ours
@@ -46,7 +46,7 @@ class Session:
     def go_on(self) -> float:
         """Run the next turn, and return its CPU seconds."""
         turn = next(self.turns)
-        self.model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
+        self.model.begin(turn)
         start = time.process_time()
         self.agent.invoke({"messages": [("user", turn.question)]}, CONFIG)
         return time.process_time() - start

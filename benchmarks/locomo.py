@@ -53,6 +53,7 @@ class Conversation:
 class Replay:
     """A conversation in an archive: by their ids the places of its utterances."""
 
+    talk: Conversation
     owner: Owner
     tip: Tip
     places: Mapping[str, Place]
@@ -75,7 +76,7 @@ def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
             turn = group(tip.turn + 1, [text for _, text in part], name, [event] if last else [])
             tip = archive.commit(owner, tip, replace(turn, at=talk.times[number])).tip
             places |= {at: Place(tip.turn, name, text) for at, text in part}
-    return Replay(owner, tip, places)
+    return Replay(talk, owner, tip, places)
 
 
 def _conversation(item: Mapping[str, Any]) -> Conversation:

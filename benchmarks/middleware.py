@@ -17,7 +17,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from context_cost import CONFIG, MEMORY_TOOLS
+from context_cost import CONFIG
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import PEERS, langchain, ours
@@ -57,7 +57,7 @@ class Side:
 
     def turn(self, turn: Turn) -> None:
         """Run a turn."""
-        self.model.begin(turn, MEMORY_TOOLS if self.archive else {"look_up"})
+        self.model.begin(turn)
         request: Any = {"messages": [("user", turn.question)]}
         start = time.perf_counter()
         self.messages = self.agent.invoke(request, CONFIG, durability="sync")["messages"]

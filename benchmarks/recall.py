@@ -175,21 +175,19 @@ def talked(
     return rows
 
 
-def hinted(
-    archives: Sequence[ArchivedTalk], replays: Sequence[Replay], talks: Sequence[Conversation]
-) -> dict[str, float]:
+def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
     """Return how often a hint is right, and how often an unrelated message gets one."""
     right = [
         archived.hint(question.text) in {replay.places[key].effort for key in question.evidence}
-        for archived, replay, talk in zip(archives, replays, talks, strict=True)
-        for question in talk.questions
+        for archived, replay in talks
+        for question in replay.talk.questions
     ]
     wrong = [
         archived.hint(question.text) is not None
-        for archived in archives
-        for foreign, talk in zip(archives, talks, strict=True)
+        for archived, _ in talks
+        for foreign, replay in talks
         if foreign is not archived
-        for question in talk.questions
+        for question in replay.talk.questions
     ]
     return {"hints, right": percent(right, 2), "hints, false": percent(wrong, 2)}
 
@@ -223,22 +221,21 @@ def _row(
     talks: Sequence[Conversation], size: int, embedder: Embedder | None
 ) -> dict[str, str | float]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        archives, replays = [], []
+        archived_talks = []
         for talk in talks:
             replay = replayed(archive, talk, size)
             if embedder:
                 archive.embed(replay.owner, embedder, replay.tip.turn)
-            archives.append(ArchivedTalk(archive, replay.owner, replay.tip))
-            replays.append(replay)
+            archived_talks.append((ArchivedTalk(archive, replay.owner, replay.tip), replay))
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
         scores = [
             judged(archived, replay, question, embedder)
-            for archived, replay, talk in zip(archives, replays, talks, strict=True)
-            for question in talk.questions
+            for archived, replay in archived_talks
+            for question in replay.talk.questions
         ]
         print(f"{len(scores)} questions asked", flush=True)
         cells = {name: percent((row[name] for row in scores), 2) for name in scores[0]}
-        return {"utterances to a turn": str(size), **cells, **hinted(archives, replays, talks)}
+        return {"utterances to a turn": str(size), **cells, **hinted(archived_talks)}
 
 
 def _fitting(texts: Iterable[tuple[int, str]], budget: int) -> list[tuple[int, str]]:

@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Any, TypeAlias
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -274,10 +274,16 @@ class TalkingModel(BaseChatModel):
     take: Take = Field(default=lambda *_: None, exclude=True)
     _answers: Iterator[AIMessage] = PrivateAttr(default=iter(()))
 
-    def begin(self, turn: Turn, tools: Collection[str]) -> None:
-        """Begin a turn, with the calls whose tools the agent has."""
-        called = [AIMessage("", tool_calls=[one]) for one in turn.calls if one["name"] in tools]
-        self._answers = chain(called, [AIMessage(turn.answer)])
+    def begin(self, turn: Turn) -> None:
+        """Begin a turn."""
+        called = [AIMessage("", tool_calls=[call]) for call in turn.calls]
+        self._answers = iter([*called, AIMessage(turn.answer)])
+
+    def answer(self, _messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
+        """Return the next answer of the turn that calls no tool but these."""
+        return next(
+            one for one in self._answers if all(call["name"] in tools for call in one.tool_calls)
+        )
 
     @property
     def _llm_type(self) -> str:
@@ -307,11 +313,10 @@ class TalkingModel(BaseChatModel):
     ) -> ChatResult:
         tools = kwargs.get("tools", ())
         self.take(messages, tools, not tools)
-        answer = (
-            next(self._answers)
-            if tools
-            else AIMessage(_requested_text(messages, kwargs.get("fields")))
-        )
+        if tools:
+            answer = self.answer(messages, {tool["function"]["name"] for tool in tools})
+        else:
+            answer = AIMessage(_requested_text(messages, kwargs.get("fields")))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 

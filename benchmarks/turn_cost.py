@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import psycopg
-from context_cost import CONFIG, MEMORY_TOOLS, OURS, TALKS
+from context_cost import CONFIG, OURS
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -33,7 +33,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from peers import PEERS, Maker, ours
 from report import argument_parser, stored_bytes, write
 from sqlalchemy import Engine, event, make_url
-from talks import TalkingModel, Turn
+from talks import TALKS, TalkingModel, Turn
 
 from ebbtide import DiskArchive, SqlArchive
 
@@ -96,7 +96,7 @@ class Side:
 
     def turn(self, turn: Turn, durability: str, runner: asyncio.Runner | None) -> None:
         """Run a turn."""
-        self.model.begin(turn, MEMORY_TOOLS if self.name == OURS else {"look_up"})
+        self.model.begin(turn)
         request: Any = {"messages": [("user", turn.question)]}
         self.statements.clear()
         wall_start, cpu_start = time.perf_counter(), time.process_time()
