@@ -73,19 +73,15 @@ class ArchivedTalk:
             self.logs[turn] = rendered(record.messages)
         return self.logs[turn]
 
-    def excerpts(self, passages: Iterable[Found]) -> Iterator[tuple[int, int, int]]:
-        """Yield turn, begin and end of the excerpt of each passage, none twice."""
+    def excerpts(self, passages: Iterable[Found]) -> Iterator[tuple[int, str]]:
+        """Yield turn and text of the excerpt of each passage, none twice."""
         places: set[tuple[int, int]] = set()
         for passage in passages:
             (record,) = self.archive.turns(self.owner, self.tip, [passage.turn])
             part = None if passage.passage is None else excerpt(record.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))
-                yield passage.turn, part.begin, part.end
-
-    def packed(self, parts: Iterable[tuple[int, int, int]], budget: int) -> list[tuple[int, str]]:
-        """Return the texts that fit, with their turns, up to the first that does not."""
-        return _fitting(((turn, self.log(turn)[begin:end]) for turn, begin, end in parts), budget)
+                yield passage.turn, self.log(passage.turn)[part.begin : part.end]
 
 
 def read(path: Path) -> list[Any]:
@@ -136,7 +132,7 @@ def judged(
     places = [replay.places[key] for key in question.evidence]
     sessions, turn_numbers = {place.effort for place in places}, {place.turn for place in places}
     evidence = [(place.turn, place.text) for place in places]
-    packed = archived.packed(archived.excerpts(passages), _MUCH)
+    packed = _fitting(archived.excerpts(passages), _MUCH)
     return {
         "R@5": _share(sessions, efforts[:_FEW]),
         "all@5": float(sessions <= {*efforts[:_FEW]}),
@@ -155,7 +151,7 @@ def talked(
     """Return a row for each way to search a talk for the evidence."""
     evidence = [[(part["turn"], part["quote"]) for part in one["evidence"]] for one in questions]
     ways: dict[str, Callable[[str], Iterable[tuple[int, str]]]] = {
-        "passages": lambda text: archived.packed(archived.excerpts(archived.search(text)), _MUCH),
+        "passages": lambda text: archived.excerpts(archived.search(text)),
         "whole turns": lambda text: (
             (turn, archived.log(turn))
             for turn in dict.fromkeys(passage.turn for passage in archived.search(text))

@@ -19,9 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
-from zlib import crc32
 
-import numpy as np
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from made_up import group, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
@@ -51,18 +50,6 @@ class Built:
     queries: Sequence[tuple[str, str]]
     appends: Sequence[float]
     raw: int
-
-
-class Noise:
-    """Embeddings of 384 random numbers, always the same ones for a text."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text."""
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return a vector."""
-        return np.random.default_rng(crc32(text.encode())).normal(size=_NUMBERS).tolist()
 
 
 def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
@@ -127,7 +114,7 @@ def main() -> None:
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
-    embedder = Embedder(Noise()) if options.semantic else None
+    embedder = Embedder(DeterministicFakeEmbedding(size=_NUMBERS)) if options.semantic else None
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
             rows.append(measured(options.url or Path(folder), efforts, embedder))
