@@ -9,16 +9,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from itertools import chain, takewhile
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from time import perf_counter
 from typing import Any, TypeVar
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 T = TypeVar("T")
 

@@ -138,7 +138,7 @@ def test_a_record_of_something_else(tmp_path: Path, text: str) -> None:
 
 def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without matplotlib the table is written, and a line says how to get the plot."""
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = evaluated(tmp_path, "--model", "offline", "--template", "test-simple")
 
     assert done.exit_code == 0

@@ -173,7 +173,7 @@ def test_there_is_no_picture_without_matplotlib(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without matplotlib there are the figures and the table."""
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     names = Report(SETUP, TRIALS).write(tmp_path)
 
     assert names == ("results.json", "results.md")

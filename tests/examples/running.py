@@ -18,7 +18,7 @@ import runpy
 import sys
 from pathlib import Path
 
-sys.modules["matplotlib.figure"] = None
+sys.modules["matplotlib"] = None
 del sys.argv[0]
 sys.path.insert(0, str(Path(sys.argv[0]).parent))
 runpy.run_path(sys.argv[0], run_name="__main__")
