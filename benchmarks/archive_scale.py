@@ -15,8 +15,10 @@ times stand the plans of all statements that this took: none may read a large ta
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
 from multiprocessing import get_context
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -135,14 +137,10 @@ def loaded(load: Load, processes: int) -> float:
     with load.open() as archive:
         archive.users()
     parts = [range(at, load.users, processes * 8) for at in range(min(load.users, processes * 8))]
-    if processes == 1:
-        for done, part in enumerate(parts, 1):
-            fill(load, part)
+    spawn = partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
+    with (spawn if processes > 1 else ThreadPoolExecutor)(processes) as pool:
+        for done, _ in enumerate(pool.map(fill, repeat(load), parts), 1):
             print(f"{done} of {len(parts)} parts written", flush=True)
-    else:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            for done, _ in enumerate(pool.map(fill, [load] * len(parts), parts), 1):
-                print(f"{done} of {len(parts)} parts written", flush=True)
     return perf_counter() - begun
 
 

@@ -99,16 +99,13 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
                 for session in young_sessions:
                     for _ in range(around):  # the first turns have no older ones
                         session.go_on()
-                seconds = [
-                    [session.go_on() for session in (old, *young_sessions)]
-                    for _ in range(2 * around)
-                ]
+                old_seconds, young_seconds = list[float](), list[float]()
+                for _ in range(2 * around):
+                    old_seconds.append(old.go_on())
+                    young_seconds += (session.go_on() for session in young_sessions)
             done = length + around
             gc.collect()
-            milliseconds = 1_000 * median(old_seconds for old_seconds, *_ in seconds)
-            first = 1_000 * median(
-                value for _, *young_seconds in seconds for value in young_seconds
-            )
+            milliseconds, first = 1_000 * median(old_seconds), 1_000 * median(young_seconds)
             yield {
                 "turns": length,
                 "CPU ms": round(milliseconds, 1),
