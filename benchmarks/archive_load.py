@@ -14,7 +14,7 @@ import multiprocessing
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,16 +24,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.postgres import PostgresSaver
-from report import argument_parser, write
-from search_scale import timed
+from report import argument_parser, timed, write
 from talks import TalkingModel, Turn, look_up, scripted
 
-from ebbtide import SqlArchive, create_memory_agent
-from ebbtide.memory.messages import text
+from ebbtide import SqlArchive, commands, create_memory_agent
 from ebbtide.memory.record import Owner
 
 PROMPT = "You are a helpful assistant."
@@ -54,20 +50,14 @@ _NUMBER = re.compile(r"uestion (\d+):")
 class Load:
     """The work of one process: an agent, a database, the turns of each of its threads.
 
-    `folder` and `name` are those of the log of its turns.
+    The log has for each turn a line with thread, number and milliseconds.
     """
 
     agent: str
     url: str
     turns: int
     threads: Sequence[str]
-    folder: str
-    name: str
-
-    @property
-    def log(self) -> Path:
-        """The log: for each turn a line with thread, number and milliseconds."""
-        return Path(self.folder) / f"{self.name}.jsonl"
+    log: Path
 
     def done(self) -> list[tuple[str, int, float]]:
         """Return the entries of the log."""
@@ -82,23 +72,14 @@ class Rehearsed(TalkingModel):
 
     turns: Sequence[Turn] = ()
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        if not kwargs.get("tools"):
-            return super()._generate(messages, stop, run_manager, **kwargs)
+    def answer(self, messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
+        """Return the next answer to the last question that calls no tool but these."""
         at = max(n for n, message in enumerate(messages) if question_number(message))
         turn = self.turns[question_number(messages[at]) - 1]
-        tools = {tool["function"]["name"] for tool in kwargs["tools"]}
         calls = [call for call in turn.calls if call["name"] in tools]
         results = sum(isinstance(message, ToolMessage) for message in messages[at:])
         next_call = calls[results : results + 1]
-        answer = AIMessage("", tool_calls=next_call) if next_call else AIMessage(turn.answer)
-        return ChatResult(generations=[ChatGeneration(message=answer)])
+        return AIMessage("", tool_calls=next_call) if next_call else AIMessage(turn.answer)
 
 
 def question_number(message: BaseMessage) -> int:
@@ -110,7 +91,7 @@ def question_number(message: BaseMessage) -> int:
 @contextmanager
 def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
     """Open an agent, and the archive."""
-    model = Rehearsed(turns=[*scripted(load.turns)]).watched(lambda *_: None)
+    model = Rehearsed(turns=[*scripted(load.turns)])
     uri = load.url.replace("+psycopg", "")
     with PostgresSaver.from_conn_string(uri) as saver, SqlArchive(load.url) as archive:
         options: dict[str, Any] = {"checkpointer": saver, "system_prompt": PROMPT}
@@ -175,40 +156,28 @@ def together(loads: Sequence[Load]) -> float:
     return time.perf_counter() - begun
 
 
-def stored_turns(load: Load) -> dict[str, list[tuple[int, str]]]:
-    """Return by thread the numbers of the stored questions, each with its answer."""
+def stored_turns(load: Load) -> Iterator[list[tuple[int, str]]]:
+    """Yield for each thread the numbers of the stored questions, each with its answer."""
     with opened(load) as (agent, archive):
-        return {
-            thread: _archived(archive, thread)
-            if load.agent == OURS
-            else _turns(agent.get_state(config(thread)).values["messages"])
-            for thread in load.threads
-        }
+        for thread in load.threads:
+            if load.agent == PLAIN:
+                messages = agent.get_state(config(thread)).values["messages"]
+            elif any(finding.fatal for finding in archive.verify(Owner("default", thread))):
+                messages = []
+            else:  # twice as many, so that what is doubled is seen
+                messages = commands.transcript(agent, config(thread), turns=2 * load.turns)
+            starts = [at for at, message in enumerate(messages) if question_number(message)]
+            yield [
+                (question_number(messages[begin]), messages[end - 1].text)
+                for begin, end in pairwise([*starts, len(messages)])
+            ]
 
 
-def _archived(archive: SqlArchive, thread: str) -> list[tuple[int, str]]:
-    owner = Owner("default", thread)
-    tip = archive.newest(owner)
-    if tip is None or any(finding.fatal for finding in archive.verify(owner)):
-        return []
-    records = archive.turns(owner, tip, range(1, tip.turn + 1))
-    turns = [[text(message) for message in record.messages] for record in records]
-    return [(int(match[1]), turn[-1]) for turn in turns if (match := _NUMBER.search(turn[0]))]
-
-
-def _turns(messages: Sequence[BaseMessage]) -> list[tuple[int, str]]:
-    starts = [at for at, message in enumerate(messages) if question_number(message)]
-    return [
-        (question_number(messages[begin]), messages[end - 1].text)
-        for begin, end in pairwise([*starts, len(messages)])
-    ]
-
-
-def faults(load: Load) -> Mapping[str, int]:
+def faults(load: Load) -> Counter[str]:
     """Count the turns that are lost, doubled, out of order, or have another answer."""
     script = {number: turn.answer for number, turn in enumerate(scripted(load.turns), 1)}
-    counts: Counter[str] = Counter(lost=0, doubled=0, disordered=0, altered=0)
-    for turns in stored_turns(load).values():
+    counts = Counter[str]()
+    for turns in stored_turns(load):
         numbers = [number for number, _ in turns]
         counts["lost"] += len(script.keys() - {*numbers})
         counts["doubled"] += len(numbers) - len({*numbers})
@@ -220,21 +189,15 @@ def faults(load: Load) -> Mapping[str, int]:
 def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, Any]:
     """Return the row of one agent."""
     threads = [f"{agent}-{number}" for number in range(options.threads)]
+    parts = [threads[at :: options.processes] for at in range(options.processes)]
     loads = [
-        Load(
-            agent,
-            options.url,
-            options.turns,
-            threads[at :: options.processes],
-            folder,
-            f"{agent}{at}",
-        )
-        for at in range(options.processes)
+        Load(agent, options.url, options.turns, part, Path(folder, f"{agent}{at}.jsonl"))
+        for at, part in enumerate(parts)
     ]
     seconds = together(loads)
     milliseconds = [duration for load in loads for *_, duration in load.done()]
     cuts = quantiles(milliseconds, n=100)
-    wrong = sum((Counter(faults(load)) for load in loads), Counter())
+    wrong = sum(map(faults, loads), Counter())
     return {
         "agent": agent,
         "threads": options.threads,
@@ -248,11 +211,8 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
 
 def main() -> None:
     """Measure each agent."""
-    parser = argument_parser(__doc__)
+    parser = argument_parser(__doc__, threads=100, turns=50, processes=4)
     parser.add_argument("--url", required=True)
-    parser.add_argument("--threads", type=int, default=100)
-    parser.add_argument("--turns", type=int, default=50)
-    parser.add_argument("--processes", type=int, default=4)
     options = parser.parse_args()
     with PostgresSaver.from_conn_string(options.url.replace("+psycopg", "")) as saver:
         saver.setup()

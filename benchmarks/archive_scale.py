@@ -15,16 +15,17 @@ times stand the plans of all statements that this took: none may read a large ta
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
 from multiprocessing import get_context
-from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from report import argument_parser, write
-from search_scale import text, timed
+from made_up import group, text
+from report import argument_parser, spread, timed, write
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
@@ -97,17 +98,16 @@ class Load:
         return SqlArchive(self.address, durable=False)
 
 
-def group(turn: int, chance: random.Random) -> Group:
+def session_turn(turn: int, chance: random.Random) -> Group:
     """Return a turn: a question of 200 bytes, an answer of 600; every tenth concludes an effort."""
-    human = {"type": "human", "data": {"content": text(chance, 34)}}
-    answer = {"type": "ai", "data": {"content": text(chance, 100)}}
-    name, events = f"effort-{turn // EVERY}", ()
+    texts, name, events = (text(chance, 34), text(chance, 100)), "", ()
     if turn % EVERY == 0:
         fields = {"summary": text(chance, 40), "keywords": text(chance, 16).split()[::2]}
+        name = f"effort-{turn // EVERY}"
         opened = {"type": "opened", "effort": name, "goal": text(chance, 8)}
         events = (opened, {"type": "concluded", "effort": name, **fields})
     at = f"2026-01-01T00:{turn // 60 % 60:02}:{turn % 60:02}Z"
-    return Group(turn, (human, answer), at, (name,) if events else (), events, state=STATE)
+    return replace(group(turn, texts, name, events), at=at, state=STATE)
 
 
 def fill(load: Load, users: Sequence[int]) -> None:
@@ -124,7 +124,7 @@ def fill_session(connection: Connection, owner: Owner, length: int, chance: rand
     """Write the turns of a session."""
     session, parent, snapshot = commit.session_of(connection, owner), "", None
     for turn in range(1, length + 1):
-        stored = commit.storable(group(turn, chance))
+        stored = commit.storable(session_turn(turn, chance))
         record = place(stored, "main", parent, None)
         _, snapshot = commit.write(connection, session, record, stored.state, snapshot)
         memories.attend(connection, session, owner, record)
@@ -137,14 +137,10 @@ def loaded(load: Load, processes: int) -> float:
     with load.open() as archive:
         archive.users()
     parts = [range(at, load.users, processes * 8) for at in range(min(load.users, processes * 8))]
-    if processes == 1:
-        for done, part in enumerate(parts, 1):
-            fill(load, part)
+    spawn = partial(ProcessPoolExecutor, mp_context=get_context("spawn"))
+    with (spawn if processes > 1 else ThreadPoolExecutor)(processes) as pool:
+        for done, _ in enumerate(pool.map(fill, repeat(load), parts), 1):
             print(f"{done} of {len(parts)} parts written", flush=True)
-    else:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            for done, _ in enumerate(pool.map(fill, [load] * len(parts), parts), 1):
-                print(f"{done} of {len(parts)} parts written", flush=True)
     return perf_counter() - begun
 
 
@@ -195,7 +191,7 @@ def sample_sessions(load: Load, count: int) -> Iterator[tuple[Owner, str]]:
     chance = random.Random(7)
     for _ in range(count):
         user, session = chance.randrange(load.users), chance.randrange(load.sessions)
-        first = group(1, random.Random(str(load.owner(user, session))))
+        first = session_turn(1, random.Random(str(load.owner(user, session))))
         spoken = first.messages[1]["data"]["content"]
         user += load.users * chance.randrange(load.copies + 1)
         yield load.owner(user, session), " ".join(chance.sample(spoken.split()[::2], 5))
@@ -206,7 +202,7 @@ def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Calla
     tip = archive.newest(owner) or Tip()
     chance = random.Random(query)
     return {
-        "commit": lambda: archive.commit(owner, tip, group(tip.turn + 1, chance)),
+        "commit": lambda: archive.commit(owner, tip, session_turn(tip.turn + 1, chance)),
         "search": lambda: archive.search(owner, tip, query, 5),
         "elsewhere": lambda: archive.search_sessions(owner, query, 5),
         "concluded": lambda: archive.concluded_elsewhere(owner, 20),
@@ -234,11 +230,10 @@ def times(load: Load) -> dict[str, float]:
         for owner, query in sample_sessions(load, count):
             for name, do in operations(archive, owner, query).items():
                 took.setdefault(name, []).append(timed(do)[0])
-    return {
-        f"{name} {which} ms": round(value, 2)
-        for name, all_of_it in took.items()
-        for which, value in (("p50", median(all_of_it)), ("p95", quantiles(all_of_it, n=20)[-1]))
-    }
+    row: dict[str, float] = {}
+    for name, milliseconds in took.items():
+        row |= spread(name, milliseconds)
+    return row
 
 
 def sizes(archive: SqlArchive, turns: int) -> dict[str, float]:
@@ -329,13 +324,8 @@ def _big(node: dict[str, Any]) -> bool:
 
 def main() -> None:
     """Load, measure, and explain."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("--turns", type=int, default=100_000)
-    parser.add_argument("--users", type=int, default=10)
-    parser.add_argument("--url", default="")
-    parser.add_argument("--copies", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=PROCESSES)
-    options = parser.parse_args()
+    numbers = {"turns": 100_000, "users": 10, "copies": 0, "processes": PROCESSES}
+    options = argument_parser(__doc__, url="", **numbers).parse_args()
     with TemporaryDirectory() as folder:
         parts = options.copies + 1
         load = Load(

@@ -15,23 +15,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any
 
+from made_up import VOCABULARY, WEIGHTS, text
 from redis import Redis
-from report import argument_parser, write
-from search_scale import VOCABULARY, WEIGHTS, text, timed
+from report import argument_parser, spread, timed, write
 
-from ebbtide import DiskArchive
-from ebbtide.memory.archive.memories import SqlAttention
-from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide import SqlArchive
 from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.redis_attention import RedisAttention
-
-Opening: TypeAlias = Callable[[Path], Any]
-"""A context manager that opens attention in a folder."""
 
 _USER = "scale"
 _START = datetime(2023, 1, 1, tzinfo=UTC)
@@ -46,43 +39,25 @@ _OFTEN = 10_000
 
 
 @contextmanager
-def on_sqlite(folder: Path) -> Iterator[SqlAttention]:
-    """Open attention on a SQLite file."""
-    with DiskArchive(folder) as archive:
-        yield archive.attention()
-
-
-def on_postgresql(url: str) -> Opening:
-    """Return an opening of attention on PostgreSQL; for a new folder the user is deleted first."""
-
-    @contextmanager
-    def opened(folder: Path) -> Iterator[Attention]:
-        with SqlArchive(url) as archive:
-            if _is_new(folder):
-                archive.delete_user(_USER)
+def opened(url: str, folder: Path) -> Iterator[Attention]:
+    """Open attention on Redis before SQLite, on PostgreSQL, or without a URL on SQLite alone."""
+    database = url.startswith("postgresql")
+    with SqlArchive(url if database else folder) as archive:
+        if database or not url:
             yield archive.attention()
-
-    return opened
-
-
-def on_redis(url: str) -> Opening:
-    """Return an opening of attention on SQLite behind Redis, emptied for each new folder."""
-
-    @contextmanager
-    def opened(folder: Path) -> Iterator[Attention]:
-        with Redis.from_url(url) as client, on_sqlite(folder) as table:
-            if _is_new(folder):
-                client.flushdb()
-            yield RedisAttention(client, table)
-
-    return opened
+            return
+        with Redis.from_url(url) as client:
+            yield RedisAttention(client, archive.attention())
 
 
-def _is_new(folder: Path) -> bool:
-    marker = folder / "begun"
-    new = not marker.exists()
-    marker.touch()
-    return new
+def emptied(url: str) -> None:
+    """Delete what an earlier run left in a database."""
+    if url.startswith("postgresql"):
+        with SqlArchive(url) as archive:
+            archive.delete_user(_USER)
+    elif url:
+        with Redis.from_url(url) as client:
+            client.flushdb()
 
 
 def memories(chance: random.Random, size: int) -> Iterator[Memory]:
@@ -106,26 +81,22 @@ def filled(attention: Attention, chance: random.Random, size: int) -> None:
             print(f"{number:,} of {size:,} memories added", flush=True)
 
 
-def measured(place: str, opening: Opening, folder: Path, size: int, calls: int) -> dict[str, Any]:
+def measured(url: str, folder: Path, size: int, calls: int) -> dict[str, Any]:
     """Return the row of one size in one database, after so many calls of each method."""
     chance, end = random.Random(1), _START + timedelta(days=_DAYS)
-    with opening(folder) as attention:
-        start = perf_counter()
-        filled(attention, chance, size)
-        seconds = perf_counter() - start
-    with opening(folder) as attention:
+    with opened(url, folder) as attention:
+        adding, _ = timed(lambda: filled(attention, chance, size))
+    with opened(url, folder) as attention:
         first, _ = timed(lambda: attention.top(_USER, _LIMIT, now=end))
         message, _ = timed(
             lambda: attention.refresh_for_context(_USER, text(chance, 40), _LIMIT, now=end)
         )
         method_times = call_times(attention, chance, size, end, calls)
         inside = len(attention.top(_USER, size, now=end))
-    row = {"memories": size, "kept in": place, "all adds s": round(seconds, 1)}
-    row |= {"in attention": inside, "first top ms": round(first, 1)}
-    row |= {"first refresh ms": round(message, 1)}
+    row = {"all adds s": round(adding / 1_000, 1), "in attention": inside}
+    row |= {"first top ms": round(first, 1), "first refresh ms": round(message, 1)}
     for name, times in method_times.items():
-        row |= {f"{name} p50 ms": round(median(times), 2)}
-        row |= {f"{name} p95 ms": round(quantiles(times, n=20)[-1], 2)}
+        row |= spread(name, times)
     return row
 
 
@@ -151,14 +122,15 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200, help="how often each method is called")
     parser.add_argument("memories", type=int, nargs="+")
     options = parser.parse_args()
-    places: dict[str, Opening] = {"SQLite": on_sqlite}
-    places |= {"PostgreSQL": on_postgresql(options.postgres)} if options.postgres else {}
-    places |= {"SQLite behind Redis": on_redis(options.redis)} if options.redis else {}
+    urls = {"PostgreSQL": options.postgres, "SQLite behind Redis": options.redis}
+    places = {"SQLite": "", **{place: url for place, url in urls.items() if url}}
     rows = []
-    for place, opening in places.items():
+    for place, url in places.items():
         for size in options.memories:
+            emptied(url)
             with TemporaryDirectory() as folder:
-                rows.append(measured(place, opening, Path(folder), size, options.calls))
+                row = measured(url, Path(folder), size, options.calls)
+            rows.append({"memories": size, "kept in": place, **row})
     write(options.out, "attention", "Attention at scale", rows)
 
 

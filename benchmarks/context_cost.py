@@ -49,12 +49,6 @@ OURS = "ebbtide"
 Part: TypeAlias = tuple[str, str]
 """The role and name of a message, and the rest of it."""
 
-MEMORY_TOOLS = {
-    *("look_up", "open_effort", "close_effort"),
-    *("switch_effort", "reopen_effort", "expand_effort"),
-}
-"""The tools that the scripted model calls, if the agent has them."""
-
 CONFIG: Any = {"configurable": {"thread_id": "cost"}, "recursion_limit": 100}
 
 
@@ -144,12 +138,8 @@ class Run:
     @property
     def maker(self) -> Maker:
         """The maker of the agent."""
-        return ours(context_budget=self.budget) if self.is_ours else PEERS[self.agent][0]
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the model has the memory's tools."""
-        return self.agent.startswith(OURS)
+        is_ours = self.agent.startswith(OURS)
+        return ours(context_budget=self.budget) if is_ours else PEERS[self.agent][0]
 
 
 def cached_prefix(prefix: int) -> int:
@@ -159,14 +149,13 @@ def cached_prefix(prefix: int) -> int:
 
 def run_talk(run: Run) -> Ledger:
     """Hold a conversation, and return its requests."""
-    ledger, model = Ledger(), TalkingModel()
-    model.watched(ledger.take)
-    tools = MEMORY_TOOLS if run.is_ours else {"look_up"}
+    ledger = Ledger()
+    model = TalkingModel(take=ledger.take)
     with TemporaryDirectory() as folder, SqliteSaver.from_conn_string(f"{folder}/c.db") as saver:
         agent = run.maker(model, saver, Path(folder, "archive"))
         for turn in TALKS[run.talk][0](run.turns):
             ledger.begin(turn.question)
-            model.begin(turn, tools)
+            model.begin(turn)
             agent.invoke({"messages": [("user", turn.question)]}, CONFIG, durability="exit")
     return ledger
 
@@ -221,20 +210,17 @@ def runs(options: argparse.Namespace) -> list[Run]:
 def main() -> None:
     """Hold each conversation with each agent that is installed."""
     agents = [OURS, *PEERS]
-    parser = argument_parser(__doc__)
+    parser = argument_parser(__doc__, jobs=1)
     parser.add_argument("--talks", nargs="+", choices=[*TALKS], default=[*TALKS])
     parser.add_argument("--agents", nargs="+", choices=agents, default=agents)
     parser.add_argument("--budgets", nargs="+", type=int, default=BUDGETS)
     parser.add_argument("--turns", type=int, help="hold only so many, for a quick look")
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         futures = [pool.submit(measured, run) for run in runs(options)]
         for future in as_completed(futures):
             print(future.result(), file=sys.stderr)
     rows = [future.result() for future in futures]
-    names = max(rows, key=len)
-    rows = [{name: row.get(name, "") for name in names} for row in rows]
     write(options.out, "context_cost", "Tokens and the prompt cache", rows)
 
 

@@ -14,10 +14,10 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
-from report import argument_parser, write
+from report import argument_parser, percent, timed, write
 
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.compression.merge import (
@@ -61,8 +61,8 @@ def judged(rows: Sequence[Mapping[str, Any]], similarity: Similarity) -> dict[st
     """Return the percentages of pairs that were merged and kept apart correctly."""
     same = [is_merged(row, similarity) for row in rows if row["expect"] == "same"]
     different = [is_merged(row, similarity) for row in rows if row["expect"] != "same"]
-    counts = {"pairs": len(rows), "paraphrases": len(same), "merged": _share(sum(same), len(same))}
-    return {**counts, "kept apart": _share(different.count(False), len(different))}
+    counts = {"pairs": len(rows), "paraphrases": len(same), "merged": percent(same)}
+    return {**counts, "kept apart": percent(not is_same for is_same in different)}
 
 
 def made_up(size: int) -> list[Item]:
@@ -79,18 +79,18 @@ def made_up(size: int) -> list[Item]:
     return [Item(Kind.FACT, row, at // 3) for at, row in enumerate(rows)]
 
 
-def timed(
+def passes(
     items: Sequence[Item], new_items: Sequence[Item], make: Callable[[], Similarity]
 ) -> list[float]:
     """Return the seconds of a cold pass, its CPU seconds, those of a second pass and ten more."""
     similarity = make()
     _claim.cache_clear()
     cpu = process_time()
-    cold = _seconds(lambda: merged([], items, similarity, _THRESHOLD))
+    cold, _ = timed(lambda: merged([], items, similarity, _THRESHOLD))
     cpu = process_time() - cpu
-    repeated = _seconds(lambda: merged([], items, similarity, _THRESHOLD))
-    old = merged([], items, similarity, _THRESHOLD).items
-    return [cold, cpu, repeated, _seconds(lambda: merged(old, new_items, similarity, _THRESHOLD))]
+    repeated, old = timed(lambda: merged([], items, similarity, _THRESHOLD))
+    more, _ = timed(lambda: merged(old.items, new_items, similarity, _THRESHOLD))
+    return [cold / 1_000, cpu, repeated / 1_000, more / 1_000]
 
 
 def main() -> None:
@@ -117,21 +117,11 @@ def main() -> None:
 
 def _speed(name: str, size: int, make: Callable[[], Similarity]) -> dict[str, Any]:
     items = made_up(size + _MORE)
-    rounds = [timed(items[:size], items[size:], make) for _ in range(_ROUNDS)]
+    rounds = [passes(items[:size], items[size:], make) for _ in range(_ROUNDS)]
     cells = ("cold s", "cold CPU s", "again s", "10 more s")
     best = [round(min(times), 3) for times in zip(*rounds, strict=True)]
     print(f"{name}: {size:,} items merged", flush=True)
     return {"likeness": name, "items": size, **dict(zip(cells, best, strict=True))}
-
-
-def _seconds(do: Callable[[], object]) -> float:
-    begun = perf_counter()
-    do()
-    return perf_counter() - begun
-
-
-def _share(part: int, total: int) -> float | None:
-    return round(100 * part / total, 1) if total else None
 
 
 if __name__ == "__main__":

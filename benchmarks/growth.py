@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
-from context_cost import CONFIG, MEMORY_TOOLS
+from context_cost import CONFIG
 from langchain_core.messages.tool import tool_call
 from langgraph.checkpoint.sqlite import SqliteSaver
 from peers import ours
-from report import argument_parser, write
+from report import argument_parser, stored_bytes, timed, write
 from talks import TalkingModel, Turn, day
 
 from ebbtide import DiskArchive, commands
@@ -46,7 +46,7 @@ class Session:
     def go_on(self) -> float:
         """Run the next turn, and return its CPU seconds."""
         turn = next(self.turns)
-        self.model.begin(turn, {*MEMORY_TOOLS, "search_efforts"})
+        self.model.begin(turn)
         start = time.process_time()
         self.agent.invoke({"messages": [("user", turn.question)]}, CONFIG)
         return time.process_time() - start
@@ -58,7 +58,7 @@ def holding(folder: Path, seed: str) -> Iterator[Session]:
     folder.mkdir(exist_ok=True)
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         saver.setup()
-        model = TalkingModel().watched(lambda *_: None)
+        model = TalkingModel()
         yield Session(ours(archive)(model, saver, folder), model, talk(seed))
 
 
@@ -81,13 +81,11 @@ def talk(seed: str) -> Iterator[Turn]:
         yield replace(turn, calls=(*turn.calls, search))
 
 
-def opened(folder: Path) -> float:
-    """Return the milliseconds to open the session: archive, state and context."""
-    start = time.perf_counter()
+def opened(folder: Path) -> None:
+    """Open the session: archive, state and context."""
     with DiskArchive(folder / "archive") as archive, _saver(folder) as saver:
         agent = ours(archive)(TalkingModel(), saver, folder)
         commands.show_context(agent, CONFIG, "And now?")
-    return (time.perf_counter() - start) * 1_000
 
 
 def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -101,34 +99,27 @@ def rows(lengths: Sequence[int], around: int, folder: Path) -> Iterator[dict[str
                 for session in young_sessions:
                     for _ in range(around):  # the first turns have no older ones
                         session.go_on()
-                seconds = [
-                    [session.go_on() for session in (old, *young_sessions)]
-                    for _ in range(2 * around)
-                ]
+                old_seconds, young_seconds = list[float](), list[float]()
+                for _ in range(2 * around):
+                    old_seconds.append(old.go_on())
+                    young_seconds += (session.go_on() for session in young_sessions)
             done = length + around
             gc.collect()
-            milliseconds = 1_000 * median(old_seconds for old_seconds, *_ in seconds)
-            first = 1_000 * median(
-                value for _, *young_seconds in seconds for value in young_seconds
-            )
+            milliseconds, first = 1_000 * median(old_seconds), 1_000 * median(young_seconds)
             yield {
                 "turns": length,
                 "CPU ms": round(milliseconds, 1),
                 "turns 51-150 beside it": round(first, 1),
                 "ratio": round(milliseconds / first, 2),
                 "memory MB": round(process.memory_info().rss / 1e6, 1),
-                "archive bytes a turn": _bytes(folder / "archive") // done,
-                "opening ms": round(opened(folder), 1),
+                "archive bytes a turn": stored_bytes(folder / "archive") // done,
+                "opening ms": round(timed(lambda: opened(folder))[0], 1),
             }
             print(f"{length:,} turns", flush=True)
 
 
 def _saver(folder: Path) -> Any:
     return SqliteSaver.from_conn_string(str(folder / "checkpoints"))
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def main() -> None:

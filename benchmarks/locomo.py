@@ -2,32 +2,40 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from made_up import group
 
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Event, Group, Owner, Tip
+from ebbtide.memory.record import Owner, Tip
 
 _SOMETIME = "12:00 am on 1 January, 2026"
 
 
-@dataclass(frozen=True, slots=True)
-class Utterance:
+class Utterance(NamedTuple):
     """One utterance: its id (D3:5), and its text with its speaker."""
 
     id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A question with the utterances that hold its answer."""
 
     text: str
     evidence: frozenset[str]
+
+
+class Place(NamedTuple):
+    """An utterance in an archive: its turn, its effort and its text."""
+
+    turn: int
+    effort: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +51,12 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A conversation in an archive: the turn, the effort and the text of each utterance."""
+    """A conversation in an archive: by their ids the places of its utterances."""
 
+    talk: Conversation
     owner: Owner
     tip: Tip
-    turns: Mapping[str, int]
-    efforts: Mapping[str, str]
-    texts: Mapping[str, str]
+    places: Mapping[str, Place]
 
 
 def load(path: Path) -> tuple[Conversation, ...]:
@@ -59,35 +66,17 @@ def load(path: Path) -> tuple[Conversation, ...]:
 
 def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
     """Commit a conversation, `size` utterances to a turn."""
-    owner, tip = Owner("locomo", talk.id), Tip()
-    turns: dict[str, int] = {}
-    efforts: dict[str, str] = {}
-    texts: dict[str, str] = {}
+    owner, tip, places = Owner("locomo", talk.id), Tip(), dict[str, Place]()
     for number, session in enumerate(talk.sessions):
         name = f"session-{number:02}"
         for first in range(0, len(session), size):
             part = session[first : first + size]
             last = first + size >= len(session)
             event = {"type": "concluded", "effort": name, "summary": talk.summaries[number]}
-            turn = group(tip.turn + 1, part, name, [event] if last else [])
-            turn = replace(turn, at=talk.times[number])
-            tip = archive.commit(owner, tip, turn).tip
-            turns |= dict.fromkeys((utterance.id for utterance in part), tip.turn)
-            efforts |= dict.fromkeys((utterance.id for utterance in part), name)
-            texts |= {utterance.id: utterance.text for utterance in part}
-    return Replay(owner, tip, turns, efforts, texts)
-
-
-def group(
-    turn: int, utterances: tuple[Utterance, ...], effort: str, events: Sequence[Event]
-) -> Group:
-    """Return utterances as a turn of an effort: a question, its answer."""
-    roles = ("human", "ai")
-    messages = tuple(
-        {"type": roles[at % 2], "data": {"content": utterance.text}}
-        for at, utterance in enumerate(utterances)
-    )
-    return Group(turn, messages, "2026-01-01T00:00:00Z", (effort,), tuple(events))
+            turn = group(tip.turn + 1, [text for _, text in part], name, [event] if last else [])
+            tip = archive.commit(owner, tip, replace(turn, at=talk.times[number])).tip
+            places |= {at: Place(tip.turn, name, text) for at, text in part}
+    return Replay(talk, owner, tip, places)
 
 
 def _conversation(item: Mapping[str, Any]) -> Conversation:

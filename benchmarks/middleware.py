@@ -17,13 +17,12 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from context_cost import CONFIG, MEMORY_TOOLS
-from langchain.agents import create_agent
+from context_cost import CONFIG
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
-from peers import PEERS, PROMPT, ours
-from report import argument_parser, write
-from talks import TalkingModel, Turn, look_up, scripted
+from peers import PEERS, langchain, ours
+from report import argument_parser, stored_bytes, write
+from talks import TalkingModel, Turn, scripted
 
 from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
@@ -58,7 +57,7 @@ class Side:
 
     def turn(self, turn: Turn) -> None:
         """Run a turn."""
-        self.model.begin(turn, MEMORY_TOOLS if self.archive else {"look_up"})
+        self.model.begin(turn)
         request: Any = {"messages": [("user", turn.question)]}
         start = time.perf_counter()
         self.messages = self.agent.invoke(request, CONFIG, durability="sync")["messages"]
@@ -66,8 +65,8 @@ class Side:
 
     def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
         """Return the row of the agent."""
-        stored = sum(path.stat().st_size for path in self.file.parent.glob(f"{self.file.name}*"))
-        texts = {*map(str, self._texts())}
+        stored = stored_bytes(self.file.parent, f"{self.file.name}*")
+        texts = {*self._texts()}
         sent, tools = self.request
         return {
             "agent": self.name,
@@ -93,21 +92,14 @@ def side(name: str, folder: Path, stack: ExitStack) -> Side:
     """Return an agent with its checkpoints in a file."""
     file = folder / name.replace(" ", "")
     saver = stack.enter_context(SqliteSaver.from_conn_string(str(file)))
-    archive = None
+    archive, model = None, TalkingModel()
     if name in {OURS, GRAPH}:
         archive = stack.enter_context(DiskArchive(folder / f"archive of {name}"))
-    model = TalkingModel()
-    agent: Any
-    if name == OURS:
-        middleware: Any = [EbbtideMiddleware(archive=archive)]
-        agent = create_agent(
-            model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=middleware
-        )
+        maker = ours(archive) if name == GRAPH else langchain(EbbtideMiddleware(archive=archive))
     else:
-        maker = ours(archive) if name == GRAPH else PEERS[name][0]
-        agent = maker(model, saver, folder)
-    measured_side = Side(name, model, agent, file, archive)
-    model.watched(measured_side.take)
+        maker = PEERS[name][0]
+    measured_side = Side(name, model, maker(model, saver, folder), file, archive)
+    model.take = measured_side.take
     return measured_side
 
 
@@ -126,9 +118,8 @@ def run_talk(agents: Sequence[str], number: int, folder: Path) -> list[dict[str,
 
 def main() -> None:
     """Measure the agents."""
-    parser = argument_parser(__doc__)
+    parser = argument_parser(__doc__, turns=500)
     parser.add_argument("--agents", nargs="+", choices=AGENTS, default=AGENTS)
-    parser.add_argument("--turns", type=int, default=500)
     options = parser.parse_args()
     with TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
         rows = run_talk(options.agents, options.turns, Path(folder))

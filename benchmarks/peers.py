@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 from langchain.agents import create_agent
-from langchain.agents.middleware import SummarizationMiddleware
+from langchain.agents.middleware import AgentMiddleware, SummarizationMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage, SystemMessage
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -43,18 +43,15 @@ def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:
     return make
 
 
-def plain(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-    """Return LangChain's agent, which sends the whole history."""
-    return create_agent(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
-
-
-def summarising(trigger: int) -> Maker:
-    """Return the maker of LangChain's agent with its middleware that summarises."""
+def langchain(*middleware: AgentMiddleware[Any, Any], summarise_at: int = 0) -> Maker:
+    """Return the maker of LangChain's agent; it sends all, or summarises from so many tokens on."""
 
     def make(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
-        middleware = SummarizationMiddleware(model, trigger=("tokens", trigger))
+        layers: list[Any] = [*middleware]
+        if summarise_at:
+            layers.append(SummarizationMiddleware(model, trigger=("tokens", summarise_at)))
         return create_agent(
-            model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=[middleware]
+            model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=layers
         )
 
     return make
@@ -93,9 +90,9 @@ def deep(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
 
 
 PEERS: Mapping[str, tuple[Maker, int | None]] = {
-    "create_agent": (plain, None),
-    "SummarizationMiddleware, 4,000": (summarising(4_000), 4_000),
-    "SummarizationMiddleware, 16,000": (summarising(16_000), 16_000),
+    "create_agent": (langchain(), None),
+    "SummarizationMiddleware, 4,000": (langchain(summarise_at=4_000), 4_000),
+    "SummarizationMiddleware, 16,000": (langchain(summarise_at=16_000), 16_000),
     "LangMem SummarizationNode": (langmem, LANGMEM_TOKENS),
     "deepagents": (deep, None),
 }

@@ -7,17 +7,23 @@ python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl -
 A cell is the share of a question's evidence that is found, the mean over all questions, in percent.
 The packed texts are the excerpts that a search would return, up to the first that does not fit;
 evidence counts if all of it is among them.
+
+A line of a talk is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …, "assistant": …}`
+with null for no effort, or the end of an effort, `{"effort": …, "concluded": 57, "summary": …}`. A
+line of its questions is `{"question": …, "evidence": [{"turn": 12, "who": "user", "quote": …}]}`.
 """
 
+import json
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from locomo import Conversation, Question, Replay, load, replayed
-from long_talk import Evidenced, by_full_text, committed, questions, read
-from report import argument_parser, write
+from made_up import group
+from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
@@ -27,6 +33,7 @@ from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.passages import excerpt, spans
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.terms import query_terms, words
 from ebbtide.memory.tokens import count
 from ebbtide.memory.transcript import rendered
 
@@ -66,19 +73,53 @@ class ArchivedTalk:
             self.logs[turn] = rendered(record.messages)
         return self.logs[turn]
 
-    def excerpts(self, passages: Iterable[Found]) -> Iterator[tuple[int, int, int]]:
-        """Yield turn, begin and end of the excerpt of each passage, none twice."""
+    def excerpts(self, passages: Iterable[Found]) -> Iterator[tuple[int, str]]:
+        """Yield turn and text of the excerpt of each passage, none twice."""
         places: set[tuple[int, int]] = set()
         for passage in passages:
             (record,) = self.archive.turns(self.owner, self.tip, [passage.turn])
             part = None if passage.passage is None else excerpt(record.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))
-                yield passage.turn, part.begin, part.end
+                yield passage.turn, self.log(passage.turn)[part.begin : part.end]
 
-    def packed(self, parts: Iterable[tuple[int, int, int]], budget: int) -> list[tuple[int, str]]:
-        """Return the texts that fit, with their turns, up to the first that does not."""
-        return _fitting(((turn, self.log(turn)[begin:end]) for turn, begin, end in parts), budget)
+
+def read(path: Path) -> list[Any]:
+    """Return the lines of a file."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def committed(archive: DiskArchive, owner: Owner, lines: Sequence[Any]) -> Tip:
+    """Commit a conversation; an effort is concluded in its last turn."""
+    ends = [line for line in lines if "turn" not in line]
+    tip = Tip()
+    for line in (line for line in lines if "turn" in line):
+        events = [
+            {"type": "concluded", "effort": end["effort"], "summary": end["summary"]}
+            for end in ends
+            if end["concluded"] == line["turn"]
+        ]
+        texts, name = (line["user"], line["assistant"]), line["effort"] or ""
+        turn = replace(group(line["turn"], texts, name, events), at=line["at"])
+        tip = archive.commit(owner, tip, turn).tip
+    return tip
+
+
+def by_full_text(
+    lines: Sequence[Any], roles: Sequence[str], query: str
+) -> Iterator[tuple[int, str]]:
+    """Yield turns and messages of these roles, ranked by SQLite's FTS5."""
+    with sqlite3.connect(":memory:") as database:
+        database.execute(
+            "CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)"
+        )
+        rows = [(line[name], line["turn"]) for line in lines if "turn" in line for name in roles]
+        database.executemany("INSERT INTO said VALUES (?, ?)", rows)
+        terms = set(query_terms(query))
+        matching = [word for word in words(query) if set(query_terms(word)) & terms]
+        match = " OR ".join(f'"{word}"' for word in matching)
+        sql = "SELECT turn, text FROM said WHERE said MATCH ? ORDER BY rank"
+        yield from database.execute(sql, [match]) if match else ()
 
 
 def judged(
@@ -88,10 +129,10 @@ def judged(
     passages = archived.search(question.text, embedder)
     efforts = list(dict.fromkeys(passage.effort for passage in passages if passage.effort))
     turns = list(dict.fromkeys(part.turn for part in passages if part.passage is not None))
-    sessions = {replay.efforts[key] for key in question.evidence}
-    turn_numbers = {replay.turns[key] for key in question.evidence}
-    evidence = [(replay.turns[key], replay.texts[key]) for key in question.evidence]
-    packed = archived.packed(archived.excerpts(passages), _MUCH)
+    places = [replay.places[key] for key in question.evidence]
+    sessions, turn_numbers = {place.effort for place in places}, {place.turn for place in places}
+    evidence = [(place.turn, place.text) for place in places]
+    packed = _fitting(archived.excerpts(passages), _MUCH)
     return {
         "R@5": _share(sessions, efforts[:_FEW]),
         "all@5": float(sessions <= {*efforts[:_FEW]}),
@@ -105,11 +146,12 @@ def judged(
 
 
 def talked(
-    archived: ArchivedTalk, lines: Sequence[Any], talk_questions: Sequence[Evidenced]
+    archived: ArchivedTalk, lines: Sequence[Any], questions: Sequence[Any]
 ) -> list[dict[str, str | float]]:
     """Return a row for each way to search a talk for the evidence."""
+    evidence = [[(part["turn"], part["quote"]) for part in one["evidence"]] for one in questions]
     ways: dict[str, Callable[[str], Iterable[tuple[int, str]]]] = {
-        "passages": lambda text: archived.packed(archived.excerpts(archived.search(text)), _MUCH),
+        "passages": lambda text: archived.excerpts(archived.search(text)),
         "whole turns": lambda text: (
             (turn, archived.log(turn))
             for turn in dict.fromkeys(passage.turn for passage in archived.search(text))
@@ -119,36 +161,31 @@ def talked(
     }
     rows: list[dict[str, str | float]] = []
     for name, way in ways.items():
-        packed = [
-            (question.evidence, _fitting(way(question.text), _MUCH)) for question in talk_questions
-        ]
-        cells = {
-            f"{budget:,} tokens": _percent(
-                _share_packed(evidence, _fitting(texts, budget)) for evidence, texts in packed
-            )
-            for budget in (_LITTLE, _MUCH)
-        }
-        rows.append({"unit": name, **cells})
+        packed = [_fitting(way(question["question"]), _MUCH) for question in questions]
+        row: dict[str, str | float] = {"unit": name}
+        for budget in (_LITTLE, _MUCH):
+            pairs = zip(evidence, packed, strict=True)
+            shares = (_share_packed(quotes, _fitting(texts, budget)) for quotes, texts in pairs)
+            row[f"{budget:,} tokens"] = percent(shares, 2)
+        rows.append(row)
     return rows
 
 
-def hinted(
-    archives: Sequence[ArchivedTalk], replays: Sequence[Replay], talks: Sequence[Conversation]
-) -> dict[str, float]:
+def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
     """Return how often a hint is right, and how often an unrelated message gets one."""
     right = [
-        archived.hint(question.text) in {replay.efforts[evidence] for evidence in question.evidence}
-        for archived, replay, talk in zip(archives, replays, talks, strict=True)
-        for question in talk.questions
+        archived.hint(question.text) in {replay.places[key].effort for key in question.evidence}
+        for archived, replay in talks
+        for question in replay.talk.questions
     ]
     wrong = [
         archived.hint(question.text) is not None
-        for archived in archives
-        for foreign, talk in zip(archives, talks, strict=True)
+        for archived, _ in talks
+        for foreign, replay in talks
         if foreign is not archived
-        for question in talk.questions
+        for question in replay.talk.questions
     ]
-    return {"hints, right": _percent(right), "hints, false": _percent(wrong)}
+    return {"hints, right": percent(right, 2), "hints, false": percent(wrong, 2)}
 
 
 def main() -> None:
@@ -159,8 +196,8 @@ def main() -> None:
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
     parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
-    for talk, questions_file in zip(options.talk, options.questions, strict=True):
-        rows = _rows(read(talk), questions(questions_file))
+    for talk, questions in zip(options.talk, options.questions, strict=True):
+        rows = _rows(read(talk), read(questions))
         write(options.out, f"recall_{talk.stem}", "Is it still there? A long talk", rows)
     if options.data:
         talks, embedder = load(options.data), choose_embedder(options.embeddings)
@@ -169,36 +206,32 @@ def main() -> None:
         write(options.out, name, "Is it still there?", rows)
 
 
-def _rows(
-    lines: Sequence[Any], talk_questions: Sequence[Evidenced]
-) -> list[dict[str, str | float]]:
+def _rows(lines: Sequence[Any], questions: Sequence[Any]) -> list[dict[str, str | float]]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         owner = Owner("talk", "t")
-        return talked(
-            ArchivedTalk(archive, owner, committed(archive, owner, lines)), lines, talk_questions
-        )
+        archived = ArchivedTalk(archive, owner, committed(archive, owner, lines))
+        return talked(archived, lines, questions)
 
 
 def _row(
     talks: Sequence[Conversation], size: int, embedder: Embedder | None
 ) -> dict[str, str | float]:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        archives, replays = [], []
+        archived_talks = []
         for talk in talks:
             replay = replayed(archive, talk, size)
             if embedder:
                 archive.embed(replay.owner, embedder, replay.tip.turn)
-            archives.append(ArchivedTalk(archive, replay.owner, replay.tip))
-            replays.append(replay)
+            archived_talks.append((ArchivedTalk(archive, replay.owner, replay.tip), replay))
             print(f"{talk.id}: {replay.tip.turn} turns replayed", flush=True)
         scores = [
             judged(archived, replay, question, embedder)
-            for archived, replay, talk in zip(archives, replays, talks, strict=True)
-            for question in talk.questions
+            for archived, replay in archived_talks
+            for question in replay.talk.questions
         ]
         print(f"{len(scores)} questions asked", flush=True)
-        cells = {name: _percent(row[name] for row in scores) for name in scores[0]}
-        return {"utterances to a turn": str(size), **cells, **hinted(archives, replays, talks)}
+        cells = {name: percent((row[name] for row in scores), 2) for name in scores[0]}
+        return {"utterances to a turn": str(size), **cells, **hinted(archived_talks)}
 
 
 def _fitting(texts: Iterable[tuple[int, str]], budget: int) -> list[tuple[int, str]]:
@@ -231,11 +264,6 @@ def _is_packed(text: str, packed: Sequence[str]) -> bool:
 
 def _share(expected: set[str] | set[int], results: Iterable[str | int]) -> float:
     return len(expected.intersection(results)) / len(expected)
-
-
-def _percent(values: Iterable[float]) -> float:
-    listed = list(values)
-    return round(100 * sum(listed) / len(listed), 2)
 
 
 if __name__ == "__main__":

@@ -25,12 +25,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
-from locomo import Conversation, Utterance, group, load, replayed
-from report import argument_parser, write
+from locomo import Conversation, load, replayed
+from made_up import group
+from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
@@ -65,47 +67,15 @@ your would could should
 """.split()  # noqa: SIM905 (reads as a list of words)
 )
 _WORK = Path(__file__).parent / "data" / "work"
-_GOAL = {
-    "true %": "",
-    "false %": "<= 2",
-    "AUC": ">= 0.91",
-    "worst AUC": "",
-    "left": "<= 8",
-    "of": "",
-    "left, each": "",
-}
-_WORK_GOAL = {
-    "rule": "goal",
-    "half": "",
-    "true %": ">= 60",
-    "of": "",
-    "false %": "<= 3",
-    "of pairs": "",
-    "expanded %": "",
-    "turns %": "",
-}
+_GOAL = {"rule": "goal", "false %": "<= 2", "AUC": ">= 0.91", "left": "<= 8"}
+_WORK_GOAL = {"rule": "goal", "true %": ">= 60", "false %": "<= 3"}
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """The score of a text for each effort, and the efforts that the text mentions."""
 
     scores: Mapping[str, float]
     efforts: frozenset[str]
-
-
-class Rule(Protocol):
-    """A way to tell which efforts a text is about."""
-
-    @property
-    def name(self) -> str:
-        """The name of the rule in the tables."""
-
-    def reader(self, work: RunningTurn, efforts: Sequence[Effort]) -> Callable[[str], Match]:
-        """Return a function that matches a text with these efforts."""
-
-    def next_state(self, work: RunningTurn) -> EffortState:
-        """Return the state after the references of the running turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +135,15 @@ class Plain:
         return state
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+Rule: TypeAlias = Distinctive | Plain
+"""A way to tell which efforts a text is about."""
+
+
+class Judged(NamedTuple):
     """The scores of true mentions and of unrelated messages, and how many of each were found."""
 
-    true: tuple[float, ...]
-    false: tuple[float, ...]
+    true: list[float]
+    false: list[float]
     hits: int
     errors: int
 
@@ -182,12 +155,12 @@ def judged(archive: DiskArchive, rule: Rule, talk: Conversation) -> Judged:
     read = rule.reader(_work(EMPTY, view), view.efforts(len(talk.sessions)).efforts)
     true, false, hits, errors = list[float](), list[float](), 0, 0
     for question in talk.questions:
-        expected = {replay.efforts[utterance_id] for utterance_id in question.evidence}
+        expected = {replay.places[utterance_id].effort for utterance_id in question.evidence}
         match = read(question.text)
         for name, score in match.scores.items():
             (true if name in expected else false).append(score)
         hits, errors = hits + len(match.efforts & expected), errors + len(match.efforts - expected)
-    return Judged(tuple(true), tuple(false), hits, errors)
+    return Judged(true, false, hits, errors)
 
 
 def remaining_summaries(archive: DiskArchive, rule: Rule, talk: Conversation) -> int:
@@ -222,21 +195,11 @@ def session_turns(talk: Conversation) -> Iterator[Group]:
             closed = {"type": "concluded", "effort": name, "summary": talk.summaries[session]}
             events = [*([] if first else opened), *([closed] if ends else [])]
             number += 1
-            yield group(number, utterances[first : first + _UTTERANCES], name, events)
+            texts = [text for _, text in utterances[first : first + _UTTERANCES]]
+            yield group(number, texts, name, events)
 
 
-@dataclass(frozen=True, slots=True)
-class Dialogue:
-    """A dialogue about work: its efforts, and the turns after them with what they mention."""
-
-    id: str
-    half: str
-    efforts: tuple[Mapping[str, Any], ...]
-    after: tuple[Mapping[str, Any], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A turn and an effort in the context: whether the turn mentions it, and the rule says so."""
 
     turn: int
@@ -245,42 +208,33 @@ class Pair:
     recognised: bool
 
 
-def dialogues(folder: Path) -> tuple[Dialogue, ...]:
-    """Read the dialogues about work."""
-    items = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
-    return tuple(
-        Dialogue(item["id"], item["half"], tuple(item["efforts"]), tuple(item["after"]))
-        for item in items
-    )
-
-
-def pairs_of(archive: DiskArchive, rule: Rule, talk: Dialogue) -> tuple[Pair, ...]:
+def pairs_of(archive: DiskArchive, rule: Rule, talk: Mapping[str, Any]) -> list[Pair]:
     """Replay a dialogue; return each turn after its efforts, paired with each effort."""
     groups, pairs = tuple(dialogue_turns(talk)), list[Pair]()
-    begin = len(groups) - len(talk.after)
+    begin = len(groups) - len(talk["after"])
     before: Iterable[str] = ()
-    states = replay_states(archive, rule, Owner("references", talk.id), groups)
+    states = replay_states(archive, rule, Owner("references", talk["id"]), groups)
     for number, state in enumerate(states):
         if number >= begin:
             recognised = {
                 event["effort"] for event in state.events if event["type"] == "referenced"
             }
-            mentions = talk.after[number - begin]["mentions"]
-            first = talk.efforts[0]["id"]
+            mentions = talk["after"][number - begin]["mentions"]
+            first = talk["efforts"][0]["id"]
             pairs += (
                 Pair(number, name == first, name in mentions, name in recognised) for name in before
             )
         before = tuple(state.summaries)
-    return tuple(pairs)
+    return pairs
 
 
-def dialogue_turns(talk: Dialogue) -> Iterator[Group]:
+def dialogue_turns(talk: Mapping[str, Any]) -> Iterator[Group]:
     """Yield the turns of a dialogue: its efforts, a look at the first one, what follows.
 
     An effort without a log has one turn, its goal and its summary.
     """
     entries = list[tuple[Sequence[str], str, list[Event]]]()
-    for effort in talk.efforts:
+    for effort in talk["efforts"]:
         log = effort["log"] or [(effort["goal"], effort["summary"])]
         opening = {"effort": effort["id"], "goal": effort["goal"]}
         concluded = {**opening, "summary": effort["summary"], "keywords": effort["keywords"]}
@@ -291,13 +245,12 @@ def dialogue_turns(talk: Dialogue) -> Iterator[Group]:
             (texts, effort["id"], turn_events)
             for texts, turn_events in zip(log, events, strict=True)
         )
-    first = talk.efforts[0]["id"]
+    first = talk["efforts"][0]["id"]
     look: Event = {"type": "expanded", "effort": first, "turns": [1]}
     entries.append(((f"Show me the log of {first}.", "Here it is."), "", [look]))
-    entries += (((turn["user"], turn["assistant"]), "", []) for turn in talk.after)
+    entries += (((turn["user"], turn["assistant"]), "", []) for turn in talk["after"])
     for number, (texts, name, events) in enumerate(entries, start=1):
-        turn = group(number, tuple(Utterance("", text) for text in texts), name, events)
-        yield turn if name else replace(turn, efforts=())
+        yield group(number, texts, name, events)
 
 
 def auc(true: Sequence[float], false: Sequence[float]) -> float:
@@ -320,29 +273,29 @@ def main() -> None:
     frequent = f"two shared words of the summary's {_FEW_WORDS} most frequent"
     rules: list[Rule] = [Plain("two shared words of the summary"), Plain(frequent, _FEW_WORDS)]
     rules.append(Distinctive())
-    talks = dialogues(options.work)
-    halves = sorted({talk.half for talk in talks}, reverse=True)
+    talks = [json.loads(path.read_bytes()) for path in sorted(options.work.glob("*.json"))]
+    halves = sorted({talk["half"] for talk in talks}, reverse=True)
     rows = [_working(rule, half, talks) for half in halves for rule in rules]
     write(options.out, "references_work", "References on work", [*rows, _WORK_GOAL])
     if options.data:
         locomo_rows = [_row(rule, load(options.data)) for rule in rules]
-        write(options.out, "references", "References", [*locomo_rows, {"rule": "goal", **_GOAL}])
+        write(options.out, "references", "References", [*locomo_rows, _GOAL])
 
 
-def _working(rule: Rule, half: str, talks: Sequence[Dialogue]) -> dict[str, Any]:
-    pairs = [_in_new_archive(pairs_of, rule, talk) for talk in talks if talk.half == half]
+def _working(rule: Rule, half: str, talks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    pairs = [_in_new_archive(pairs_of, rule, talk) for talk in talks if talk["half"] == half]
     true = [pair.recognised for talk in pairs for pair in talk if pair.mentioned]
     false = [pair for talk in pairs for pair in talk if not pair.mentioned]
-    unrelated_turns = [_recognised_turns(talk) for talk in pairs]
+    unrelated_turns = chain.from_iterable(map(_recognised_turns, pairs))
     return {
         "rule": rule.name,
         "half": half,
-        "true %": _percent(true),
+        "true %": percent(true),
         "of": len(true),
-        "false %": _percent([pair.recognised for pair in false]),
+        "false %": percent(pair.recognised for pair in false),
         "of pairs": len(false),
-        "expanded %": _percent([pair.recognised for pair in false if pair.expanded]),
-        "turns %": _percent([is_recognised for talk in unrelated_turns for is_recognised in talk]),
+        "expanded %": percent(pair.recognised for pair in false if pair.expanded),
+        "turns %": percent(unrelated_turns),
     }
 
 
@@ -351,10 +304,6 @@ def _recognised_turns(pairs: Sequence[Pair]) -> list[bool]:
     mentioning = {pair.turn for pair in pairs if pair.mentioned}
     recognised = {pair.turn for pair in pairs if pair.recognised}
     return [turn in recognised for turn in {pair.turn for pair in pairs} - mentioning]
-
-
-def _percent(flags: Sequence[bool]) -> float:
-    return round(100 * sum(flags) / len(flags), 1)
 
 
 def _row(rule: Rule, talks: Sequence[Conversation]) -> dict[str, Any]:
@@ -377,7 +326,7 @@ def _row(rule: Rule, talks: Sequence[Conversation]) -> dict[str, Any]:
     }
 
 
-def _in_new_archive(measure: Callable[..., Any], rule: Rule, talk: Conversation) -> Any:
+def _in_new_archive(measure: Callable[..., Any], rule: Rule, talk: Any) -> Any:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         return measure(archive, rule, talk)
 

@@ -1,4 +1,4 @@
-"""The results of a benchmark as files: JSON for programs, Markdown and a plot for people."""
+"""What is measured, and the results as files: JSON for programs, Markdown and a plot for people."""
 
 import argparse
 import json
@@ -6,17 +6,19 @@ import platform
 import shlex
 import sqlite3
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from itertools import takewhile
+from importlib.util import find_spec
+from itertools import chain, takewhile
 from pathlib import Path
-from typing import Any
+from statistics import fmean, median, quantiles
+from time import perf_counter
+from typing import Any, TypeVar
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
+
+T = TypeVar("T")
 
 _PACKAGES = (
     *("ebbtide", "snowballstemmer", "tiktoken"),
@@ -27,27 +29,53 @@ _PANELS = 3
 _WIDTH, _HEIGHT = 3.0, 5.0
 """Size of a panel with the labels below it, in inches."""
 
-
 _LABEL = 32
 """Characters of a text in the label of a bar."""
 
 
-def argument_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of the options of a benchmark, with the one that all have."""
+def argument_parser(description: str | None, **defaults: int | str) -> argparse.ArgumentParser:
+    """Return a parser with the option that all benchmarks have, and one for each default."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--out", type=Path, required=True)
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default)
     return parser
 
 
-def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows of one shape as `name.json`, as a table in `name.md` and as bars in `name.png`.
+def timed(do: Callable[[], T]) -> tuple[float, T]:
+    """Return the milliseconds of a call, and its result."""
+    start = perf_counter()
+    result = do()
+    return (perf_counter() - start) * 1_000, result
 
-    The files have the command and the versions that made them. The table is printed.
-    Without matplotlib there is no plot.
+
+def spread(name: str, milliseconds: Sequence[float]) -> dict[str, float]:
+    """Return the cells of the median and of the 95th percentile."""
+    high = quantiles(milliseconds, n=20)[-1]
+    return {f"{name} p50 ms": round(median(milliseconds), 2), f"{name} p95 ms": round(high, 2)}
+
+
+def percent(values: Iterable[float], digits: int = 1) -> float:
+    """Return the mean of values or of flags in percent."""
+    return round(100 * fmean(values), digits)
+
+
+def stored_bytes(folder: Path, pattern: str = "**/*") -> int:
+    """Return the size of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.glob(pattern) if path.is_file())
+
+
+def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows as `name.json`, as a table in `name.md` and as bars in `name.png`.
+
+    A cell that a row lacks is empty. The files have the command and the versions that made them.
+    The table is printed. Without matplotlib there is no plot.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    columns = dict.fromkeys(chain.from_iterable(rows), "")
+    rows = [columns | dict(row) for row in rows]
     run, packages = command(), versions()
-    results = {"title": title, "command": run, "versions": packages, "rows": list(rows)}
+    results = {"title": title, "command": run, "versions": packages, "rows": rows}
     (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     text = f"# {title}\n\n{table(rows)}\n\n`{run}`\n\n{_joined(packages)}\n"
     (folder / f"{name}.md").write_text(text, encoding="utf-8")

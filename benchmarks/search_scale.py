@@ -13,30 +13,22 @@ database, which is empty; what the server works is then no part of the processor
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
-from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
-from typing import Any, TypeVar
-from zlib import crc32
+from time import process_time
+from typing import Any
 
-import numpy as np
-from report import argument_parser, write
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from made_up import group, text
+from report import argument_parser, percent, spread, stored_bytes, timed, write
 
-from ebbtide import DiskArchive, SqlArchive
+from ebbtide import SqlArchive
 from ebbtide.memory.embeddings import Embedder
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.settings import Settings
 
-T = TypeVar("T")
-
-_GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
-_SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
-_WORDS = 50_000
-"""Words of the vocabulary, most of which are rare, as in any language."""
 _QUERIES = 200
 """Queries that are timed, so that ten are above the 95th percentile."""
 _APPENDS = 200
@@ -60,37 +52,6 @@ class Built:
     raw: int
 
 
-class Noise:
-    """Embeddings of 384 random numbers, always the same ones for a text."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Return a vector for each text."""
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """Return a vector."""
-        return np.random.default_rng(crc32(text.encode())).normal(size=_NUMBERS).tolist()
-
-
-def word(rank: int) -> str:
-    """Return the word of a rank: syllables in place of digits."""
-    name, rank = "", rank + len(_SYLLABLES) ** 2
-    while rank:
-        rank, digit = divmod(rank, len(_SYLLABLES))
-        name += _SYLLABLES[digit]
-    return name
-
-
-VOCABULARY = [word(rank) for rank in range(_WORDS)]
-WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
-
-
-def text(chance: random.Random, size: int) -> str:
-    """Return a text of `size` words, every second one without content."""
-    content = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=size // 2)
-    return " ".join(f"{noun} {chance.choice(_GLUE)}" for noun in content)
-
-
 def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
     """Write efforts of two turns each, then measure the time of single turns."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
@@ -101,43 +62,31 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
         raw += sum(len(message) for pair in texts for message in pair)
         summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
-        tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[0], name, [])).tip
-        tip = archive.commit(owner, tip, _group(tip.turn + 1, texts[1], name, [event])).tip
+        tip = archive.commit(owner, tip, group(tip.turn + 1, texts[0], name)).tip
+        tip = archive.commit(owner, tip, group(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
-            words = [term for term in " ".join(texts[0]).split() if term not in _GLUE]
+            words = " ".join(texts[0]).split()[::2]
             queries.append((name, " ".join(chance.sample(words, 5))))
         if number % _OFTEN == _OFTEN - 1:
             print(f"{number + 1:,} of {efforts:,} efforts written", flush=True)
     appends = []
     for _ in range(_APPENDS):
-        group = _group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0", [])
-        milliseconds, record = timed(lambda tip=tip, group=group: archive.commit(owner, tip, group))
+        turn = group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0")
+        milliseconds, record = timed(lambda tip=tip, turn=turn: archive.commit(owner, tip, turn))
         tip, appends = record.tip, [*appends, milliseconds]
     return Built(tip, queries, appends, raw)
-
-
-def timed(do: Callable[[], T]) -> tuple[float, T]:
-    """Return the milliseconds of a call, and its result."""
-    start = perf_counter()
-    result = do()
-    return (perf_counter() - start) * 1_000, result
-
-
-def opened(place: Path | str) -> SqlArchive:
-    """Return the archive in a folder, or that in a database by its URL."""
-    return SqlArchive(place) if isinstance(place, str) else DiskArchive(place, durable=False)
 
 
 def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict[str, Any]:
     """Return the row of one size."""
     owner = Owner("scale", str(efforts))
-    with opened(place) as archive:
+    with SqlArchive(place, durable=False) as archive:
         session = built(archive, owner, efforts)
         while embedder and archive.embed(owner, embedder, _OFTEN):
             pass
-    with opened(place) as archive:
+    with SqlArchive(place, durable=False) as archive:
         opening, _ = timed(lambda: archive.newest(owner))
-        times, cpu_times, first = [], [], 0
+        times, cpu_times, first = [], [], []
         for name, query in session.queries:
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start = process_time()
@@ -148,54 +97,30 @@ def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict
             )
             cpu_times.append((process_time() - start) * 1_000)
             times.append(milliseconds)
-            first += bool(results) and results[0].effort == name
-    return {
-        "efforts": efforts,
-        "search p50 ms": round(median(times), 1),
-        "search p95 ms": _p95(times),
-        "CPU p50 ms": round(median(cpu_times), 1),
-        "CPU p95 ms": _p95(cpu_times),
-        "first search ms": round(times[0], 1),
-        "open ms": round(opening, 1),
-        "append p50 ms": round(median(session.appends), 2),
-        "append p95 ms": _p95(session.appends),
-        **_sizes(place, session.raw),
-        "found first %": round(100 * first / len(times)),
-    }
+            first.append(bool(results) and results[0].effort == name)
+    row = {"efforts": efforts, **spread("search", times), **spread("CPU", cpu_times)}
+    row |= {"first search ms": round(times[0], 1), "open ms": round(opening, 1)}
+    row |= spread("append", session.appends)
+    if isinstance(place, Path):
+        stored = stored_bytes(place, "**/*.sqlite*")
+        row |= {"archive / raw": round(stored / session.raw, 2)}
+    return {**row, "found first %": percent(first)}
 
 
 def main() -> None:
     """Measure each size of the command line."""
-    parser = argument_parser(__doc__)
+    parser = argument_parser(__doc__, url="")
     parser.add_argument("--semantic", action="store_true")
-    parser.add_argument("--url", default="")
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
-    embedder = Embedder(Noise()) if options.semantic else None
+    embedder = Embedder(DeterministicFakeEmbedding(size=_NUMBERS)) if options.semantic else None
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
             rows.append(measured(options.url or Path(folder), efforts, embedder))
     name = "search_scale_semantic" if options.semantic else "search_scale"
     name += "_postgresql" if options.url else ""
     write(options.out, name, "Search at scale", rows)
-
-
-def _sizes(place: Path | str, raw: int) -> dict[str, float]:
-    if isinstance(place, str):
-        return {}
-    stored = sum(path.stat().st_size for path in place.rglob("*.sqlite*"))
-    return {"archive / raw": round(stored / raw, 2)}
-
-
-def _group(turn: int, texts: Sequence[str], effort: str, events: list[dict[str, str]]) -> Group:
-    human = {"type": "human", "data": {"content": texts[0]}}
-    answer = {"type": "ai", "data": {"content": texts[1]}}
-    return Group(turn, (human, answer), "2026-01-01T00:00:00Z", (effort,), tuple(events))
-
-
-def _p95(times: Sequence[float]) -> float:
-    return round(quantiles(times, n=20)[-1], 2)
 
 
 if __name__ == "__main__":

@@ -8,18 +8,18 @@ makes the user's index; before each "after a change" another session concluded a
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from report import argument_parser, write
-from search_scale import text, timed
+from made_up import group, text
+from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import DiskArchive
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Owner, Tip
 
 _USER = "scale"
 _OWNER = Owner(_USER, "asking")
@@ -62,9 +62,8 @@ def concluded(
         {"type": "opened", "effort": name, "goal": fields["goal"]},
         {"type": "concluded", "effort": name, "summary": summary, **fields},
     )
-    human = {"type": "human", "data": {"content": text(chance, 34)}}
-    group = Group(tip.turn + 1, (human,), "2026-01-01T00:00:00Z", (name,), events)
-    return archive.commit(owner, tip, group).tip, summary
+    turn = group(tip.turn + 1, [text(chance, 34)], name, events)
+    return archive.commit(owner, tip, turn).tip, summary
 
 
 def measured(folder: Path, count: int) -> dict[str, Any]:
@@ -73,25 +72,23 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
         queries = built(archive, count)
     with DiskArchive(folder, durable=False) as archive:
         first_search, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
-        times, first = [], 0
+        times, first = [], []
         for expected, query in queries:
             milliseconds, results = timed(
                 lambda query=query: archive.search_sessions(_OWNER, query, 5)
             )
             times.append(milliseconds)
             best = next((result for result in results if result.effort), None)
-            first += bool(best) and (best.owner.thread, best.effort.id) == expected
+            first.append(bool(best) and (best.owner.thread, best.effort.id) == expected)
         changed = [*_changed(archive, count, queries[0][1])]
-    stored = sum(path.stat().st_size for path in folder.rglob("*.sqlite*"))
     return {
         "sessions": count,
         "efforts": count * _EFFORTS,
         "first search ms": round(first_search),
-        "search p50 ms": round(median(times), 1),
-        "search p95 ms": round(quantiles(times, n=20)[-1], 1),
+        **spread("search", times),
         "after a change ms": round(median(changed), 1),
-        "archive MB": round(stored / 1e6, 2),
-        "found first %": round(100 * first / len(times)),
+        "archive MB": round(stored_bytes(folder, "**/*.sqlite*") / 1e6, 2),
+        "found first %": percent(first),
     }
 
 
@@ -104,11 +101,11 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
         yield timed(lambda: archive.search_sessions(_OWNER, query, 5))[0]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure each size of the command line."""
     parser = argument_parser(__doc__)
     parser.add_argument("sessions", type=int, nargs="+")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     rows = []
     for count in options.sessions:
         with TemporaryDirectory() as folder:

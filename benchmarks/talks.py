@@ -24,7 +24,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Any, TypeAlias
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -35,7 +35,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 EFFORTS: Mapping[str, tuple[float, float]] = {
     "gateway-certificate": (0.04, 0.03),
@@ -271,18 +271,19 @@ def _words(chance: random.Random, kind: str) -> int:
 class TalkingModel(BaseChatModel):
     """Plays the model of one turn after the other, and passes each request to `take`."""
 
-    _take: Take = PrivateAttr()
+    take: Take = Field(default=lambda *_: None, exclude=True)
     _answers: Iterator[AIMessage] = PrivateAttr(default=iter(()))
 
-    def watched(self, take: Take) -> "TalkingModel":
-        """Pass each request to `take`."""
-        self._take = take
-        return self
+    def begin(self, turn: Turn) -> None:
+        """Begin a turn."""
+        called = [AIMessage("", tool_calls=[call]) for call in turn.calls]
+        self._answers = iter([*called, AIMessage(turn.answer)])
 
-    def begin(self, turn: Turn, tools: Collection[str]) -> None:
-        """Begin a turn, with the calls whose tools the agent has."""
-        called = [AIMessage("", tool_calls=[one]) for one in turn.calls if one["name"] in tools]
-        self._answers = chain(called, [AIMessage(turn.answer)])
+    def answer(self, _messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage:
+        """Return the next answer of the turn that calls no tool but these."""
+        return next(
+            one for one in self._answers if all(call["name"] in tools for call in one.tool_calls)
+        )
 
     @property
     def _llm_type(self) -> str:
@@ -311,12 +312,11 @@ class TalkingModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         tools = kwargs.get("tools", ())
-        self._take(messages, tools, not tools)
-        answer = (
-            next(self._answers)
-            if tools
-            else AIMessage(_requested_text(messages, kwargs.get("fields")))
-        )
+        self.take(messages, tools, not tools)
+        if tools:
+            answer = self.answer(messages, {tool["function"]["name"] for tool in tools})
+        else:
+            answer = AIMessage(_requested_text(messages, kwargs.get("fields")))
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 

@@ -18,22 +18,22 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import psycopg
-from context_cost import CONFIG, MEMORY_TOOLS, OURS, TALKS
+from context_cost import CONFIG, OURS
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from peers import PEERS, Maker, ours
-from report import argument_parser, write
+from report import argument_parser, stored_bytes, write
 from sqlalchemy import Engine, event, make_url
-from talks import TalkingModel, Turn
+from talks import TALKS, TalkingModel, Turn
 
 from ebbtide import DiskArchive, SqlArchive
 
@@ -96,7 +96,7 @@ class Side:
 
     def turn(self, turn: Turn, durability: str, runner: asyncio.Runner | None) -> None:
         """Run a turn."""
-        self.model.begin(turn, MEMORY_TOOLS if self.name == OURS else {"look_up"})
+        self.model.begin(turn)
         request: Any = {"messages": [("user", turn.question)]}
         self.statements.clear()
         wall_start, cpu_start = time.perf_counter(), time.process_time()
@@ -114,15 +114,11 @@ class Side:
         for first, last in (span for span in SPANS if span[1] <= turns):
             span, label = slice(first - 1, last), f"turns {first:,}-{last:,}"
             reached = last <= len(self.cpu)
-            plain_cpu = plain.cpu[span] if plain and last <= len(plain.cpu) else []
             cells[f"ms, {label}"] = _median(self.wall[span]) if reached else ""
             cells[f"CPU ms, {label}"] = _median(self.cpu[span]) if reached else ""
-            ratio = (
-                round(median(self.cpu[span]) / median(plain_cpu), 2)
-                if reached and plain_cpu
-                else ""
-            )
-            cells[f"of {PLAIN}, {label}"] = ratio
+            compared = reached and plain and last <= len(plain.cpu)
+            ratio = median(self.cpu[span]) / median(plain.cpu[span]) if compared else 0
+            cells[f"of {PLAIN}, {label}"] = round(ratio, 2) if compared else ""
         cells["checkpoint bytes a turn"] = round(stored / len(self.wall))
         cells["archive statements a turn"] = (
             median(self.statement_counts) if self.name == OURS else ""
@@ -141,7 +137,7 @@ class Place:
 
     def side(self, name: str) -> Side:
         """Return an agent; raises `ModuleNotFoundError` if it is not installed."""
-        model = TalkingModel().watched(lambda *_: None)
+        model = TalkingModel()
         storage = f"of_{name.partition(',')[0].lower()}" if self.url else str(self.folder / name)
         statements: list[str] = []
         agent = self._maker(name, storage, statements)(model, self._saver(storage), self.folder)
@@ -152,7 +148,7 @@ class Place:
         if not self.url:
             with closing(sqlite3.connect(storage)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return sum(path.stat().st_size for path in self.folder.glob(f"{Path(storage).name}*"))
+            return stored_bytes(self.folder, f"{Path(storage).name}*")
         with psycopg.connect(self._uri) as connection:
             size = connection.execute(_SIZE, (storage,)).fetchone()
         return int(size[0]) if size else 0
@@ -181,28 +177,23 @@ class Place:
         return ours(self.stack.enter_context(archive))
 
     def _saver(self, storage: str) -> Any:
+        conninfo = storage
         if self.url:
             self.stack.callback(self._run, f"DROP SCHEMA {storage} CASCADE")
             self._run(f"CREATE SCHEMA {storage}")
-        conninfo = psycopg.conninfo.make_conninfo(self._uri, **_search_path(storage))
+            conninfo = psycopg.conninfo.make_conninfo(self._uri, **_search_path(storage))
+        kind: Any
         if self.runner is None:
-            saver: Any = (
-                PostgresSaver.from_conn_string(conninfo)
-                if self.url
-                else SqliteSaver.from_conn_string(storage)
-            )
-            opened = self.stack.enter_context(saver)
-            opened.setup()
-            return opened
-        async_saver: Any = (
-            AsyncPostgresSaver.from_conn_string(conninfo)
-            if self.url
-            else AsyncSqliteSaver.from_conn_string(storage)
-        )
-        opened = self.runner.run(async_saver.__aenter__())
-        self.stack.callback(lambda: self.runner.run(async_saver.__aexit__(None, None, None)))
-        self.runner.run(opened.setup())
-        return opened
+            kind = PostgresSaver if self.url else SqliteSaver
+            saver = self.stack.enter_context(kind.from_conn_string(conninfo))
+            saver.setup()
+            return saver
+        kind = AsyncPostgresSaver if self.url else AsyncSqliteSaver
+        opening = kind.from_conn_string(conninfo)
+        saver = self.runner.run(opening.__aenter__())
+        self.stack.callback(lambda: self.runner.run(opening.__aexit__(None, None, None)))
+        self.runner.run(saver.setup())
+        return saver
 
 
 def _search_path(schema: str) -> dict[str, str]:
@@ -257,13 +248,7 @@ def main() -> None:
         for at, case in enumerate(case for case in cases if options.url or not case.postgres):
             turns = options.turns if at == 0 else min(options.turns, SHORT)
             rows += run_case(case, turns, options.url, options.agents)
-    columns = dict.fromkeys(chain.from_iterable(rows[0:1] + rows))
-    write(
-        options.out,
-        options.name,
-        "Cost per turn",
-        [dict.fromkeys(columns, "") | row for row in rows],
-    )
+    write(options.out, options.name, "Cost per turn", rows)
 
 
 if __name__ == "__main__":

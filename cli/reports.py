@@ -1,14 +1,11 @@
 """`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from textwrap import fill
-from types import NoneType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Annotated, Any, TypeAlias
 
 import typer
-from annotated_types import Ge, Gt, Le, Lt
-from pydantic.fields import FieldInfo
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
@@ -35,8 +32,8 @@ _SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_
 _ANY = "any"
 """The range of a setting without limits."""
 
-_SIGNS = {Ge: "≥", Gt: ">", Le: "≤", Lt: "<"}
-"""The signs of the limits that a setting can have."""
+_SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+"""The signs of the limits that a setting can have, by their names in a JSON schema."""
 
 
 def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
@@ -133,28 +130,28 @@ def settings(
         typer.echo(settings_table())
         return
     keys = load({}, environment=os.environ, path=config)
-    width = Console().width
+    width, schemas = Console().width, Keys.model_json_schema()["properties"]
     values = {**dict(keys.settings), "model": keys.model, "root": discreet(keys.root)}
     for name in NAMES:
-        field, source = Keys.model_fields[name], keys.sources.get(name, "default")
-        limits = _range(field)
-        meaning = f"{field.description}; {limits}" if limits != _ANY else field.description or ""
+        source = keys.sources.get(name, "default")
+        meaning, limits = schemas[name]["description"], _range(schemas[name])
+        meaning += f"; {limits}" if limits != _ANY else ""
         typer.echo(printable(f"{name}: {_value(values[name])} ({source})"))
         typer.echo(fill(meaning, width, initial_indent="  ", subsequent_indent="  "))
 
 
 def settings_table() -> str:
     """Return a Markdown table with a row for each setting."""
-    rows = (_row(name, field) for name, field in Settings.model_fields.items())
+    rows = (_row(*schema) for schema in Settings.model_json_schema()["properties"].items())
     return "\n".join(
         ("| setting | default | range | meaning |", "| --- | --- | --- | --- |", *rows)
     )
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    default = "none" if field.default is None else f"`{_value(field.default)}`"
-    meaning = (field.description or "").replace("|", "\\|")
-    return f"| `{name}` | {default} | {_range(field)} | {meaning} |"
+def _row(name: str, schema: Mapping[str, Any]) -> str:
+    default = "none" if schema["default"] is None else f"`{_value(schema['default'])}`"
+    meaning = schema["description"].replace("|", "\\|")
+    return f"| `{name}` | {default} | {_range(schema)} | {meaning} |"
 
 
 def _value(value: object) -> str:
@@ -164,21 +161,12 @@ def _value(value: object) -> str:
     return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _range(field: FieldInfo) -> str:
+def _range(schema: Mapping[str, Any]) -> str:
     """Return the choices of a setting, or the limits of its value."""
-    annotation: Any = field.annotation
-    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
-    if get_origin(annotation) is not Literal and len(kinds) == 1:  # a choice, or None
-        annotation = kinds[0]
-    if get_origin(annotation) is Literal:
-        return ", ".join(f"`{choice}`" for choice in get_args(annotation))
-    limits = [
-        f"{sign} {_value(getattr(limit, kind.__name__.lower()))}"
-        for kind, sign in _SIGNS.items()
-        for limit in field.metadata
-        if isinstance(limit, kind)
-    ]
-    return ", ".join(limits) or _ANY
+    kind = schema.get("anyOf", [schema])[0]  # the second is that of None
+    choices = [f"`{choice}`" for choice in kind.get("enum", ())]
+    limits = [f"{sign} {_value(kind[name])}" for name, sign in _SIGNS.items() if name in kind]
+    return ", ".join(choices or limits) or _ANY
 
 
 attention = typer.Typer(

@@ -132,17 +132,16 @@ class Screen:
         self._break()
         self._errors.print(Text(printable(text), style="red"), soft_wrap=self._piped)
 
-    def page(self, *parts: RenderableType) -> None:
-        """Print each part of a command's page on lines of its own; a `str` as it is, tabs too."""
+    def page(self, part: RenderableType) -> None:
+        """Print a part of a command's page on lines of its own; a `str` as it is, tabs too."""
         self._break()
-        for part in parts:
-            if isinstance(part, str):
-                self._console.file.write(f"{self._fit(printable(part))}\n")
-                self._column = 0
-            elif isinstance(part, Table):
-                self._console.print(fitted(part, self._console))
-            else:
-                self._console.print(part, soft_wrap=self._piped and isinstance(part, Text))
+        if isinstance(part, str):
+            self._console.file.write(f"{self._fit(printable(part))}\n")
+            self._column = 0
+        elif isinstance(part, Table):
+            self._console.print(fitted(part, self._console))
+        else:
+            self._console.print(part, soft_wrap=self._piped and isinstance(part, Text))
 
     def _stream(self, message: Any, origin: dict[str, Any]) -> None:
         """Print the text of a piece of an answer, as far as nothing may change it any more."""

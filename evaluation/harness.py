@@ -41,7 +41,7 @@ from .results import (
     append,
 )
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
-from .template import Point, Template
+from .template import Point, Template, stands_in
 
 _LONGEST_ERROR = 300
 """Characters of an error that the results keep."""
@@ -263,7 +263,7 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     }
     if (quotes := context.quotes) is None:
         return measured
-    verbatim = sum(map(point.says, quotes))
+    verbatim = sum(stands_in(quote, point.turns) for quote in quotes)
     measured["quotes"] = len(quotes)
     measured["verbatim_rate"] = verbatim / len(quotes) if quotes else None
     measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)

@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -251,12 +252,9 @@ _WIDTH = 0.8
 def _plot(path: Path, setup: Setup, rows: Sequence[Row]) -> bool:
     """Draw the scores; return False if there are none, or no matplotlib."""
     metrics = _present([metric for metric in SCORES if not metric.summed], rows)
-    try:
-        charts = import_module("matplotlib.figure")  # slow to load
-    except ImportError:
+    if not metrics or find_spec("matplotlib") is None:
         return False
-    if not metrics:
-        return False
+    charts = import_module("matplotlib.figure")  # slow to load
     lines = -(-len(metrics) // _PANELS)
     size = (_PANELS * _INCHES[0], lines * _INCHES[1] + 1)
     figure = charts.Figure(figsize=size, layout="constrained")

@@ -15,6 +15,7 @@ from langchain_core.caches import RETURN_VAL_TYPE, BaseCache
 from langchain_core.messages import message_to_dict, messages_from_dict
 from langchain_core.outputs import ChatGeneration
 from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import to_jsonable_python
 from typing_extensions import override
 
 from ..memory.questions import What
@@ -243,14 +244,10 @@ class AnswerTape(BaseCache):
 
     @override
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        """Record the answer of the model as plain JSON."""
-
-        def plain(value: object) -> Any:  # parsed structured output, or anything with a text
-            return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
-
+        """Record the answer of the model as plain JSON, parsed objects in it too."""
         messages = [choice.message for choice in return_val if isinstance(choice, ChatGeneration)]
         self._open.discard((prompt, llm_string))
-        self.answers.append(json.loads(json.dumps(message_to_dict(messages[0]), default=plain)))
+        self.answers.append(to_jsonable_python(message_to_dict(messages[0]), fallback=str))
 
     @override
     def clear(self, **kwargs: Any) -> None:

@@ -278,10 +278,6 @@ class Point:
         sentences = (sentence for key in keys for sentence in listed.get(key, ()))
         return self._holding(sentences, through)
 
-    def says(self, quote: str) -> bool:
-        """Tell whether a quote stands word for word in a turn up to the point."""
-        return stands_in(quote, self.turns)
-
     def _holding(self, sentences: Iterable[str], through: int | None = None) -> tuple[str, ...]:
         """Return each sentence that was said and that none supersedes, once."""
         turns = self.turns if through is None else self.template.until(through)

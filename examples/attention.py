@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -11,10 +12,7 @@ from rich.table import Table
 from ebbtide import DiskArchive
 from ebbtide.memory.attention.law import Attention, Memory
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 USER, DAYS, MONTH, THRESHOLD, SUPPRESSED_ON = "ann", 365, 30, 40.0, 40
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)

@@ -2,6 +2,7 @@
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,10 +16,7 @@ from rich.table import Table
 from ebbtide import DiskArchive, MemoryState, build_memory_graph
 from ebbtide.graph.models import choose_model
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 SAID = (
     "Let's work on the late parcel: order A-17 should have come on Monday",

@@ -2,6 +2,7 @@
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import accumulate
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,10 +15,7 @@ from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 from ebbtide.memory.tokens import count
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 HOLDING = (
     "The orders table must never be locked for longer than 2 seconds.",

@@ -2,6 +2,7 @@
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -12,10 +13,7 @@ from rich.table import Table
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 SAID = (
     "Let's work on the auth bug: people are signed out in the middle of their work",

@@ -2,6 +2,7 @@
 
 import os
 from importlib import import_module
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,10 +15,7 @@ from ebbtide.graph.models import choose_model
 from ebbtide.memory.metrics import report
 from ebbtide.memory.record import Owner
 
-try:
-    charts: Any = import_module("matplotlib.figure")
-except ImportError:
-    charts = None
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 WORK = {
     "gateway": "The certificate was rotated on Monday, so that it answers 401. ",

@@ -1,18 +1,35 @@
 """The benchmarks, run as programs on data of a few lines."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.benchmarks.talk import conversation
 from tests.databases import Database
-from tests.examples.running import run
+from tests.examples.running import run, run_without_plots
 from tests.processes import ROOT
 from tests.redis_server import RedisServer
 
 FOLDER = ROOT / "benchmarks"
+SAID: Mapping[int, Sequence[str]] = {
+    1: ["The gateway rejects the certificate.", "Rotate the gateway certificate."],
+    2: ["The teal header overlaps.", "Bring the brush and the ladder."],
+    3: ["The train to Vienna leaves.", "I see it.", *["A boat.", "A sail."] * 21],
+}
+SUMMARIES = {
+    1: "Ann and Ben rotated the gateway certificate.",
+    2: "Ann and Ben painted the teal header with a brush and a ladder.",
+    3: "Ann and Ben took the train to Vienna.",
+}
+QUESTIONS = {
+    "Did Ann and Ben rotate the gateway certificate?": "D1:2",
+    "What colour has the teal header?": "D2:1",
+    "Which gateway header?": "D3:1",
+}
+MENTION = "The brush and the ladder again."
+"""Said in turn 10 of two utterances each; without it no summary would be left after turn 24."""
 PLAIN = {
     "true %": 66.7,
     "false %": 33.3,
@@ -22,15 +39,25 @@ PLAIN = {
     "of": 2.0,
     "left, each": "1 1",
 }
-WITHOUT_PLOTS = """
-import runpy
-import sys
 
-sys.modules["matplotlib.figure"] = None
-sys.path.insert(0, {folder!r})
-sys.argv = {argv!r}
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+
+def conversation(name: str) -> dict[str, Any]:
+    """Return the conversation as an item of the file, under a name."""
+    said = {**SAID, 3: [*SAID[3][:14], MENTION, *SAID[3][15:]]}
+    sessions = {f"session_{number}": _session(number, texts) for number, texts in said.items()}
+    return {
+        "sample_id": name,
+        "conversation": {"speaker_a": "Ann", "speaker_b": "Ben", **sessions},
+        "session_summary": {f"session_{n}_summary": text for n, text in SUMMARIES.items()},
+        "qa": [{"question": text, "evidence": [where]} for text, where in QUESTIONS.items()],
+    }
+
+
+def _session(number: int, texts: Sequence[str]) -> list[dict[str, str]]:
+    return [
+        {"speaker": ("Ann", "Ben")[at % 2], "dia_id": f"D{number}:{at + 1}", "text": text}
+        for at, text in enumerate(texts)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -41,20 +68,23 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def results(name: str, folder: Path, *arguments: str) -> dict[str, Any]:
-    """Run a benchmark in a folder, and return what it wrote there as JSON."""
-    done = run([str(FOLDER / f"{name}.py"), "--out", str(folder), *arguments], folder)
+def results(program: str, folder: Path, *arguments: str, name: str = "") -> dict[str, Any]:
+    """Run a benchmark in a folder, and return the results that it wrote by its name or another."""
+    done = run([str(FOLDER / f"{program}.py"), "--out", str(folder), *arguments], folder)
     assert done.code == 0
+    return read(folder, name or program)
+
+
+def read(folder: Path, name: str) -> dict[str, Any]:
+    """Return the results of a name in a folder."""
     return dict(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
 
 
 @pytest.fixture(scope="module")
 def references(data: Path) -> dict[str, Any]:
     """Run the benchmark of references, and return its tables by their names."""
-    names = ("references", "references_work")
-    results(names[0], data.parent, "--data", str(data))
-    tables = {name: (data.parent / f"{name}.json").read_text(encoding="utf-8") for name in names}
-    return {name: json.loads(table)["rows"] for name, table in tables.items()}
+    made = results("references", data.parent, "--data", str(data))
+    return {"references": made["rows"], "work": read(data.parent, "references_work")["rows"]}
 
 
 def test_references(references: dict[str, Any]) -> None:
@@ -76,7 +106,7 @@ def test_references(references: dict[str, Any]) -> None:
 
 def test_references_on_work(references: dict[str, Any]) -> None:
     """On both halves of the dialogues about work the memory's rule reaches the goals."""
-    *rows, _ = references["references_work"]
+    *rows, _ = references["work"]
     ours = [row for row in rows if row["rule"] == "distinctive keywords"]
 
     assert [(row["half"], row["of"]) for row in ours] == [("development", 32), ("check", 32)]
@@ -110,10 +140,10 @@ def test_search_scale(scaled: tuple[Path, dict[str, Any]]) -> None:
 
 def test_search_scale_in_a_database(tmp_path: Path, database: Database) -> None:
     """What is searched in PostgreSQL, by vectors too, is found as on disk."""
-    name = "search_scale_semantic_postgresql"
-    rows = results_of("search_scale", name, tmp_path, database, "--semantic", "3", "6")
+    options = ("--url", database.url, "--semantic", "3", "6")
+    made = results("search_scale", tmp_path, *options, name="search_scale_semantic_postgresql")
 
-    assert [row["found first %"] for row in rows] == [100, 100]
+    assert [row["found first %"] for row in made["rows"]] == [100, 100]
 
 
 def test_search_sessions(tmp_path: Path) -> None:
@@ -159,15 +189,14 @@ def test_deduplication(tmp_path: Path) -> None:
     path = tmp_path / "pairs.json"
     path.write_text(json.dumps({"rules": [same, both]}), encoding="utf-8")
     (row,) = results("deduplication", tmp_path, "--data", str(path), "--sizes", "3")["rows"]
-    speeds = json.loads((tmp_path / "deduplication_speed.json").read_text(encoding="utf-8"))
+    (speed,) = read(tmp_path, "deduplication_speed")["rows"]
 
-    assert (row["merged"], row["kept apart"]) == (100, 100)
-    assert [speed["items"] for speed in speeds["rows"]] == [3]
+    assert (row["merged"], row["kept apart"], speed["items"]) == (100, 100, 3)
 
 
 def test_recorded(tmp_path: Path) -> None:
     """Recorded answers give again, with nobody asked, the figures that are kept of them."""
-    kept = json.loads((FOLDER / "results" / "recorded.json").read_text(encoding="utf-8"))
+    kept = read(FOLDER / "results", "recorded")
     made = results("recorded", tmp_path, "--data", str(FOLDER / "recorded"))
 
     assert made["rows"] == kept["rows"]
@@ -189,14 +218,11 @@ def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> 
 
 def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:
     """Without matplotlib there are the figures and the table, and no plot."""
-    argv = [str(FOLDER / "search_scale.py"), "--out", str(tmp_path), "3"]
-    done = run(["-c", WITHOUT_PLOTS.format(folder=str(FOLDER), argv=argv)], tmp_path)
+    program = FOLDER / "search_scale.py"
+    done = run_without_plots(program, tmp_path, "--out", str(tmp_path), "3")
 
     assert done.code == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "search_scale.json",
-        "search_scale.md",
-    ]
+    assert {path.name for path in tmp_path.iterdir()} == {"search_scale.json", "search_scale.md"}
 
 
 def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer) -> None:
@@ -216,8 +242,9 @@ def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer
 def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies: int) -> None:
     """Every statement of a turn uses an index, whoever the rows were copied for."""
     sizes = ["--turns", "400", "--users", "4", "--copies", str(copies), "--processes", "1"]
-    (row,) = results_of("archive_scale", "archive_scale_postgresql", tmp_path, database, *sizes)
-    plans = json.loads((tmp_path / "archive_scale_postgresql_plans.json").read_text("utf-8"))
+    options = ("--url", database.url, *sizes)
+    made = results("archive_scale", tmp_path, *options, name="archive_scale_postgresql")
+    (row,), plans = made["rows"], read(tmp_path, "archive_scale_postgresql_plans")
 
     assert (row["turns"], row["users"], row["written"]) == (400, 4, 400 // (copies + 1))
     assert {plan["operation"] for plan in plans["rows"]} >= {"open", "commit", "search"}
@@ -226,12 +253,8 @@ def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies:
 
 def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     """So it is in a file."""
-    done = run(
-        [str(FOLDER / "archive_scale.py"), "--out", str(tmp_path), "--turns", "200"], tmp_path
-    )
-    made = json.loads((tmp_path / "archive_scale_sqlite.json").read_text(encoding="utf-8"))
+    made = results("archive_scale", tmp_path, "--turns", "200", name="archive_scale_sqlite")
 
-    assert done.code == 0
     assert made["rows"][0]["database"] == "SQLite"
 
 
@@ -272,18 +295,7 @@ def test_middleware(tmp_path: Path) -> None:
 def test_archive_load(tmp_path: Path, database: Database) -> None:
     """A process that dies half-way loses nothing, and doubles nothing."""
     sizes = ["--threads", "4", "--turns", "6", "--processes", "2"]
-    ours, plain = results_of("archive_load", "archive_load", tmp_path, database, *sizes)
+    ours, plain = results("archive_load", tmp_path, "--url", database.url, *sizes)["rows"]
 
     assert [row["agent"] for row in (ours, plain)] == ["ebbtide", "create_agent"]
     assert [ours[name] for name in ("lost", "doubled", "disordered", "altered")] == [0] * 4
-
-
-def results_of(
-    program: str, name: str, folder: Path, database: Database, *arguments: str
-) -> list[dict[str, Any]]:
-    """Run a benchmark on a database, and return the rows that it wrote under a name."""
-    given = ["--out", str(folder), "--url", database.url, *arguments]
-    done = run([str(FOLDER / f"{program}.py"), *given], folder)
-    assert done.code == 0
-    rows: list[dict[str, Any]] = json.loads((folder / f"{name}.json").read_text("utf-8"))["rows"]
-    return rows

@@ -10,9 +10,14 @@ def run(*arguments: str, said: str | None = None) -> Result:
     return CliRunner().invoke(app, arguments, input=said)
 
 
+def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
+    """Talk to the offline model, the lines piped in."""
+    said = "".join(f"{line}\n" for line in lines)
+    return run("chat", "--model", "offline", *options, said=said)
+
+
 def talked(*lines: str, thread: str = "default", user: str = "default") -> str:
     """Have a chat on a thread, and return what was shown."""
-    said = "".join(f"{line}\n" for line in lines)
-    result = run("chat", "--model", "offline", "--thread", thread, "--user", user, said=said)
+    result = chat(*lines, options=("--thread", thread, "--user", user))
     assert result.exit_code == 0, result.output
     return result.stdout

@@ -54,22 +54,22 @@ class Terminal:
         assert self.process.pid is not None
         os.kill(self.process.pid, sent)
 
-    def leave(self) -> int | None:
-        """Wait for the end of the command and return its exit code."""
+    def quit(self) -> int | None:
+        """Leave the chat at its next prompt, and return the exit code."""
+        self.see("> ")
+        self.type("/quit")
         self.process.join(_TIMEOUT)
         return self.process.exitcode
 
 
 @contextmanager
-def terminal(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
-) -> Iterator[Terminal]:
-    """Run `ebbtide` with these arguments in a folder while the context lasts."""
+def terminal(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[Terminal]:
+    """Run `ebbtide` with these arguments while the context lasts."""
     screen, own = pty.openpty()
     defaults = {"TERM": "xterm", "COLUMNS": "200", "LINES": "50", "PROMPT_TOOLKIT_NO_CPR": "1"}
     process = begun(
         ["-m", "ebbtide.cli.main", *arguments],
-        folder,
+        Path.cwd(),
         {**os.environ, **defaults, **environment},
         [os.ttyname(own)] * 3,
     )

@@ -25,12 +25,6 @@ FIRST = Path(__file__).parents[1] / "memory/archive/first_build"
 SECRET = "sw0rd-fish"  # noqa: S105 (no server's)
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-
 def archived(*arguments: str) -> Result:
     """Run `ebbtide archive` with these arguments."""
     return run("archive", *arguments)

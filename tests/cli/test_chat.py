@@ -5,37 +5,22 @@ import shutil
 import signal
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
+from contextlib import AbstractContextManager, closing
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from ebbtide import DiskArchive
 from ebbtide.cli.chat_commands import COMMANDS
-from ebbtide.cli.main import app
 from ebbtide.memory.record import Owner
-from tests.cli.terminal import terminal
-from tests.openai_server import Fail, Say, serving
+from tests.cli.commands_run import chat, run
+from tests.cli.terminal import Terminal, terminal
+from tests.openai_server import Fail, OpenAIServer, Say, serving
 from tests.processes import ended
 
 OWNER = Owner("default", "default")
 MODEL = ("chat", "--root", "kept", "--model", "openai:gpt-5-mini")
 KEY = "sk-very-secret"
 SLOW = Say("Let me think about it for a very long while.", pause=0.5)
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run each test in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
-    """Talk to the offline model, the lines piped in."""
-    arguments = ["chat", "--model", "offline", *options]
-    return CliRunner().invoke(app, arguments, input="".join(f"{line}\n" for line in lines))
 
 
 def asked(*lines: str, url: str, fails: bool = False) -> str:
@@ -50,6 +35,11 @@ def asked(*lines: str, url: str, fails: bool = False) -> str:
     )
     assert (ran.code, bool(ran.failed)) == (int(fails), fails)
     return ran.printed + ran.failed
+
+
+def at_terminal(server: OpenAIServer) -> AbstractContextManager[Terminal]:
+    """Talk to the model of a server at a terminal."""
+    return terminal(MODEL, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url})
 
 
 def statuses(root: str) -> list[str]:
@@ -114,7 +104,7 @@ def test_without_a_key_the_offline_model_is_used_and_said_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No model named and no key set is no error but a notice."""
-    result = CliRunner().invoke(app, ["chat"], input="Hello!\n")
+    result = run("chat", said="Hello!\n")
 
     assert "I am Ebbtide's offline model" in result.stdout
     assert "the offline model answers by rules" in caplog.text
@@ -193,46 +183,31 @@ def background() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("background")
-def test_ctrl_c_stops_the_turn_and_enter_resumes_it(folder: Path) -> None:
+def test_ctrl_c_stops_the_turn_and_enter_resumes_it() -> None:
     """At a terminal Ctrl-C leads back to the prompt at once, and the turn can be resumed."""
-    with serving(SLOW, Say("Here it is.")) as server:
-        environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
+    with serving(SLOW, Say("Here it is.")) as server, at_terminal(server) as person:
+        person.converse(("What is it?", "Let "))
+        person.send(signal.SIGINT)
+        person.see('Stopped: "What is it?". Enter resumes it')
+        person.converse(("", "Here it is."))
 
-        with terminal(MODEL, folder, environment) as person:
-            person.see("> ")
-            person.type("What is it?")
-            person.see("Let ")
-            person.send(signal.SIGINT)
-            person.see('Stopped: "What is it?". Enter resumes it')
-            person.see("> ")
-            person.type("")
-            person.see("Here it is.")
-            person.see("> ")
-            person.type("/quit")
-
-            assert person.leave() == 0
+        assert person.quit() == 0
     assert statuses("kept") == ["done"]
 
 
-def test_a_killed_turn_is_offered_again_at_the_next_start(folder: Path) -> None:
+def test_a_killed_turn_is_offered_again_at_the_next_start() -> None:
     """After SIGKILL in the middle of a turn the next chat says so, and Enter resumes it."""
     with serving(SLOW, Say("Here it is.")) as server:
-        environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-        with terminal(MODEL, folder, environment) as person:
-            person.see("> ")
-            person.type("What is it?")
-            person.see("Let ")
+        with at_terminal(server) as person:
+            person.converse(("What is it?", "Let "))
             person.send(signal.SIGKILL)
-            person.leave()
+            person.process.join()
 
-        with terminal(MODEL, folder, environment) as person:
+        with at_terminal(server) as person:
             person.see('The last turn was left unfinished: "What is it?"')
-            person.see("> ")
-            person.type("")
-            person.see("Here it is.")
+            person.converse(("", "Here it is."))
             person.see("> ")
             person.send(signal.SIGINT)
-            person.type("/quit")
 
-            assert person.leave() == 0
+            assert person.quit() == 0
     assert statuses("kept") == ["done"]

@@ -12,8 +12,9 @@ from threading import Event
 import pytest
 
 from ebbtide.cli.chat_commands import COMMANDS, COMPLETED
+from tests.cli.commands_run import chat
 from tests.cli.terminal import terminal
-from tests.cli.test_chat import KEY, MODEL, asked, chat, statuses
+from tests.cli.test_chat import asked, at_terminal, statuses
 from tests.openai_server import Answer, Body, Fail, Say, Structured, serving
 from tests.zipped import revealed
 
@@ -37,13 +38,6 @@ class Halting:
             self.waiting.set()
             self.released.wait(30)
         return Structured({"summary": "A code was set.", "keywords": [], "importance": 1})
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Run each test in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_context_show_prints_what_the_server_receives() -> None:
@@ -244,37 +238,29 @@ def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
     assert "Here it is." in page
 
 
-def test_what_was_typed_is_forgotten_with_an_erased_turn(folder: Path) -> None:
+def test_what_was_typed_is_forgotten_with_an_erased_turn() -> None:
     """At a terminal the file of the input history goes as well; then there is no way back."""
-    with (
-        serving(Say("Noted.")) as server,
-        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
-    ):
+    with serving(Say("Noted.")) as server, at_terminal(server) as person:
         person.converse(
             ("The host is umbrella-17.", "Noted."),
             ("/message remove 1", "Type yes to go on."),
             ("yes", "turn 1 erased on main"),
             ("/undo", "turn 1 cannot be undone: the thread has no checkpoint from before it"),
         )
-        person.see("> ")
-        person.type("/quit")
 
-        assert person.leave() == 0
+        assert person.quit() == 0
     assert files_with(b"umbrella", "kept") == []
 
 
-def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
+def test_what_was_typed_does_not_come_back_after_erasing() -> None:
     """Arrow up brings back what was typed since, and nothing from before."""
-    with terminal(["chat", "--model", "offline"], folder, {}) as screen:
-        screen.see("/help for help.")
-        screen.type("The vault code is 4711.")
-        screen.see("context 1,")
-        screen.type("/message remove 1")
-        screen.see("Type yes")
-        screen.type("yes")
-        screen.see("erased on main")
-        screen.type("/efforts")
-        screen.see("no efforts yet")
+    with terminal(["chat", "--model", "offline"], {}) as screen:
+        screen.converse(
+            ("The vault code is 4711.", "context 1,"),
+            ("/message remove 1", "Type yes"),
+            ("yes", "erased on main"),
+            ("/efforts", "no efforts yet"),
+        )
         screen.press("\x1b[A" * 5)
         screen.see("/efforts")
         screen.type("")
@@ -282,13 +268,10 @@ def test_what_was_typed_does_not_come_back_after_erasing(folder: Path) -> None:
         assert "4711" not in screen.shown
 
 
-def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> None:
+def test_erasing_that_was_stopped_is_finished_by_erasing_again() -> None:
     """Ctrl-C while a summary is written again is no end of it, and the chat says what is."""
     model = Halting()
-    with (
-        serving(by=model) as server,
-        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
-    ):
+    with serving(by=model) as server, at_terminal(server) as person:
         person.converse(
             ("/open keys", "Started effort"),
             ("The code is umbrella-17, and the key lies under the mat.", "Noted."),
@@ -305,10 +288,8 @@ def test_erasing_that_was_stopped_is_finished_by_erasing_again(folder: Path) -> 
         person.converse(
             ("/message remove 2", "(erased before) for good?"), ("yes", "turn 2 erased on main")
         )
-        person.see("> ")
-        person.type("/quit")
 
-        assert person.leave() == 0
+        assert person.quit() == 0
     assert files_with(b"umbrella", "kept") == []
 
 
@@ -325,21 +306,16 @@ def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
     assert statuses("kept") == ["done"]
 
 
-def test_tab_completes_a_command(folder: Path) -> None:
+def test_tab_completes_a_command() -> None:
     """At a terminal the rest of a command's name need not be typed."""
-    with (
-        serving() as server,
-        terminal(MODEL, folder, {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}) as person,
-    ):
+    with serving() as server, at_terminal(server) as person:
         person.see("> ")
         person.press("/eff\t")
         person.see("orts")  # alone, if "/eff" was shown before
         person.type("")
         person.see("Nothing was said on this thread yet.")
-        person.see("> ")
-        person.type("/quit")
 
-        assert person.leave() == 0
+        assert person.quit() == 0
 
 
 def test_what_tab_completes_are_commands() -> None:

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from ebbtide.cli import demo
-from ebbtide.cli.main import app
+from tests.cli.commands_run import run
 from tests.examples.running import DEMO, Run, once
 
 
@@ -28,6 +27,14 @@ def page(ran: Run) -> str:
     """Return all that the demonstration prints."""
     assert ran.code == 0
     return ran.printed
+
+
+@pytest.fixture(scope="module")
+def thread(page: str) -> str:
+    """Return the thread that the demonstration kept."""
+    match = re.search(r"--thread (\S+)", page)
+    assert match is not None
+    return match[1]
 
 
 def number(text: str, pattern: str) -> int:
@@ -80,12 +87,9 @@ def test_less_is_sent_than_the_full_history(page: str) -> None:
     assert last < 0.5 * all_said
 
 
-def test_stats_say_the_same(page: str, folder: Path) -> None:
+def test_stats_say_the_same(page: str, thread: str, folder: Path) -> None:
     """`ebbtide stats` has the totals of the demonstration, and its last turn."""
-    thread = re.search(r"--thread (\S+)", page)
-    assert thread is not None
-
-    stats = CliRunner().invoke(app, ["stats", thread[1], "--root", str(folder / "kept")]).stdout
+    stats = run("stats", thread, "--root", str(folder / "kept")).stdout
 
     totals = [number(page, rf"{name} +([\d,]+) tokens") for name in ("Sent", "Full history")]
     metrics = [number(stats, rf"│ {name} +│ ([\d,]+) ") for name in ("sent", "full history")]
@@ -111,13 +115,9 @@ def test_the_page_fits_a_terminal_of_100_columns(page: str) -> None:
     assert len(longest) <= 100, longest
 
 
-def test_what_the_demonstration_kept_can_be_verified(page: str, folder: Path) -> None:
+def test_what_the_demonstration_kept_can_be_verified(thread: str, folder: Path) -> None:
     """With --root the session stays, intact, and a chat can go on with it."""
-    thread = re.search(r"--thread (\S+)", page)
-    assert thread is not None
-
-    root = str(folder / "kept")
-    result = CliRunner().invoke(app, ["archive", "verify", thread[1], "--root", root])
+    result = run("archive", "verify", thread, "--root", str(folder / "kept"))
 
     assert result.stdout.endswith(" turns, intact\n")
 
@@ -128,7 +128,7 @@ def test_without_a_root_nothing_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(demo, "SCRIPT", demo.SCRIPT[:30])
 
-    result = CliRunner().invoke(app, ["demo"])
+    result = run("demo")
 
     assert result.exit_code == 0, result.output
     assert [*tmp_path.iterdir()] == []

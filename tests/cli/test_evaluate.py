@@ -9,15 +9,6 @@ import pytest
 from ebbtide.cli.evaluate import warned_once
 from tests.evaluation.commands import evaluated
 from tests.evaluation.conversations import plain, written
-from tests.examples.running import run
-
-WITHOUT_MATPLOTLIB = """
-import runpy
-import sys
-
-sys.modules["matplotlib"] = None
-runpy.run_module("ebbtide.cli.main", run_name="__main__")
-"""
 
 
 @pytest.mark.parametrize(
@@ -83,15 +74,6 @@ def test_a_template_that_is_wrong(tmp_path: Path) -> None:
     assert "template_id: String should have at least 1 character" in done.output
 
 
-def test_two_templates_of_one_id(tmp_path: Path) -> None:
-    """A template that is named twice is refused."""
-    twice = ("--template", "test-simple") * 2
-    done = evaluated(tmp_path, "--model", "offline", *twice)
-
-    assert done.exit_code == 1
-    assert "'test-simple' is that of another template too" in done.output
-
-
 def test_without_a_key_the_offline_model_is_measured_and_said_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,10 +101,10 @@ def test_results_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_template_that_has_changed(tmp_path: Path) -> None:
     """Results of an older template end in one line, before the progress bar begins."""
     options = ("--model", "offline", "--strategy", "full-history", "--template")
-    evaluated(tmp_path / "out", *options, written(tmp_path, plain()))
+    first = evaluated(tmp_path / "out", *options, written(tmp_path, plain()))
     done = evaluated(tmp_path / "out", *options, written(tmp_path, plain(probing_tasks={})))
 
-    assert done.exit_code == 1
+    assert (first.exit_code, done.exit_code) == (0, 1)
     assert done.stderr.startswith("ebbtide: template 'shed' has changed since its trials")
     assert done.stderr.count("\n") == 1
 
@@ -156,25 +138,13 @@ def test_a_record_of_something_else(tmp_path: Path, text: str) -> None:
 
 def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without matplotlib the table is written, and a line says how to get the plot."""
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = evaluated(tmp_path, "--model", "offline", "--template", "test-simple")
 
     assert done.exit_code == 0
     assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in done.output
     assert (tmp_path / "results.md").exists()
     assert not (tmp_path / "results.png").exists()
-
-
-def test_a_process_without_matplotlib(tmp_path: Path) -> None:
-    """A run in an installation that lacks it ends well, with every file but the plot."""
-    options = ["--model", "offline", "--template", "test-simple", "--strategy", "full-history"]
-    result = run(["-c", WITHOUT_MATPLOTLIB, "eval", "--out", "found", *options], tmp_path)
-
-    assert result.code == 0
-    assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in result.printed
-    names = {path.name for path in (tmp_path / "found").iterdir()}
-    assert {"results.json", "results.md", "trials.jsonl"} <= names
-    assert "results.png" not in names
 
 
 def test_a_warning_of_every_trial_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

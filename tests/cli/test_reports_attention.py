@@ -13,12 +13,6 @@ MEMORY = "monday/gate"
 LINES = ("Let's work on the gate.", "The key of the gate hangs behind the clock.", "That's done.")
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run each test in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def redis(monkeypatch: pytest.MonkeyPatch) -> Iterator[RedisServer]:
     """Return a server that the environment names."""

@@ -3,7 +3,7 @@
 from typing import Literal
 
 import pytest
-from pydantic.fields import FieldInfo
+from pydantic import TypeAdapter
 
 from ebbtide.cli.reports import _row, settings_table
 from ebbtide.memory.settings import Settings
@@ -36,9 +36,9 @@ def test_every_setting_has_a_row() -> None:
 @pytest.mark.parametrize("annotation", [Literal["on", "off"], Literal["on", "off"] | None])
 def test_the_range_of_a_choice_is_what_may_be_chosen(annotation: type[str]) -> None:
     """A setting that is one of several words lists them; a bar in the meaning is escaped."""
-    field = FieldInfo(annotation=annotation, default="on", description="on|off")
+    schema = TypeAdapter(annotation).json_schema() | {"default": "on", "description": "on|off"}
 
-    assert _row("anchor", field) == "| `anchor` | `on` | `on`, `off` | on\\|off |"
+    assert _row("anchor", schema) == "| `anchor` | `on` | `on`, `off` | on\\|off |"
 
 
 def test_a_setting_without_limits_is_shown_without_a_range() -> None:

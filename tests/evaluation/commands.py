@@ -4,17 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ebbtide.cli.main import app
 from ebbtide.evaluation.results import TrialResult
+from tests.cli.commands_run import run
 
 MODEL = ("--model", "openai:gpt-5-mini")
 
 
 def evaluated(folder: Path, *options: str) -> Result:
     """Run the command with these options."""
-    return CliRunner().invoke(app, ["eval", "--out", str(folder), *options])
+    return run("eval", "--out", str(folder), *options)
 
 
 def trials(folder: Path) -> list[TrialResult]:

@@ -14,9 +14,8 @@ from ebbtide.evaluation.results import REPLAYED, TrialResult
 from ebbtide.evaluation.strategies import OURS, STRATEGIES, FullHistory
 from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs
 from ebbtide.evaluation.template import SHIPPED, TemplateTurn, read_template
-from tests.evaluation.answering import answer, pointed_at, text
+from tests.evaluation.answering import answer, pointed_at
 from tests.evaluation.commands import MODEL, evaluated, rows, trials
-from tests.evaluation.conversations import plain, written
 from tests.openai_server import Fail, OpenAIServer, Say
 
 PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
@@ -172,17 +171,6 @@ def test_a_run_goes_on_with_its_settings(tmp_path: Path) -> None:
     assert (first.exit_code, other.exit_code) == (0, 1)
     assert "settings {'context_budget': 5000}" in other.output
     assert [one.trial for one in trials(tmp_path)] == [1]
-
-
-def test_the_judge_is_asked_once(tmp_path: Path, server: OpenAIServer) -> None:
-    """Three trials with the same answers are judged once: a goal, a list and a behaviour."""
-    evaluated(
-        tmp_path, *SIMPLE, "--strategy", "full-history", "--trials", "3", "--concurrency", "1"
-    )
-    judged = [one for one in server.requests if "You judge" in text(one.body)]
-
-    assert len(judged) == 3
-    assert len(server.requests) - len(judged) == 3 * 4
 
 
 def test_trials_with_errors_are_repeated(tmp_path: Path, server: OpenAIServer) -> None:
@@ -365,16 +353,3 @@ def test_the_offline_model_needs_no_key(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert [row["strategy"] for row in rows(tmp_path)] == sorted(OURS)
     assert all("goal_coherence" not in row["metrics"] for row in rows(tmp_path))
-
-
-def test_a_template_of_ones_own(tmp_path: Path, server: OpenAIServer) -> None:
-    """A file is a template like the shipped ones; if it changes, its results are refused."""
-    path = written(tmp_path, plain())
-    options = ("--template", path, "--strategy", "full-history", *MODEL)
-    first = evaluated(tmp_path / "out", *options)
-    written(tmp_path, plain(probing_tasks={}))
-    second = evaluated(tmp_path / "out", *options)
-
-    assert server.requests
-    assert (first.exit_code, second.exit_code) == (0, 1)
-    assert "template 'shed' has changed since its trials" in second.output

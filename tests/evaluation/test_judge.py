@@ -82,13 +82,6 @@ def test_the_share_of_constraints(tmp_path: Path) -> None:
     assert "By rail in June." in model.sent[0].text
 
 
-def test_an_invented_rule_costs(tmp_path: Path) -> None:
-    """Two rules that are known, beside two that nobody set, are a half."""
-    judge, _ = judging(tmp_path, '{"known": [true, true], "invented": ["No dogs.", "No cars."]}')
-
-    assert judge.constraints(["By train.", "In June."], [], "By train in June, no dogs.") == 0.5
-
-
 def test_a_content_is_judged_once(tmp_path: Path) -> None:
     """The same content is answered from the disk, also by another judge of that name."""
     judge, model = judging(tmp_path, '{"score": 0.5}', '{"score": 1}')

@@ -1,7 +1,6 @@
 """Trials put together, against values computed by hand, and how they are written."""
 
 import json
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -167,17 +166,6 @@ def test_the_files_of_a_measurement(tmp_path: Path) -> None:
     assert made["rows"][0]["metrics"]["goal_coherence"]["mean"] == pytest.approx(0.95)
     assert made["note"] == ""
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
-
-
-def test_there_is_no_picture_without_matplotlib(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without matplotlib there are the figures and the table."""
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    names = Report(SETUP, TRIALS).write(tmp_path)
-
-    assert names == ("results.json", "results.md")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*names]
 
 
 def test_without_results_there_is_no_picture(tmp_path: Path) -> None:

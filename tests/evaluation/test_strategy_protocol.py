@@ -87,28 +87,12 @@ def test_the_window_forgets(tmp_path: Path) -> None:
     assert context.messages == as_messages([turn for turn in turns if turn.turn_id > 40])
 
 
-@pytest.mark.parametrize("made", [FullHistory, RollingWindow])
-def test_they_need_no_goal(tmp_path: Path, made: type[FullHistory | RollingWindow]) -> None:
-    """Being told the goal changes nothing for them."""
-    strategy = made(means(tmp_path))
-    strategy.initialize("Paint.", ["No third tin."])
-    strategy.update_goal("Rest.", "It rains.", 17)
-
-    assert strategy.compress(TURNS) == made(means(tmp_path)).compress(TURNS)
-
-
 def test_strategies_are_chosen_by_name() -> None:
     """Without names they are Ebbtide's own; an unknown one is answered with those there are."""
     assert [*select([])] == [*OURS]
     assert [*select(["rolling-window"])] == ["rolling-window"]
     with pytest.raises(StrategyError, match="no strategy 'mine': there are full-history, "):
         select(["mine"])
-
-
-@pytest.mark.parametrize("name", STRATEGIES)
-def test_every_strategy_has_its_name(name: str) -> None:
-    """A strategy is found under the name that it has."""
-    assert getattr(STRATEGIES[name], "name", None) == name
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.running import Run, once
+from tests.examples.running import Run, example_run
 from tests.processes import ROOT
 
 
 @pytest.fixture(scope="module")
 def ran(request: pytest.FixtureRequest, shared: Path) -> Run:
     """Run the example in an empty folder."""
-    example = ROOT / "examples" / request.path.name.removeprefix("test_")
-    return once(example.stem, [str(example)], shared)
+    return example_run(ROOT / "examples" / request.path.name.removeprefix("test_"), shared)

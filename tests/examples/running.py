@@ -13,6 +13,17 @@ from tests.processes import ended
 DEMO = ("demo", ["-m", "ebbtide.cli.main", "demo", "--root", "kept"])
 """The demonstration, whose page the documents quote."""
 
+_HIDDEN = """
+import runpy
+import sys
+from pathlib import Path
+
+sys.modules["matplotlib"] = None
+del sys.argv[0]
+sys.path.insert(0, str(Path(sys.argv[0]).parent))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -32,6 +43,11 @@ def run(arguments: list[str], folder: Path) -> Run:
     return Run(done.printed, folder, done.code)
 
 
+def run_without_plots(program: Path, folder: Path, *arguments: str) -> Run:
+    """Run a program as where matplotlib is not installed."""
+    return run(["-c", _HIDDEN, str(program), *arguments], folder)
+
+
 def once(name: str, arguments: list[str], shared: Path) -> Run:
     """Run Python in a folder of that name, once for all tests that look at what it printed."""
     folder, kept = shared / name, shared / f"{name}.json"
@@ -43,3 +59,8 @@ def once(name: str, arguments: list[str], shared: Path) -> Run:
             kept.write_text(json.dumps([ran.printed, ran.code]), encoding="utf-8")
     printed, code = json.loads(kept.read_text(encoding="utf-8"))
     return Run(printed, folder, code)
+
+
+def example_run(example: Path, shared: Path) -> Run:
+    """Run an example in an empty folder, once for all tests."""
+    return once(example.stem, [str(example)], shared)

@@ -2,18 +2,9 @@
 
 import re
 
-import pytest
-
 from tests.examples.running import Run
 
 ROW = r"^│ (\d+) +│[^│]+│ (\d+) +│ ([^│]+?) +│ [\d,]+ +│ (\d+)% +│"
-
-
-def test_it_ends_well(ran: Run) -> None:
-    """The example ends without an error."""
-    code = ran.code
-
-    assert code == 0
 
 
 def test_the_window_rolls_and_the_anchor_stays(ran: Run) -> None:
@@ -40,10 +31,3 @@ def test_what_left_the_window_is_there(ran: Run) -> None:
 
     assert 'From the state block: "Technical Anchors: port 8443"' in said
     assert "Found turn 2: user: Miriam keeps the spare key of the server room" in said
-
-
-def test_it_saves_a_plot(ran: Run) -> None:
-    """With matplotlib the share of the prefix is saved as a picture."""
-    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-
-    assert (ran.folder / "anchor_and_window.png").stat().st_size > 0

@@ -2,18 +2,9 @@
 
 import re
 
-import pytest
-
 from tests.examples.running import Run
 
 ROW = r"^│ (\d+) +" + r"│ ([\d.()]*) +" * 5 + "│$"
-
-
-def test_it_ends_well(ran: Run) -> None:
-    """The example ends without an error."""
-    code = ran.code
-
-    assert code == 0
 
 
 def test_the_table_follows_the_law(ran: Run) -> None:
@@ -39,10 +30,3 @@ def test_it_counts_the_days(ran: Run) -> None:
         "suppressed": "20",
         "late": "51",
     }
-
-
-def test_it_saves_a_plot(ran: Run) -> None:
-    """With matplotlib the lines are saved as a picture."""
-    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-
-    assert (ran.folder / "attention.png").stat().st_size > 0

@@ -2,12 +2,10 @@
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import ndiff
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import pytest
 
 from tests.conftest import SECRETS
 from tests.databases import Database, Server
-from tests.graph.test_server import free_port
+from tests.graph.test_server import free_port, wait_until_healthy
 from tests.processes import ROOT, begun
 
 FOLDER = ROOT / "examples" / "fastapi_app"
@@ -73,22 +71,11 @@ def running(module: str, database: Database, log: Path) -> Iterator[Chat]:
             [os.devnull, os.devnull, str(log)],
         )
         try:
-            _wait(client, server, log)
+            wait_until_healthy(f"{client.base_url}/openapi.json", server, log)
             yield Chat(client, database)
         finally:
             server.terminate()
             server.join(_TIMEOUT)
-
-
-def _wait(client: httpx.Client, server: BaseProcess, log: Path) -> None:
-    end = time.monotonic() + _TIMEOUT
-    while time.monotonic() < end and server.is_alive():
-        try:
-            if client.get("/openapi.json").is_success:
-                return
-        except httpx.TransportError:
-            time.sleep(0.02)
-    raise AssertionError(f"the server did not start:\n{log.read_text('utf-8')}")
 
 
 @pytest.fixture(scope="module", params=["plain", "app"])

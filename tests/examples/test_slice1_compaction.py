@@ -7,13 +7,6 @@ import pytest
 from tests.examples.running import Run
 
 
-def test_it_ends_well(ran: Run) -> None:
-    """The example ends without an error."""
-    code = ran.code
-
-    assert code == 0
-
-
 def test_there_is_a_row_for_each_turn(ran: Run) -> None:
     """The table shows the ten turns of the effort and the four after it."""
     turns = re.findall(r"^│ (\d+) ", ran.printed, re.MULTILINE)
@@ -38,10 +31,3 @@ def test_the_raw_log_leaves(ran: Run) -> None:
 
     assert [summary > 0 for summary, _ in cells] == [False] * 10 + [True] * 4
     assert cells[-1][1] < 0.2 * cells[9][1]
-
-
-def test_it_saves_a_plot(ran: Run) -> None:
-    """With matplotlib the table is saved as a picture."""
-    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-
-    assert (ran.folder / "slice1_compaction.png").stat().st_size > 0

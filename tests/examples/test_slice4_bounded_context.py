@@ -22,13 +22,6 @@ def rows(ran: Run) -> dict[int, list[int]]:
     return {int(turn): [int(cell) for cell in cells] for turn, *cells in table}
 
 
-def test_it_ends_well(ran: Run) -> None:
-    """The example ends without an error."""
-    code = ran.code
-
-    assert code == 0
-
-
 def test_the_table_is_that_of_the_proof_run(rows: dict[int, list[int]]) -> None:
     """Summaries and ambient exchanges are sent as the proof run has them, and the log is."""
     table = {turn: (sent, ambient, log > 0) for turn, (sent, ambient, log, *_) in rows.items()}
@@ -62,10 +55,3 @@ def test_it_says_the_same_each_time(ran: Run, tmp_path: Path) -> None:
     )
 
     assert again.stdout.decode() == ran.printed
-
-
-def test_it_saves_a_plot(ran: Run) -> None:
-    """With matplotlib the context is drawn beside the full history."""
-    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
-
-    assert (ran.folder / "slice4_bounded_context.png").stat().st_size > 0

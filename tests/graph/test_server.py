@@ -79,11 +79,11 @@ def free_port() -> int:
 
 
 def wait_until_healthy(url: str, server: BaseProcess, log: Path) -> None:
-    """Wait for the server to answer; raise with its log if it does not."""
+    """Wait for the server to answer at a URL; raise with its log if it does not."""
     end = time.monotonic() + _TIMEOUT
     while time.monotonic() < end and server.is_alive():
         try:
-            if httpx.get(f"{url}/ok").is_success:
+            if httpx.get(url).is_success:
                 return
         except httpx.TransportError:
             time.sleep(0.02)
@@ -107,7 +107,7 @@ def served(folder: Path, config: Path) -> Iterator[str]:
     streams = [os.devnull, os.devnull, str(log)]
     server = begun(["-c", SOON, "dev", *options], folder, {**kept, **QUIET}, streams)
     try:
-        wait_until_healthy(url, server, log)
+        wait_until_healthy(f"{url}/ok", server, log)
         yield url
     finally:
         server.kill()

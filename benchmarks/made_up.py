@@ -1,0 +1,41 @@
+"""Made-up texts, half of whose words are from a large vocabulary, and turns that hold texts."""
+
+import random
+from collections.abc import Sequence
+from itertools import accumulate
+
+from ebbtide.memory.record import Event, Group
+
+_GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
+_SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
+_WORDS = 50_000
+"""Words of the vocabulary, most of which are rare, as in any language."""
+
+
+def word(rank: int) -> str:
+    """Return the word of a rank: syllables in place of digits."""
+    name, rank = "", rank + len(_SYLLABLES) ** 2
+    while rank:
+        rank, digit = divmod(rank, len(_SYLLABLES))
+        name += _SYLLABLES[digit]
+    return name
+
+
+VOCABULARY = [word(rank) for rank in range(_WORDS)]
+WEIGHTS = list(accumulate(1 / (rank + 30) for rank in range(_WORDS)))
+
+
+def text(chance: random.Random, size: int) -> str:
+    """Return a text of `size` words, every second one without content."""
+    content = chance.choices(VOCABULARY, cum_weights=WEIGHTS, k=size // 2)
+    return " ".join(f"{noun} {chance.choice(_GLUE)}" for noun in content)
+
+
+def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] = ()) -> Group:
+    """Return a turn of an effort, or of none: a question and its answer, one after the other."""
+    messages = tuple(
+        {"type": ("human", "ai")[at % 2], "data": {"content": said}}
+        for at, said in enumerate(texts)
+    )
+    efforts = (effort,) if effort else ()
+    return Group(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
