@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from json import JSONDecodeError
 from pathlib import Path
-from threading import Lock, local
+from threading import Condition, Lock, local
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -53,6 +54,69 @@ class _ThreadState(local):
     reader: sa.Connection | None = None
 
 
+class _Uses(local):
+    """How often a thread is inside of `_Forks.delayed`."""
+
+    depth = 0
+
+
+class _Forks:
+    """Delays forks of the process while a connection is in use, and closes those that are not.
+
+    Who inherits an open connection to SQLite takes the parent's locks for its own: the parent then
+    deletes the write-ahead log, and what the child commits to it is lost. A lock that another
+    thread has is never released in the child.
+    """
+
+    def __init__(self) -> None:
+        self._condition, self._uses, self._thread = Condition(), 0, _Uses()
+        self._forking = False
+        self._engines: WeakSet[sa.Engine] = WeakSet()
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(
+                before=self._before, after_in_parent=self._after, after_in_child=self._in_child
+            )
+
+    def close_before(self, engine: sa.Engine) -> None:
+        """Close the connections of an engine before each fork."""
+        with self._condition:
+            self._engines.add(engine)
+
+    @contextmanager
+    def delayed(self) -> Iterator[None]:
+        """Let forks by other threads wait until the end of this, which may stand inside itself."""
+        with self._condition:
+            if not self._thread.depth:
+                self._condition.wait_for(lambda: not self._forking)
+            self._uses, self._thread.depth = self._uses + 1, self._thread.depth + 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._uses, self._thread.depth = self._uses - 1, self._thread.depth - 1
+                self._condition.notify_all()
+
+    def _before(self) -> None:
+        self._condition.acquire()
+        self._forking = True
+        # Not for ever: another thread may wait for the one that forks.
+        self._condition.wait_for(lambda: self._uses == self._thread.depth, LOCK_TIMEOUT)
+        for engine in self._engines:
+            engine.dispose()
+
+    def _after(self) -> None:
+        self._forking = False
+        self._condition.notify_all()
+        self._condition.release()
+
+    def _in_child(self) -> None:
+        self._uses = self._thread.depth  # the other threads are not there
+        self._after()
+
+
+_FORKS = _Forks()
+
+
 class Database:
     """One database, opened when it is first used, once in each process."""
 
@@ -90,7 +154,7 @@ class Database:
             if reader is not None and not (reader.closed or reader.invalidated):
                 yield reader
                 return
-            with self._open().connect() as connection:
+            with _FORKS.delayed(), self._open().connect() as connection:
                 if not self.sqlite:  # transactions of SQLite see one moment anyway
                     connection.execution_options(isolation_level="REPEATABLE READ")
                 self._thread.reader = connection
@@ -108,7 +172,11 @@ class Database:
         """
         if self._thread.reader is not None:
             self._thread.reader.close()
-        with self.translating_errors(), self._open().connect() as connection:
+        with (
+            self.translating_errors(),
+            _FORKS.delayed(),
+            self._open().connect() as connection,
+        ):
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 yield connection
@@ -140,7 +208,11 @@ class Database:
         """
         options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
-            with self.translating_errors(), self._open().connect() as connection:
+            with (
+                self.translating_errors(),
+                _FORKS.delayed(),
+                self._open().connect() as connection,
+            ):
                 connection.execution_options(**options)  # VACUUM runs in no transaction
                 if not self.sqlite:
                     tables = {*sa.inspect(connection).get_table_names()} & {*schema.METADATA.tables}
@@ -154,7 +226,7 @@ class Database:
 
     def key(self) -> bytes:
         """Return the secret of the database, created with its tables."""
-        with self.translating_errors():
+        with self.translating_errors(), _FORKS.delayed():
             self._open()
             return self._key
 
@@ -199,6 +271,7 @@ class Database:
             raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
         sa.event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
         if self.sqlite:
+            _FORKS.close_before(engine)
             sa.event.listen(engine, "do_connect", self._connect)
             sa.event.listen(engine, "begin", _begin)
         return engine
