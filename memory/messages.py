@@ -11,6 +11,9 @@ Message: TypeAlias = Mapping[str, Any]
 _CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 """Types of content blocks in which providers repeat the calls of a message."""
 
+_DEEPEST = 100
+"""Levels of nested lists and objects that are kept as such; pydantic gives up after some 250."""
+
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """UTF-8 cannot encode it, so no database and no provider takes it."""
 
@@ -21,22 +24,34 @@ _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
 """Fields that differ between two deliveries of the same message, so a digest leaves them out."""
 
 
-def clean(value: Any) -> Any:
+def clean(value: Any, levels: int = _DEEPEST) -> Any:
     r"""Return `value` as it can be stored: lone surrogates are U+FFFD, integers over 64 bits text.
+
+    What stands deeper than `levels` is its JSON.
 
     >>> clean({"a": ["x\ud800", 10**20]}) == {"a": ["x\ufffd", "1" + "0" * 20]}
     True
     """
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
+    if isinstance(value, Mapping | list | tuple) and not levels:
+        return _as_json(value)
     if isinstance(value, Mapping):
-        return {clean(key): clean(item) for key, item in value.items()}
+        return {clean(key): clean(item, levels - 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        items = [clean(item) for item in value]
+        items = [clean(item, levels - 1) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if type(value) is int and not -(2**63) <= value < 2**64:
         return str(value)  # msgpack, which checkpointers use, has no longer ones
     return value
+
+
+def _as_json(value: Any) -> Any:
+    """Return the JSON of a value, or a marker if it has none."""
+    try:
+        return clean(json.dumps(value, ensure_ascii=False))
+    except (ValueError, TypeError, RecursionError):
+        return unserialisable(value)
 
 
 def broken(value: Any) -> bool:

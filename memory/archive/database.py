@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from json import JSONDecodeError
 from pathlib import Path
-from threading import Lock, local
+from threading import Condition, Lock, local
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakSet
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -53,6 +54,63 @@ class _ThreadState(local):
     reader: sa.Connection | None = None
 
 
+class _Uses(local):
+    """How often a thread is inside of `_Forks.delayed`."""
+
+    depth = 0
+
+
+class _Forks:
+    """Delays forks of the process while a connection is in use, and closes those that are not.
+
+    Who inherits an open connection to SQLite takes the parent's locks for its own: the parent then
+    deletes the write-ahead log, and what the child commits to it is lost. A lock that another
+    thread has is never released in the child.
+    """
+
+    def __init__(self) -> None:
+        self.engines = WeakSet[sa.Engine]()  # those whose connections a child must not have
+        self._condition, self._uses, self._thread = Condition(), 0, _Uses()
+        self._forking = False
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            hooks = {"after_in_parent": self._after, "after_in_child": self._in_child}
+            os.register_at_fork(before=self._before, **hooks)
+
+    @contextmanager
+    def delayed(self) -> Iterator[None]:
+        """Let forks by other threads wait until the end of this, which may stand inside itself."""
+        with self._condition:
+            if not self._thread.depth:
+                self._condition.wait_for(lambda: not self._forking)
+            self._uses, self._thread.depth = self._uses + 1, self._thread.depth + 1
+        try:
+            yield
+        finally:
+            with self._condition:
+                self._uses, self._thread.depth = self._uses - 1, self._thread.depth - 1
+                self._condition.notify_all()
+
+    def _before(self) -> None:
+        self._condition.acquire()
+        self._forking = True
+        # Not for ever: another thread may wait for the one that forks.
+        self._condition.wait_for(lambda: self._uses == self._thread.depth, LOCK_TIMEOUT)
+        for engine in [*self.engines]:
+            engine.dispose()
+
+    def _after(self) -> None:
+        self._forking = False
+        self._condition.notify_all()
+        self._condition.release()
+
+    def _in_child(self) -> None:
+        self._uses = self._thread.depth  # the other threads are not there
+        self._after()
+
+
+_FORKS = _Forks()
+
+
 class Database:
     """One database, opened when it is first used, once in each process."""
 
@@ -85,7 +143,7 @@ class Database:
         It is the one that the thread reads with already: threads that hold one while they wait for
         another would leave none in the pool, and wait for each other.
         """
-        with self.translating_errors():
+        with self.using():
             reader = self._thread.reader
             if reader is not None and not (reader.closed or reader.invalidated):
                 try:
@@ -109,7 +167,7 @@ class Database:
     def writing(self) -> Iterator[sa.Connection]:
         """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
         self.leave()
-        with self.translating_errors(), self._open().connect() as connection:
+        with self.using(), self._open().connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
                 yield connection
@@ -146,7 +204,7 @@ class Database:
         """
         options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
-            with self.translating_errors(), self._open().connect() as connection:
+            with self.using(), self._open().connect() as connection:
                 connection.execution_options(**options)  # VACUUM runs in no transaction
                 if not self.sqlite:
                     tables = {*sa.inspect(connection).get_table_names()} & {*schema.METADATA.tables}
@@ -160,7 +218,7 @@ class Database:
 
     def key(self) -> bytes:
         """Return the secret of the database, created with its tables."""
-        with self.translating_errors():
+        with self.using():
             self._open()
             return self._key
 
@@ -175,7 +233,7 @@ class Database:
         """Tell whether the database exists; the first write creates a SQLite file."""
         if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
-        with self.translating_errors():
+        with self.using():
             return self._identity() is not None
 
     def close(self) -> None:
@@ -205,6 +263,7 @@ class Database:
             raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
         sa.event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
         if self.sqlite:
+            _FORKS.engines.add(engine)
             sa.event.listen(engine, "do_connect", self._connect)
             sa.event.listen(engine, "begin", _begin)
         return engine
@@ -286,10 +345,11 @@ class Database:
         return status.st_dev, status.st_ino, "immutable=1", status.st_mtime_ns
 
     @contextmanager
-    def translating_errors(self) -> Iterator[None]:
-        """Raise errors of the database as `ArchiveError`s that say what to do."""
+    def using(self) -> Iterator[None]:
+        """Raise errors of the database as `ArchiveError`s that say what to do; delay forks."""
         try:
-            yield
+            with _FORKS.delayed():
+                yield
         except (DBAPIError, PoolTimeoutError) as error:
             raise self._error(error) from error
         except SQLAlchemyError as error:

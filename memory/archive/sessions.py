@@ -214,11 +214,11 @@ class Sessions:
     def _moment(self) -> Iterator[_Moment]:
         """Yield the moment of this thread, or a new one outside of `together`."""
         if not self._thread.depth:
-            with self._database.translating_errors(), ExitStack() as stack:
+            with self._database.using(), ExitStack() as stack:
                 yield _Moment(self._database, stack)
             return
         try:
-            with self._database.translating_errors():
+            with self._database.using():
                 self._thread.moment = self._thread.moment or _Moment(self._database)
                 yield self._thread.moment
         except BaseException:

@@ -178,6 +178,20 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("levels", [90, 300])
+def test_deeply_nested_arguments_do_not_break_the_thread(tmp_path: Path, levels: int) -> None:
+    """A call whose arguments nest deep is answered and archived, and the next turn works."""
+    nested = json.loads('{"a":' * levels + '"deep"' + "}" * levels)
+    calling = [call("add", a=nested, b=2), "that failed", "on"]
+    chat = talk(tmp_path, lambda _: calling.pop(0), tools=[add])
+    chat.say("one")
+
+    state = chat.say("two")
+
+    assert chat.said(state) == ["one", "two"]
+    assert "deep" in json.dumps(chat.records(state)[0].messages[1])
+
+
 @pytest.mark.parametrize("thread", [5, 0, UUID(int=7), "a\ud800"])
 def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
     """A thread id may be what LangGraph takes, and its second turn finds the first."""
