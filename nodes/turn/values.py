@@ -93,20 +93,14 @@ def _differ(new: Any, old: Any) -> bool:
 def _sealable(memory: Mapping[str, Any]) -> str:
     """Return the text of a memory to be sealed, the same after a client's JSON."""
     position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
-    return json.dumps(_normalised({**memory, "position": position}), sort_keys=True)
+    text = json.dumps({**memory, "position": position})
+    return json.dumps(json.loads(text, parse_float=_shortest), sort_keys=True)
 
 
-def _normalised(value: Any) -> Any:
-    """Return a value with whole floats as integers, as JavaScript writes 1.0 as 1.
-
-    >>> _normalised({"factor": 1.0, "hold": [0.5]})
-    {'factor': 1, 'hold': [0.5]}
-    """
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):  # testing for any Mapping would take most of the time of a seal
-        return {key: _normalised(item) for key, item in value.items()}
-    return [_normalised(item) for item in value] if isinstance(value, (list, tuple)) else value
+def _shortest(digits: str) -> float:
+    """Return a float, a whole one as an integer, as JavaScript writes 1.0 as 1."""
+    number = float(digits)
+    return int(number) if number.is_integer() else number
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
@@ -296,11 +290,7 @@ def compression_shown(
 ) -> dict[str, Any]:
     """Return the update with which the context shows a compression; its event has the `details`."""
     names = ("effort", "turn", "through", "method")
-    event = {
-        "type": "compressed",
-        **{name: getattr(compression, name) for name in names},
-        **details,
-    }
+    event = {"type": "compressed", **{n: getattr(compression, n) for n in names}, **details}
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     turns = span(first, compression.through)
     line = banner_of("shortened", effort=compression.effort, turns=turns)
