@@ -62,12 +62,7 @@ _probing: ContextVar[bool] = ContextVar("ebbtide_probing", default=False)
 _MODELS = ("model", "summary_model", "extraction_model", "compression_model")
 """The parts that are by default the agent's own model."""
 
-_Prepared: TypeAlias = tuple[
-    RunnableConfig,
-    ModelRequest[Any],
-    Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]],
-]
-"""Config and request of a model call, and the function that makes its response an update."""
+_ToUpdate: TypeAlias = Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]]
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -242,7 +237,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
         return {**self._sealed(update, turn_state), **jump}
 
-    def _prepared(self, request: ModelRequest[Any]) -> _Prepared:
+    def _prepared(
+        self, request: ModelRequest[Any]
+    ) -> tuple[RunnableConfig, ModelRequest[Any], _ToUpdate]:
         """Return the config, the request with the working context, and what reads the answer."""
         parts, runtime = self._parts_from(request), request.runtime
         state = trusted(cast("Mapping[str, Any]", request.state), self._initial.archive)
@@ -304,10 +301,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
 def _same_objects(signature: tuple[Any, ...], older: tuple[Any, ...]) -> bool:
     """Tell whether two signatures have the same objects; texts may be equal copies."""
-    return len(signature) == len(older) and all(
-        new is old or (isinstance(new, str) and new == old)
-        for new, old in zip(signature, older, strict=True)
-    )
+    first, second = ([s if isinstance(s, str) else id(s) for s in o] for o in (signature, older))
+    return first == second
 
 
 class _UnknownModel(BaseChatModel):
@@ -329,14 +324,11 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     edited = state.get("hitl_edited_tool_calls")  # LangChain's approval stores edits by call id
     if not edited:
         return state
-    messages = [
-        m.model_copy(
-            update={"tool_calls": [{**call, **edited.get(call["id"], {})} for call in m.tool_calls]}
-        )
-        if isinstance(m, AIMessage)
-        else m
-        for m in state["messages"]
-    ]
+    messages = [*state["messages"]]
+    for at, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            calls = [{**call, **edited.get(call["id"], {})} for call in message.tool_calls]
+            messages[at] = message.model_copy(update={"tool_calls": calls})
     return {**state, "messages": messages}
 
 
