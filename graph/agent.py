@@ -21,6 +21,7 @@ from ..memory.compression.merge import embedding_similarity
 from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
+from ..memory.questions import What
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
@@ -192,15 +193,16 @@ def _checked_counter(counter: TokenCounter) -> TokenCounter:
 
 
 def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
-    """Return the models that answer, summarise, extract and compress; the first is the default."""
+    """Return the fields of `AgentParts` about models; the first one chosen is the default."""
     names = ("model", "summary_model", "extraction_model", "compression_model")
-    models: dict[str, Any] = {}
-    for name, given in zip(names, chosen, strict=True):
-        model = models.get("model") if given is None else given
+    purposes: tuple[What, ...] = ("anchor", "summary", "extraction", "background")
+    models: dict[What, Any] = {}
+    for what, name, given in zip(purposes, names, chosen, strict=True):
+        model = models.get("anchor") if given is None else given
         kind = 'a chat model, or a name such as "openai:gpt-5-mini"'
         _required(name, model, kind, valid=model != "" and isinstance(model, str | Runnable))
-        models[name] = init_chat_model(model) if isinstance(model, str) else model
-    return models
+        models[what] = init_chat_model(model) if isinstance(model, str) else model
+    return {"model": models["anchor"], "models": models}
 
 
 def tool_parts(

@@ -59,9 +59,6 @@ _log = logging.getLogger("ebbtide.calls")
 _probing: ContextVar[bool] = ContextVar("ebbtide_probing", default=False)
 """True while `EbbtideMiddleware.parts` runs the model node only to learn its request."""
 
-_MODELS = ("model", "summary_model", "extraction_model", "compression_model")
-"""The parts that are by default the agent's own model."""
-
 _ToUpdate: TypeAlias = Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]]
 
 
@@ -272,9 +269,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if learned is None or not _same_objects(signature, learned[0]):
             tools = [*request.tools, *_answer_schemas(request.response_format)]
             parts = tool_parts(tools, initial.count)
-            models = (name for name in _MODELS if getattr(initial, name) is initial.model)
-            parts |= dict.fromkeys(models, taking_tools(request.model))
-            parts["system"] = request.system_prompt or ""
+            own, old = taking_tools(request.model), initial.models
+            models = {what: own if m is initial.model else m for what, m in old.items()}
+            parts |= {"model": own, "models": models, "system": request.system_prompt or ""}
             learned = self._learned = signature, replace(initial, **parts)
         return learned[1]
 
