@@ -31,7 +31,7 @@ from ...memory.transcript import stored
 from ...memory.view import every_turn, past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts
-from .state import Memory, Position, TurnState, unpacked, updated
+from .state import CHANNELS, Memory, Position, TurnState, unpacked, updated
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have in a full context: fewer could not say anything."""
@@ -80,8 +80,7 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
     memory = {key: new[key] for key in Memory.__annotations__ if key in new}
     position = {key: new[key] for key in Position.__annotations__ if key in new}
     memory |= {"position": position} if position else {}
-    memory_keys = {*Memory.__annotations__, *Position.__annotations__}
-    channels = {key: value for key, value in update.items() if key not in memory_keys}
+    channels = {key: value for key, value in update.items() if key in CHANNELS}
     return {**channels, "memory": memory} if memory else channels
 
 
