@@ -81,8 +81,7 @@ class AgentParts:
         """Return the agent's attention or the archive's, None for a user without a name."""
         if owner.anonymous:
             return None
-        archived = self.archive.attention(settings.attention_threshold)
-        return self.attention or archived
+        return self.attention or self.archive.attention(settings.attention_threshold)
 
     def surfaced(
         self, state: EffortState, view: ArchiveView, question: str, runtime: Runtime[Settings]
