@@ -21,6 +21,7 @@ from ..memory.compression.merge import embedding_similarity
 from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
+from ..memory.questions import What
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
@@ -134,51 +135,43 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     embedder = choose_embedder(embeddings)
     parts = AgentParts(
         **_models(model, summary_model, extraction_model, compression_model),
-        archive=_checked_archive(archive),
+        **_given(archive, attention, system_prompt),
         embedder=embedder,
         similarity=embedding_similarity(embedder),
         **tool_parts(tools, counter),
         settings=_checked_defaults(settings),
         count=counter,
-        system=_checked_prompt(system_prompt),
-        attention=_checked_attention(attention),
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
     return MemoryGraph(parts)
 
 
-def _checked_archive(archive: Archive | None) -> Archive:
-    """Return the archive, by default one on disk; raise `SettingsError` for something else."""
-    if archive is None:
-        return DiskArchive("sessions")
-    if isinstance(archive, type) or not hasattr(archive, "commit"):
-        raise SettingsError(
-            f'archive must be an archive such as DiskArchive("sessions"), got {archive!r}'
-        )
-    return archive
+def _required(name: str, value: Any, kind: str, *, valid: bool) -> None:
+    """Raise `SettingsError` for an argument that is something else than its kind."""
+    if not valid:
+        raise SettingsError(f"{name} must be {kind}, got {value!r}")
 
 
-def _checked_attention(attention: Attention | None) -> Attention | None:
-    """Return the attention that was given; raise `SettingsError` for something else."""
-    if attention is not None and (isinstance(attention, type) or not hasattr(attention, "touch")):
-        raise SettingsError(f"attention must be such as RedisAttention(...), got {attention!r}")
-    return attention
+def _can(value: object, method: str) -> bool:
+    """Tell whether a value is None, or an object, and not a class, with this method."""
+    return value is None or (hasattr(value, method) and not isinstance(value, type))
 
 
-def _checked_prompt(prompt: str) -> str:
-    """Return the application's instructions; raise `SettingsError` for something else."""
-    if not isinstance(prompt, str):
-        raise SettingsError(
-            f"system_prompt must be a text, got {prompt!r}: of a SystemMessage pass its text"
-        )
-    return prompt
+def _given(archive: Archive | None, attention: Attention | None, prompt: str) -> dict[str, Any]:
+    """Return the fields of `AgentParts` that are what the application gave, of the right kinds."""
+    usual, cache = 'an archive such as DiskArchive("sessions")', "such as RedisAttention(...)"
+    plain = "a text (of a SystemMessage pass its text)"
+    _required("archive", archive, usual, valid=_can(archive, "commit"))
+    _required("attention", attention, cache, valid=_can(attention, "touch"))
+    _required("system_prompt", prompt, plain, valid=isinstance(prompt, str))
+    archive = DiskArchive("sessions") if archive is None else archive
+    return {"archive": archive, "attention": attention, "system": prompt}
 
 
 def _checked_defaults(settings: Settings | None) -> Settings:
     """Return the agent's default settings; raise `SettingsError` if they name a user."""
     defaults = Settings() if settings is None else settings
-    if not isinstance(defaults, Settings):
-        raise SettingsError(f"settings must be Settings(...), got {defaults!r}")
+    _required("settings", defaults, "Settings(...)", valid=isinstance(defaults, Settings))
     if defaults.user_id is not None:
         raise SettingsError(
             f"user_id {defaults.user_id!r} cannot be a default of the agent: pass it to each run, "
@@ -189,8 +182,7 @@ def _checked_defaults(settings: Settings | None) -> Settings:
 
 def _checked_counter(counter: TokenCounter) -> TokenCounter:
     """Return the token counter with a cache; raise `SettingsError` if it returns no count."""
-    if not callable(counter):
-        raise SettingsError(f"token_counter must be a function of a text, got {counter!r}")
+    _required("token_counter", counter, "a function of a text", valid=callable(counter))
     size = counter("one")
     if type(size) is not int or size < 0:
         raise SettingsError(
@@ -201,17 +193,16 @@ def _checked_counter(counter: TokenCounter) -> TokenCounter:
 
 
 def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
-    """Return the models that answer, summarise, extract and compress; the first is the default."""
+    """Return the fields of `AgentParts` about models; the first one chosen is the default."""
     names = ("model", "summary_model", "extraction_model", "compression_model")
-    models: dict[str, Any] = {}
-    for name, given in zip(names, chosen, strict=True):
-        model = models.get("model") if given is None else given
-        if model == "" or not isinstance(model, str | Runnable):
-            raise SettingsError(
-                f'{name} must be a chat model, or a name such as "openai:gpt-5-mini", got {model!r}'
-            )
-        models[name] = init_chat_model(model) if isinstance(model, str) else model
-    return models
+    purposes: tuple[What, ...] = ("anchor", "summary", "extraction", "background")
+    models: dict[What, Any] = {}
+    for what, name, given in zip(purposes, names, chosen, strict=True):
+        model = models.get("anchor") if given is None else given
+        kind = 'a chat model, or a name such as "openai:gpt-5-mini"'
+        _required(name, model, kind, valid=model != "" and isinstance(model, str | Runnable))
+        models[what] = init_chat_model(model) if isinstance(model, str) else model
+    return {"model": models["anchor"], "models": models}
 
 
 def tool_parts(
@@ -222,14 +213,12 @@ def tool_parts(
     The provider runs a tool that is a dictionary; it has a schema only. Raises `SettingsError` for
     two tools of one name.
     """
-    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
-        raise SettingsError(f"tools must be a list of tools, got {tools!r}")
+    is_list = not isinstance(tools, str | Mapping) and isinstance(tools, Iterable)
+    _required("tools", tools, "a list of tools", valid=is_list)
     tools = [*tools]
     for item in tools:
-        if not (isinstance(item, BaseTool | dict) or callable(item)):
-            raise SettingsError(
-                f"tools must be functions, LangChain tools or schemas, got {item!r}"
-            )
+        is_tool = isinstance(item, BaseTool | dict) or callable(item)
+        _required("tools", item, "functions, LangChain tools or schemas", valid=is_tool)
     provider_tools = [item for item in tools if isinstance(item, dict)]
     functions = [item for item in tools if not isinstance(item, dict)]
     our_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]

@@ -72,14 +72,12 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         does not run the others again.
         """
         answer = next(reversed(state["messages"]), None)
-        if not isinstance(answer, AIMessage) or not (
-            answer.tool_calls or answer.invalid_tool_calls
-        ):
-            return ["persist"]
-        theirs = [call for call in answer.tool_calls if call["name"] in self.parts.tools]
-        ours = len(answer.tool_calls) + len(answer.invalid_tool_calls) - len(theirs)
+        called = answer.tool_calls if isinstance(answer, AIMessage) else []
+        theirs = [call for call in called if call["name"] in self.parts.tools]
         sends: _Routed = [Send("application_tools", [call]) for call in theirs]
-        return ["run_tools", *sends] if ours else sends
+        is_broken = isinstance(answer, AIMessage) and bool(answer.invalid_tool_calls)
+        ours: _Routed = ["run_tools"] if is_broken or len(theirs) < len(called) else []
+        return [*ours, *sends] or ["persist"]
 
     def route_results(self, state: AgentState) -> Literal["call_model", "persist"]:
         """Return the step after `application_tools`.

@@ -59,15 +59,7 @@ _log = logging.getLogger("ebbtide.calls")
 _probing: ContextVar[bool] = ContextVar("ebbtide_probing", default=False)
 """True while `EbbtideMiddleware.parts` runs the model node only to learn its request."""
 
-_MODELS = ("model", "summary_model", "extraction_model", "compression_model")
-"""The parts that are by default the agent's own model."""
-
-_Prepared: TypeAlias = tuple[
-    RunnableConfig,
-    ModelRequest[Any],
-    Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]],
-]
-"""Config and request of a model call, and the function that makes its response an update."""
+_ToUpdate: TypeAlias = Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]]
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -242,7 +234,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
         return {**self._sealed(update, turn_state), **jump}
 
-    def _prepared(self, request: ModelRequest[Any]) -> _Prepared:
+    def _prepared(
+        self, request: ModelRequest[Any]
+    ) -> tuple[RunnableConfig, ModelRequest[Any], _ToUpdate]:
         """Return the config, the request with the working context, and what reads the answer."""
         parts, runtime = self._parts_from(request), request.runtime
         state = trusted(cast("Mapping[str, Any]", request.state), self._initial.archive)
@@ -275,9 +269,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if learned is None or not _same_objects(signature, learned[0]):
             tools = [*request.tools, *_answer_schemas(request.response_format)]
             parts = tool_parts(tools, initial.count)
-            models = (name for name in _MODELS if getattr(initial, name) is initial.model)
-            parts |= dict.fromkeys(models, taking_tools(request.model))
-            parts["system"] = request.system_prompt or ""
+            own, old = taking_tools(request.model), initial.models
+            models = {what: own if m is initial.model else m for what, m in old.items()}
+            parts |= {"model": own, "models": models, "system": request.system_prompt or ""}
             learned = self._learned = signature, replace(initial, **parts)
         return learned[1]
 
@@ -304,10 +298,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
 def _same_objects(signature: tuple[Any, ...], older: tuple[Any, ...]) -> bool:
     """Tell whether two signatures have the same objects; texts may be equal copies."""
-    return len(signature) == len(older) and all(
-        new is old or (isinstance(new, str) and new == old)
-        for new, old in zip(signature, older, strict=True)
-    )
+    first, second = ([s if isinstance(s, str) else id(s) for s in o] for o in (signature, older))
+    return first == second
 
 
 class _UnknownModel(BaseChatModel):
@@ -329,14 +321,11 @@ def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     edited = state.get("hitl_edited_tool_calls")  # LangChain's approval stores edits by call id
     if not edited:
         return state
-    messages = [
-        m.model_copy(
-            update={"tool_calls": [{**call, **edited.get(call["id"], {})} for call in m.tool_calls]}
-        )
-        if isinstance(m, AIMessage)
-        else m
-        for m in state["messages"]
-    ]
+    messages = [*state["messages"]]
+    for at, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            calls = [{**call, **edited.get(call["id"], {})} for call in message.tool_calls]
+            messages[at] = message.model_copy(update={"tool_calls": calls})
     return {**state, "messages": messages}
 
 

@@ -31,7 +31,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ..memory.anchor import parsed, rendered
-from ..memory.compression.quotes import kind_of
+from ..memory.compression.quotes import kind_of, sentences
 from ..memory.efforts import one_line
 from ..memory.messages import fingerprint
 from ..memory.names import is_qualified
@@ -39,7 +39,7 @@ from ..memory.salience import Kind
 from ..memory.state_blocks import END, FIELDS, START
 from ..memory.terms import is_pair, is_question, telling, terms, words
 from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
-from .offline_prompt import Call, Prompt, split
+from .offline_prompt import Call, Prompt
 
 _ASKING = frozenset(terms("decide recall remember"))
 """Words about remembering, which are left out of the terms of a question."""
@@ -253,7 +253,7 @@ def _text(prompt: Prompt, answers: Mapping[str, str | None], *, has_requests: bo
         return " ".join(parts)
     if _GREETING.fullmatch(prompt.text):
         return _INTRODUCTION
-    return f"Noted: {_clipped(max(prompt.parts, key=_signals))}"
+    return f"Noted: {_clipped(max(prompt.parts, key=_signals, default=prompt.text))}"
 
 
 def _outcome(result: ToolMessage, body: Mapping[str, Any]) -> str:
@@ -342,7 +342,7 @@ def _background(prompt: Prompt) -> str | None:
     request = _BACKGROUND.search(prompt.messages[-1].text) if prompt.messages else None
     if request is None:
         return None
-    old = [] if request["old"] == "nothing" else split(request["old"])[:1]
+    old = [] if request["old"] == "nothing" else [*sentences(request["old"])][:1]
     first_by_turn: dict[str, str] = {}
     for sentence in prompt.sentences:
         if sentence.turn and sentence.speaker == "user":

@@ -1,6 +1,5 @@
 """The prompt as the offline model reads it: sentences with their source, efforts, requests."""
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +8,9 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from ..memory.compression.quotes import sentences
 from ..memory.terms import is_question, words
-from ..memory.transcript import OWN_TOOLS
-
-_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
-"""Where a sentence ends."""
+from ..memory.transcript import OWN_TOOLS, result_of
 
 _OPENING = re.compile(r'<(?P<tag>\w+)(?: id="(?P<id>[^"]+)")?(?: [\w-]+="[^"]*")* key="[^"]+">')
 _CLOSING = re.compile(r"</\w+ [0-9a-f]+>")
@@ -125,7 +122,7 @@ class Prompt:
         turn = messages[start:]
         self.messages = messages
         self.text = str(turn[0].text).strip() if turn else ""
-        self.parts = split(self.text)
+        self.parts = [*sentences(self.text)]
         self.notes = [message for message in messages if _is_memory(message)]
         results = [message for message in turn if isinstance(message, ToolMessage)]
         self.results = [(message, _memory_result(message)) for message in results]
@@ -176,15 +173,6 @@ class Prompt:
         return requests
 
 
-def split(text: str) -> list[str]:
-    """Split a text into sentences.
-
-    >>> split("It works. Does it? Yes")
-    ['It works.', 'Does it?', 'Yes']
-    """
-    return [part for piece in _END.split(text) if (part := piece.strip())]
-
-
 def _is_memory(message: BaseMessage) -> bool:
     """Tell whether a message is from the memory."""
     return isinstance(message, HumanMessage) and message.name == "ebbtide"
@@ -192,11 +180,8 @@ def _is_memory(message: BaseMessage) -> bool:
 
 def _memory_result(message: ToolMessage) -> Mapping[str, Any]:
     """Return the result of a memory tool; {} for other tools and for shortened results."""
-    try:
-        body = json.loads(str(message.text)) if message.name in OWN_TOOLS else None
-    except ValueError:
-        body = None
-    return body if isinstance(body, dict) else {}
+    result = {"data": {"content": str(message.text)}}
+    return result_of(result) if message.name in OWN_TOOLS else {}
 
 
 # Each model call reads all sentences of its prompt; no prompt has more than 4,000.
@@ -225,7 +210,7 @@ def _sentences(messages: Sequence[BaseMessage]) -> list[Sentence]:
     """Return the sentences of messages in their order, with `repeats` set."""
     collected, repeats = list[Sentence](), False
     for line in (line for message in messages for line in _lines(message)):
-        for text in split(line.text):
+        for text in sentences(line.text):
             # The repetition lasts until another speaker begins.
             begins = bool(_REPEATING.match(text))
             repeats = line.speaker == "assistant" and (repeats or begins)
@@ -290,5 +275,6 @@ def _of_note(line: str, place: Sentence) -> Sentence:
         source = "the log" if turn else "the summary"
         return replace(place, text=listed["text"], effort=effort, turn=turn, source=source)
     if line.startswith("["):
-        line = "\n".join(part for part in split(line.strip("[]")) if part.startswith("Goal: "))
+        parts = sentences(line.strip("[]"))
+        line = "\n".join(part for part in parts if part.startswith("Goal: "))
     return replace(place, text=line)

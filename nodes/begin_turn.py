@@ -22,7 +22,7 @@ from .turn.arrivals import SplitInput, split_input, turn_numbers
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import commit_unfinished, recovered
-from .turn.state import OF_THE_RUN, TurnState, updated
+from .turn.state import TurnState, updated
 from .turn.values import effort_state, memory_at, owner_of, packed, resumed, running_turn, tip_of
 
 
@@ -48,15 +48,12 @@ def begin_turn(
         for banner in efforts.banners:
             runtime.stream_writer({"banner": banner})
         kept = arrived.kept_turns(settled["persisted"], window)
-        update = {
-            **settled,
-            **packed(efforts),
-            **_messages(kept, efforts.turn, arrived.new),
-            "session": asdict(owner),
-            "turn": efforts.turn,
-        }
-        context = _context(updated(before, update), runtime, parts)
-        return {**update, **context, "messages": Overwrite(update["messages"])}
+        update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
+        update |= {"session": asdict(owner), "turn": efforts.turn}
+        work = running_turn(updated(before, update), runtime, parts)
+        line = before_turn(work, stamp())
+        update |= {"view": line.packed(), "events": [*update["events"], *notes(work, line)]}
+        return {**update, "messages": Overwrite(update["messages"])}
 
 
 def _settled(
@@ -75,8 +72,7 @@ def _settled(
         tip = tip_of(updated({}, settled))
         before = updated(before, memory_at(parts.archive, owner, tip))
     if before is not state:
-        recovery = {key: value for key, value in before.items() if key not in OF_THE_RUN}
-        settled = {**recovery, **settled}
+        settled = {**before, **settled}
     return before, arrived, settled
 
 
@@ -102,10 +98,3 @@ def _messages(
         # What is new is accepted up to its last message, even one that a model wrote.
         "asked": {**turn_numbers(turns), str(new[-1].id): turn},
     }
-
-
-def _context(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
-    """Return the update of what the context shows, and of the notes beside the question."""
-    work = running_turn(state, runtime, parts)
-    line = before_turn(work, stamp())
-    return {"view": line.packed(), "events": [*state["events"], *notes(work, line)]}

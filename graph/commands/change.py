@@ -62,8 +62,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     such session, `SettingsError` if there is no such branch or no agent of Ebbtide's.
     """
     place, latest = place_of(agent), newest_config(config)
-    parts = place.parts
-    archive = parts.archive
+    archive, settings = place.parts.archive, place.parts.settings
     try:
         owner = place.owner(config)
         thread = thread_at(agent, latest)
@@ -71,13 +70,13 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         if thread.unfinished and tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
             _archive_unfinished(thread)
     except (StateError, TipNotFoundError):  # restoring mends these states
-        owner = place.session_named(config)
+        owner = place.session(config, {}, settings)
     tip = archive.newest(owner)
     if tip is None:
         raise SessionNotFoundError(owner.thread)
     if branch is not None:
         tip = tip_named(archive, owner, branch)
-    state = state_at(archive, owner, tip, parts.settings.messages_window + 1)
+    state = state_at(archive, owner, tip, settings.messages_window + 1)
     new_config = place.seed(latest, sealed(state, {}, archive))
     configurable = {**latest["configurable"], **new_config["configurable"]}
     return {**new_config, "configurable": configurable}

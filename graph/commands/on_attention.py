@@ -110,7 +110,7 @@ def _of(agent: Agent, config: RunnableConfig) -> UserAttention:
     owner = Owner(user_of(parts.settings, config.get("configurable", {})), "")
     stored = parts.attention_of(owner, parts.settings)
     if stored is None:
-        raise nobody() if owner.anonymous else CommandError("the agent keeps no attention")
+        raise nobody()
     return UserAttention(stored, owner.user)
 
 

@@ -1,9 +1,10 @@
 """A thread as commands read and write it: its agent, its session, its state."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from langchain_core.runnables import RunnableConfig
@@ -39,13 +40,13 @@ class Place:
     """The graph passed to a command, and the agent with the memory in it.
 
     `path` has the nodes that lead to the agent, joined by "|"; it is "" if `graph` is the agent.
-    `memory` is the agent's `MemoryGraph`, or its middleware.
+    `memory` is the agent's `MemoryGraph`, or its middleware; `parts` are the agent's.
     """
 
     graph: Agent
     path: str
-    agent: Agent
     memory: MemoryGraph | EbbtideMiddleware
+    parts: AgentParts
 
     @property
     def node(self) -> str:
@@ -69,48 +70,37 @@ class Place:
         return is_passed or not self.path
 
     @property
-    def parts(self) -> AgentParts:
-        """The models, tools and archive of the agent."""
-        memory = self.memory
-        return memory.parts if isinstance(memory, MemoryGraph) else memory.parts(self.agent)
-
-    @property
     def saver(self) -> BaseCheckpointSaver[Any] | None:
         """The graph's own checkpointer, None without one or if an outer graph has it."""
         saver = self.graph.checkpointer
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
-    def session_named(self, config: RunnableConfig) -> Owner:
-        """Return the session of a config's user and thread."""
-        chosen = _chosen(config)
-        user = user_of(self.parts.settings, chosen)
-        return Owner(user, clean(str(chosen["thread_id"])), self.path)
-
-    def owner(self, config: RunnableConfig) -> Owner:
-        """Return the session in the state of a thread, else the one that the config names.
+    def session(self, config: RunnableConfig, values: Any, settings: Settings) -> Owner:
+        """Return the session in the values of a thread, else the one that the config names.
 
         Raises `SessionNotFoundError` if the state is another user's, `TipNotFoundError` if it is
         from another archive.
         """
-        owner = self.session_named(config)
-        values = self.graph.get_state(newest_config(config)).values if self.saver else {}
-        in_state = claimed(unpacked(values), owner.user)
+        chosen = _chosen(config)
+        user = user_of(settings, chosen)
+        owner = claimed(unpacked(values), user)
         trusted(values, self.parts.archive)
-        return in_state or owner
+        return owner or Owner(user, clean(str(chosen["thread_id"])), self.path)
+
+    def owner(self, config: RunnableConfig) -> Owner:
+        """Return the session of a thread's newest state; raises what `session` does."""
+        values = self.graph.get_state(newest_config(config)).values if self.saver else {}
+        return self.session(config, values, self.parts.settings)
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
-        """Return the thread with the state of `snapshot`; raises what `owner` raises."""
-        parts, chosen = self.parts, _chosen(config)
-        settings = resolve(context, parts.settings)
-        user = user_of(settings, chosen)
-        owner = claimed(unpacked(snapshot.values), user)
-        trusted(snapshot.values, parts.archive)
+        """Return the thread with the state of `snapshot`; raises what `session` does."""
+        settings = resolve(context, self.parts.settings)
         return Thread(
             self,
-            parts,
+            self.parts,
             config,
             context,
-            owner or Owner(user, clean(str(chosen["thread_id"]))),
+            self.session(config, snapshot.values, settings),
             settings,
             snapshot.values,
             next_nodes=snapshot.next,
@@ -144,20 +134,21 @@ def place_of(agent: Agent) -> Place:
             f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
             "an agent on a LangGraph server are routes of that server"
         )
-    if memory := _memory_of(agent):
-        return Place(agent, "", agent, memory)
-    for path, graph in agent.get_subgraphs(recurse=True):
-        if isinstance(graph, CompiledStateGraph) and (memory := _memory_of(graph)):
-            return Place(agent, path, graph, memory)
+    graphs: Iterable[tuple[str, Any]] = chain([("", agent)], agent.get_subgraphs(recurse=True))
+    for path, graph in graphs:
+        if memory := _memory_of(graph):
+            parts = memory.parts if isinstance(memory, MemoryGraph) else memory.parts(graph)
+            return Place(agent, path, memory, parts)
     kind = type(agent.builder).__name__
     raise SettingsError(f"{kind} is no graph of Ebbtide's: pass its agent")
 
 
-def _memory_of(agent: Agent) -> MemoryGraph | EbbtideMiddleware | None:
+def _memory_of(graph: Any) -> MemoryGraph | EbbtideMiddleware | None:
     """Return the agent's own `MemoryGraph`, or its middleware, found as the owner of its hooks."""
-    if isinstance(agent.builder, MemoryGraph):
-        return agent.builder
-    nodes: Mapping[str, Any] = getattr(agent.builder, "nodes", {})
+    builder = getattr(graph, "builder", None)
+    if isinstance(builder, MemoryGraph):
+        return builder
+    nodes: Mapping[str, Any] = getattr(builder, "nodes", {})
     hooks = (getattr(node.runnable, "func", None) for node in nodes.values())
     owners = (getattr(hook, "__self__", None) for hook in hooks)
     return next((owner for owner in owners if isinstance(owner, EbbtideMiddleware)), None)
@@ -263,7 +254,7 @@ class Thread:
 def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
     """Return a thread of an agent, or of a graph around it, which may store only messages.
 
-    Raises `SettingsError` if there are no threads, and what `Place.owner` raises.
+    Raises `SettingsError` if there are no threads, and what `Place.session` raises.
     """
     place = place_of(agent)
     if not agent.checkpointer:
@@ -289,12 +280,11 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         channel_values = checkpoint.checkpoint["channel_values"] if checkpoint else {}
         raw = {"raw_answers": channel_values.get("raw_answers", {})}
         return replace(thread, values={**thread.values, **raw})
-    owner = replace(thread.owner, namespace=place.path)
-    state = remembered(thread.state, thread.parts.archive, owner, 1)
+    state = remembered(thread.state, place.parts.archive, thread.owner, 1)
     if "session" in state:
-        settings = thread.settings.model_copy(update={"user_id": owner.user})
-        state = resumed(state, Runtime(context=settings), thread.parts)
-    return replace(thread, owner=owner, values=sealed(state, {}, thread.parts.archive))
+        settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
+        state = resumed(state, Runtime(context=settings), place.parts)
+    return replace(thread, values=sealed(state, {}, place.parts.archive))
 
 
 def _chosen(config: RunnableConfig) -> Mapping[str, Any]:

@@ -40,17 +40,16 @@ in that call, as it would be in a call that was sent just before. A slower answe
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:
-    """The agent's parts. `schemas` are all tools as the provider sees them.
+    """The agent's parts; `models` answer the memory's questions, by their purpose.
 
-    `schema_tokens` counts the schemas of all tools, `own_schema_tokens` those of the application's.
+    `schemas` are all tools as the provider sees them. `schema_tokens` counts the schemas of all
+    tools, `own_schema_tokens` those of the application's.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
     """
 
     model: BaseChatModel
-    summary_model: BaseChatModel
-    extraction_model: BaseChatModel
-    compression_model: BaseChatModel
+    models: Models
     similarity: Similarity
     archive: Archive
     settings: Settings
@@ -65,16 +64,6 @@ class AgentParts:
     fixed: tuple[int, int] | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
-
-    @property
-    def models(self) -> Models:
-        """The model for each kind of question."""
-        return {
-            "summary": self.summary_model,
-            "extraction": self.extraction_model,
-            "background": self.compression_model,
-            "anchor": self.model,
-        }
 
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""
@@ -92,8 +81,7 @@ class AgentParts:
         """Return the agent's attention or the archive's, None for a user without a name."""
         if owner.anonymous:
             return None
-        archived = self.archive.attention(settings.attention_threshold)
-        return self.attention or archived
+        return self.attention or self.archive.attention(settings.attention_threshold)
 
     def surfaced(
         self, state: EffortState, view: ArchiveView, question: str, runtime: Runtime[Settings]

@@ -262,8 +262,7 @@ def _by_likelihood(
     archive: Archive, owner: Owner, tips: Sequence[Tip], history: Sequence[Message]
 ) -> list[Tip]:
     """Return the turns that may end a history, those whose last message has the same id first."""
-    likely: list[tuple[bool, int, Tip]] = []
-    place = {tip: at for at, tip in enumerate(tips)}
+    renamed: dict[Tip, bool] = {}
     for branch in dict.fromkeys(tip.branch for tip in tips):
         on_it = [tip for tip in tips if tip.branch == branch]
         newest = max(on_it, key=lambda tip: tip.turn)
@@ -271,9 +270,8 @@ def _by_likelihood(
             numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
             for record in archive.turns(owner, newest, numbers):
                 if _before_turn(history, record.messages) is not None:
-                    renamed = _ids(record.messages[-1:]) != _ids(history[-1:])
-                    likely.append((renamed, place[record.tip], record.tip))
-    return [tip for *_, tip in sorted(likely, key=lambda entry: entry[:2])]
+                    renamed[record.tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
+    return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
 
 
 def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip: Tip) -> bool:

@@ -199,21 +199,15 @@ class MemoryState(InputState, total=False):
     memory: Annotated[Memory, merged]
 
 
-class AssembledContext(TypedDict):
-    """The prompt of the next model call."""
-
-    messages: list[BaseMessage]
-
-
 class AgentState(MemoryState, total=False):
     """The state inside the graph: what a run returns, and two keys that it does not.
 
     `raw_answers` maps the ids of the running turn's answers to their text with the state blocks
-    that users do not see. `context` is the assembled prompt, which is never checkpointed.
+    that users do not see. `context` has the assembled `messages`, which are never checkpointed.
     """
 
     raw_answers: dict[str, Any]
-    context: Annotated[AssembledContext, UntrackedValue]
+    context: Annotated[dict[str, list[BaseMessage]], UntrackedValue]
 
 
 _RESERVED = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
@@ -246,7 +240,7 @@ def _key_of(item: Any) -> str:
 
 
 class TurnState(_Readable, Position, total=False):
-    """The state as nodes read it, with the memory unpacked.
+    """The state as nodes read it, with the memory unpacked, and two keys of `begin_turn` alone.
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it.
@@ -254,14 +248,12 @@ class TurnState(_Readable, Position, total=False):
 
     messages: list[AnyMessage]
     raw_answers: dict[str, Any]
-    context: AssembledContext
     adopted: int
     unseen: Tip
 
 
-_CHANNELS = AgentState.__annotations__.keys() - {"memory"}
-OF_THE_RUN = {"adopted", "unseen"}
-"""Keys that `begin_turn` reads and never writes to a checkpoint."""
+CHANNELS = AgentState.__annotations__.keys() - {"memory"}
+"""Keys of the state beside the memory."""
 
 
 def unpacked(state: Mapping[str, Any]) -> TurnState:
@@ -271,7 +263,7 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     {'messages': [], 'turn': 2, 'tip': 'ab'}
     """
     memory = _checked(state.get("memory", {}))
-    own = {key: value for key, value in state.items() if key in _CHANNELS}
+    own = {key: value for key, value in state.items() if key in CHANNELS}
     readable = {key: value for key, value in memory.items() if key != "position"}
     return cast("TurnState", {**own, **readable, **memory.get("position", {})})
 

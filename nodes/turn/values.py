@@ -31,7 +31,7 @@ from ...memory.transcript import stored
 from ...memory.view import every_turn, past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts
-from .state import Memory, Position, TurnState, unpacked, updated
+from .state import CHANNELS, Memory, Position, TurnState, unpacked, updated
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have in a full context: fewer could not say anything."""
@@ -80,8 +80,7 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
     memory = {key: new[key] for key in Memory.__annotations__ if key in new}
     position = {key: new[key] for key in Position.__annotations__ if key in new}
     memory |= {"position": position} if position else {}
-    memory_keys = {*Memory.__annotations__, *Position.__annotations__}
-    channels = {key: value for key, value in update.items() if key not in memory_keys}
+    channels = {key: value for key, value in update.items() if key in CHANNELS}
     return {**channels, "memory": memory} if memory else channels
 
 
@@ -93,20 +92,14 @@ def _differ(new: Any, old: Any) -> bool:
 def _sealable(memory: Mapping[str, Any]) -> str:
     """Return the text of a memory to be sealed, the same after a client's JSON."""
     position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
-    return json.dumps(_normalised({**memory, "position": position}), sort_keys=True)
+    text = json.dumps({**memory, "position": position})
+    return json.dumps(json.loads(text, parse_float=_shortest), sort_keys=True)
 
 
-def _normalised(value: Any) -> Any:
-    """Return a value with whole floats as integers, as JavaScript writes 1.0 as 1.
-
-    >>> _normalised({"factor": 1.0, "hold": [0.5]})
-    {'factor': 1, 'hold': [0.5]}
-    """
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):  # testing for any Mapping would take most of the time of a seal
-        return {key: _normalised(item) for key, item in value.items()}
-    return [_normalised(item) for item in value] if isinstance(value, (list, tuple)) else value
+def _shortest(digits: str) -> float:
+    """Return a float, a whole one as an integer, as JavaScript writes 1.0 as 1."""
+    number = float(digits)
+    return int(number) if number.is_integer() else number
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
@@ -296,11 +289,7 @@ def compression_shown(
 ) -> dict[str, Any]:
     """Return the update with which the context shows a compression; its event has the `details`."""
     names = ("effort", "turn", "through", "method")
-    event = {
-        "type": "compressed",
-        **{name: getattr(compression, name) for name in names},
-        **details,
-    }
+    event = {"type": "compressed", **{n: getattr(compression, n) for n in names}, **details}
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     turns = span(first, compression.through)
     line = banner_of("shortened", effort=compression.effort, turns=turns)

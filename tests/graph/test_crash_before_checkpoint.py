@@ -11,7 +11,7 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, Settings, TurnRunningError, aerase, commands, erase
+from ebbtide import DiskArchive, Settings, TurnRunningError, commands, erase
 from ebbtide.cli.conversation import Conversation
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
@@ -101,14 +101,6 @@ def test_a_turn_that_the_archive_has_is_no_hindrance(tmp_path: Path) -> None:
     erase(chat.agent, THREAD, 1)
 
     assert chat.said(chat.say("number 3")) == ["number 2", "number 3"]
-
-
-async def test_nothing_is_erased_asynchronously(tmp_path: Path) -> None:
-    """The asynchronous form looks at the messages as well."""
-    chat = killed(tmp_path, "call_model")
-
-    with pytest.raises(TurnRunningError):
-        await aerase(chat.agent, THREAD, 1)
 
 
 @pytest.mark.parametrize("after", NODES)

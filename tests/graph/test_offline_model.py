@@ -639,16 +639,6 @@ def test_summaries(method: str) -> None:
     assert answer.keywords[0] == "seconds"
 
 
-async def test_summaries_async() -> None:
-    """Summaries work asynchronously too, and are the same."""
-    model = OfflineModel().with_structured_output(Summary, method="json_schema")
-
-    answer = await model.ainvoke([SystemMessage("Write the record."), HumanMessage(LOG)])
-
-    assert isinstance(answer, Summary)
-    assert answer.summary == SUMMARY
-
-
 def test_summaries_of_summaries() -> None:
     """Text without speakers is summarised by its first, its telling and its last sentence."""
     log = '<log key="dd44">\nFirst part. It rained. We found 7 errors. The end.\n</log dd44>'

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings
-from ebbtide.memory.errors import InputError, SessionNotFoundError, SettingsError
+from ebbtide.memory.errors import InputError, SettingsError
 from tests.agents import ENTRIES, SUMMARY, THREAD, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.graph.journeys import EXACT
@@ -226,18 +226,6 @@ def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
 
     with pytest.raises(InputError, match="no new message"):
         chat.agent.invoke(None, THREAD)
-
-
-def test_two_users_share_nothing(tmp_path: Path) -> None:
-    """Threads of the same name belong to their users, and another user's is not found."""
-    chat = talk(tmp_path, ["a", "b"], checkpointer=InMemorySaver())
-    chat.say("mine", context={"user_id": "ann"})
-
-    with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        chat.say("yours", context={"user_id": "bob"})
-
-    assert [owner.thread for owner in chat.archive.sessions("ann")] == ["t"]
-    assert chat.archive.sessions("bob") == ()
 
 
 def test_settings_of_one_run(tmp_path: Path) -> None:

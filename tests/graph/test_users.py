@@ -12,7 +12,15 @@ from langchain_core.tools import tool
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from ebbtide import SessionNotFoundError, SettingsError, commands, delete_user, erase, restore
+from ebbtide import (
+    SessionNotFoundError,
+    SettingsError,
+    commands,
+    delete_user,
+    erase,
+    restore,
+    transcript,
+)
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
@@ -174,6 +182,7 @@ COMMANDS: dict[str, Any] = {
     "undo": commands.undo,
     "restore": restore,
     "messages": commands.messages,
+    "transcript": transcript,
     "efforts": commands.efforts,
     "search": lambda agent, config: commands.search(agent, config, "code"),
     "stats": commands.stats,

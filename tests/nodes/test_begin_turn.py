@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.memory.errors import InputError
 from tests.agents import THREAD, talk
@@ -41,16 +41,6 @@ def test_nothing_new_is_an_error(tmp_path: Path) -> None:
         chat.agent.invoke({"messages": []}, THREAD)
 
     assert chat.said(chat.say("hi again")) == ["hi", "hi again"]
-
-
-def test_history_handed_over(tmp_path: Path) -> None:
-    """Of a history handed over the last question is the turn, and the rest is adopted."""
-    chat = talk(tmp_path, ["answer"])
-    history = [SystemMessage("be kind"), HumanMessage("old"), AIMessage("old answer")]
-
-    state = chat.agent.invoke({"messages": [*history, HumanMessage("new")]}, THREAD)
-
-    assert chat.said(state) == ["old", "new"]
 
 
 def test_run_without_a_checkpointer_is_a_session(tmp_path: Path) -> None:

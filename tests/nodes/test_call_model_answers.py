@@ -92,13 +92,6 @@ def test_a_call_without_a_name_has_an_empty_one(kept: Kept) -> None:
     assert answer.invalid_tool_calls[0]["name"] == ""
 
 
-def test_lone_surrogates_are_replaced(kept: Kept) -> None:
-    """Text that no checkpointer could store is mended."""
-    answer = kept.answer(AIMessage("half \ud83d"))
-
-    assert answer.text == "half \ufffd"
-
-
 def test_an_answer_without_calls_is_not_cut_short(kept: Kept) -> None:
     """Words are the last answer, whatever the limit."""
     answer = AIMessage("done", id="a")

@@ -16,14 +16,6 @@ def sent(root: Path, kind: str, *, last: bool) -> Sent:
     return model.sent[0]
 
 
-def test_the_model_may_call_all_tools(tmp_path: Path) -> None:
-    """An ordinary call has the tools and no tool choice."""
-    found = sent(tmp_path, "scripted", last=False)
-
-    assert "open_effort" in found.tool_names
-    assert found.tool_choice is None
-
-
 @pytest.mark.parametrize(
     ("kind", "choice"),
     [("openai-chat", "none"), ("scripted", "none"), ("anthropic-chat", {"type": "none"})],

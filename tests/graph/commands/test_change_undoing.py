@@ -258,14 +258,6 @@ def test_a_new_thread_has_nothing_to_undo(tmp_path: Path) -> None:
         commands.undo(chat.agent, THREAD)
 
 
-def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
-    """Nobody undoes what somebody else said."""
-    chat = lived(tmp_path)
-
-    with pytest.raises(SessionNotFoundError):
-        commands.undo(chat.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
-
-
 async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, read and written asynchronously, it goes back as well."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:

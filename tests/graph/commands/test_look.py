@@ -145,14 +145,6 @@ def test_a_thread_on_which_nothing_was_said_is_not_found(tmp_path: Path, look: A
         look(chat.agent, THREAD)
 
 
-def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
-    """Nobody reads what somebody else said."""
-    chat = lived(tmp_path)
-
-    with pytest.raises(SessionNotFoundError):
-        commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
-
-
 def test_a_foreign_graph_is_refused() -> None:
     """A graph that is none of Ebbtide's has no such commands."""
     graph = StateGraph(MessagesState)

@@ -12,7 +12,6 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from ebbtide import (
     DiskArchive,
-    SessionNotFoundError,
     Settings,
     SettingsError,
     TurnRunningError,
@@ -226,15 +225,6 @@ def test_the_context_of_a_run_counts(tmp_path: Path) -> None:
     shown = commands.show_context(chat.agent, THREAD, context={"ambient_window": 4})
 
     assert shown_turns(shown)["turns"] == (2, 3, 4, 5)
-
-
-def test_another_users_thread_is_not_found(tmp_path: Path) -> None:
-    """A thread that belongs to somebody else does not exist for a user."""
-    chat = talk(tmp_path, ["one"])
-    chat.say("hi")
-
-    with pytest.raises(SessionNotFoundError):
-        commands.show_context(chat.agent, {"configurable": {"thread_id": "t", "user_id": "bob"}})
 
 
 def test_an_agent_without_checkpointer_has_no_threads(tmp_path: Path) -> None:

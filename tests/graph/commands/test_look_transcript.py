@@ -7,14 +7,13 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from langgraph.types import Command, interrupt
 
 from ebbtide import (
     CommandError,
     MemoryState,
     SessionNotFoundError,
-    SettingsError,
     atranscript,
     erase,
     transcript,
@@ -158,18 +157,6 @@ def test_it_needs_no_checkpoints(tmp_path: Path) -> None:
     assert transcript(again.agent, THREAD) == transcript(chat.agent, THREAD)
 
 
-@pytest.mark.parametrize("user", ["bob", ""])
-def test_another_users_thread_is_not_found(tmp_path: Path, user: str) -> None:
-    """Nobody reads what somebody else said."""
-    ours: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
-    chat = talk(tmp_path, ["one"])
-    chat.say("hi", ours)
-
-    assert short(transcript(chat.agent, ours)) == [("human", "hi"), ("ai", "one")]
-    with pytest.raises(SessionNotFoundError, match="'t' not found"):
-        transcript(chat.agent, {"configurable": {"thread_id": "t", "user_id": user}})
-
-
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
 def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> None:
     """It finds the agent in it, whether it keeps the memory's state or messages alone."""
@@ -192,16 +179,6 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
     assert [message.id for message in waiting[:4]] == [message.id for message in rested]
     with pytest.raises(SessionNotFoundError):
         transcript(outer, {"configurable": {"thread_id": "t", "user_id": "bob"}})
-
-
-def test_a_foreign_graph_is_refused() -> None:
-    """A graph in which no agent of Ebbtide's stands has no transcript."""
-    graph = StateGraph(MessagesState)
-    graph.add_node("n", lambda _: {})
-    graph.add_edge(START, "n")
-
-    with pytest.raises(SettingsError, match="StateGraph"):
-        transcript(graph.compile(checkpointer=InMemorySaver()), THREAD)
 
 
 async def test_the_asynchronous_form_finds_the_same(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError
@@ -25,20 +25,6 @@ def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> SplitInput
     """Return what came in; the archive is empty."""
     state: Any = {"messages": messages, **marks}
     return split_input(state, Owner("ann", "t"), DiskArchive(root))
-
-
-def test_the_first_message_is_new(tmp_path: Path) -> None:
-    """An empty state has no past and nothing left behind."""
-    assert arrived(tmp_path, [ONE]) == SplitInput(past={}, last=None, unfinished=[], new=[ONE])
-
-
-def test_of_a_history_the_last_question_is_new(tmp_path: Path) -> None:
-    """Of what a parent hands over at the first turn only the last run of user messages is taken."""
-    found = arrived(
-        tmp_path, [SystemMessage("s", id="0"), ONE, A, TWO, HumanMessage("now", id="5")]
-    )
-
-    assert [message.text for message in found.new] == ["two", "now"]
 
 
 def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:
@@ -78,13 +64,6 @@ def test_nothing_new_is_an_error(
     """A run with nothing to answer says so."""
     with pytest.raises(InputError, match="no new message"):
         arrived(tmp_path, messages, **marks)
-
-
-def test_new_messages_are_cleaned(tmp_path: Path) -> None:
-    """Lone surrogates, which no checkpointer could store, are replaced."""
-    found = arrived(tmp_path, [HumanMessage("half \ud83d", id="1")])
-
-    assert found.new[0].text == "half \ufffd"
 
 
 @pytest.mark.parametrize(

@@ -133,13 +133,6 @@ def test_a_turn_may_accept_several_messages() -> None:
     assert parts == Boundaries(last=0, unfinished=2, new=6)
 
 
-def test_a_message_sent_again_with_its_id_is_not_new() -> None:
-    """A resent message replaces the earlier one in its place, so nothing follows."""
-    parts = boundaries(messages("h1 a1 h2 a2"), SETTLED)
-
-    assert parts.new == 4
-
-
 def test_an_accepted_message_that_was_removed_ends_the_broken_turn() -> None:
     """If a client took the question away, all after the archived turn is new."""
     parts = boundaries(messages("h1 a1 h3"), BROKEN)
