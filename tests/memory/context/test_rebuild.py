@@ -589,6 +589,6 @@ def test_an_effort_that_is_reopened_is_not_counted_as_out_of_view(talk: Conversa
     talk.effort("a", LONG_ENOUGH)
     talk.ask("Go on with it.")
     talk.call("reopen_effort", effort_id="a")
-    line = rebuild(talk.work, "overflow", None)
+    line = rebuild(talk.work, "high-water", None)
 
     assert (line.summaries, line.older) == ((), 0)
