@@ -104,7 +104,7 @@ def commit(
     row = slots.branch(record.branch)
     if stored:  # what was committed first stays, even if its events differ
         snapshot = Snapshot.of(record.tip, Branch.from_row(row))
-        (record,) = Lineage(lambda: connection, session.id, snapshot).turns([record.turn])
+        (record,) = Lineage(lambda: connection, session, snapshot).turns([record.turn])
         return record, None, snapshot
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
     if row is None:
@@ -148,7 +148,7 @@ def write(
     else:
         newest = {"newest_turn": record.turn, "time": record.at}
         connection.execute(_EXTEND_BRANCH, {"id": session.id, "name": record.branch, **newest})
-    lineage = Lineage(lambda: connection, session.id, snapshot)
+    lineage = Lineage(lambda: connection, session, snapshot)
     ambient, efforts = lineage.counts()
     names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)

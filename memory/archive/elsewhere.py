@@ -13,7 +13,7 @@ from ..ranking import Passages, Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import query_terms
 from .index import Lookup, among, heading, look_up, unpack_layouts
-from .lineage import Branch, Lineage, effort_of
+from .lineage import Branch, Lineage, Session, Snapshot, effort_of
 from .protocol import Elsewhere
 from .query import TERMS, Occurrences, rarest
 from .schema import (
@@ -142,11 +142,10 @@ class OtherSessions:
         return {
             row.id: (
                 Owner(self.user, row.thread, row.namespace),
-                Lineage.of(
+                Lineage(
                     lambda: self.connection,
-                    row.id,
-                    Tip(row.branch, row.last),
-                    Branch.from_row(row),
+                    Session.from_row(row),
+                    Snapshot.of(Tip(row.branch, row.last), Branch.from_row(row)),
                 ),
             )
             for row in rows

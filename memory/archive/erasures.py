@@ -21,7 +21,7 @@ from . import index
 from .commit import add_changes
 from .database import upsert
 from .index import Postings
-from .lineage import RECORD, Branch, Lineage, Session, effort_of
+from .lineage import RECORD, Branch, Lineage, Session, Snapshot, effort_of
 from .records import columns, packed, plain, record_of, unzipped, zipped
 from .schema import (
     OF_SESSIONS,
@@ -59,8 +59,8 @@ class Scope:
 
     def lineage(self, branch: str, turn: int) -> Lineage:
         """Return the lineage of a turn of a branch."""
-        tip = Tip(branch, turn)
-        return Lineage.of(lambda: self.connection, self.session.id, tip, self.branches.get(branch))
+        snapshot = Snapshot.of(Tip(branch, turn), self.branches.get(branch))
+        return Lineage(lambda: self.connection, self.session, snapshot)
 
     def turns(self) -> Iterator[Any]:
         """Yield the rows of the session's turns, in the order of their commit."""
@@ -178,8 +178,7 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
     owners = []
     for row in connection.execute(own.with_for_update()).all():
         owners.append(owner := Owner(user, row.thread, row.namespace))
-        session = Session(row.id, number, row.name, row.turns, row.rewritten, row.branch)
-        scope_of(connection, session, owner).delete()
+        scope_of(connection, Session.from_row(row), owner).delete()
     connection.execute(delete(memories).where(memories.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     _to_sweep(connection)

@@ -33,7 +33,7 @@ from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
-from .lineage import Branch, Lineage, Session, effort_of
+from .lineage import Branch, Lineage, Session, Snapshot, effort_of
 from .records import left_by, packed
 from .schema import memories, sessions, users
 
@@ -244,8 +244,8 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
         connection.execute(_LOCK, {"user": user})
     if branch_changed:
         branch = Branch.named(connection, session.id, record.branch)
-        lineage = Lineage.of(lambda: connection, session.id, record.tip, branch)
-        _renew(connection, user, owner, lineage)
+        snapshot = Snapshot.of(record.tip, branch)
+        _renew(owner, Lineage(lambda: connection, session, snapshot))
     for effort in efforts:
         memory = _memory(owner, effort, record.at)
         _put(connection, user, qualified(owner, effort.id), memory, session.id)
@@ -271,12 +271,13 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def _renew(connection: Connection, user: int, owner: Owner, lineage: Lineage) -> None:
+def _renew(owner: Owner, lineage: Lineage) -> None:
     """Bring the memories of a session up to date with a branch, when the thread moved to it.
 
     Those of efforts that the branch has not concluded are withdrawn.
     """
-    own = (memories.c.owner == user, memories.c.session == lineage.session)
+    connection, session = lineage.connection, lineage.session
+    own = (memories.c.owner == session.owner, memories.c.session == session.id)
     stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
     prefix = qualified(owner, "")  # the name of an effort may have a slash as well
     efforts = {kept.memory.id: kept.memory.id.removeprefix(prefix) for kept in stored}
@@ -285,7 +286,7 @@ def _renew(connection: Connection, user: int, owner: Owner, lineage: Lineage) ->
         row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
         if kept.withdrawn or kept.memory != memory:  # an unchanged one that left must not re-enter
-            _put(connection, user, kept.memory.id, memory, lineage.session)
+            _put(connection, session.owner, kept.memory.id, memory, session.id)
 
 
 def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:

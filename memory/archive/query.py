@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, literal, select, union_all
 from ..ranking import Numbers, Rare, Says, rarity
 from ..terms import query_terms
 from .index import Ids, Lookup, any_of, look_up
-from .lineage import Lineage, Session
+from .lineage import Lineage
 from .protocol import Pointing
 from .schema import PASSAGE_BITS, changes, first_turn, headed, passages_of, said, turns
 
@@ -129,19 +129,19 @@ def strongest(ids: Ids, weights: Numbers) -> Ids:
     return order
 
 
-def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
+def pointing(lineage: Lineage, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
     terms = query_terms(message)[:TERMS]
     limit = TELLING + 1  # one more tells that there are too many
     passages, headings = look_up(
         lineage.connection,
-        session.owner,
-        passages_of(lineage.session),
+        lineage.session.owner,
+        passages_of(lineage.session.id),
         Lookup(said, terms, limit),
         Lookup(headed, terms, limit),
     )
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
-    rare = rarest(session.turns, telling, passages, headings)
+    rare = rarest(lineage.session.turns, telling, passages, headings)
     if not rare:
         return Pointing({}, {})
     in_turns = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _BEST)
@@ -155,7 +155,7 @@ def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
         for name in json.loads(row.efforts) or [row.turn]:  # a turn of no effort by its number
             by_name.setdefault(name, []).append(in_turns[row.id])
     unknown = [term for term in telling if not passages[term] and not headings[term]]
-    return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
+    return Pointing({**rare, **dict.fromkeys(unknown, rarity(lineage.session.turns))}, by_name)
 
 
 _MONTHS = (
@@ -207,14 +207,12 @@ def undated(query: str) -> str:
     return query
 
 
-def dated(lineage: Lineage, total: int, query: str) -> list[tuple[int, int]]:
-    """Return the ids of the first turn of each date that a query names, and of that after its last.
-
-    `total` is how many turns the session has.
-    """
+def dated(lineage: Lineage, query: str) -> list[tuple[int, int]]:
+    """Return the ids of the first turn of each date that a query names, and of the one after it."""
+    total = lineage.session.turns
     if not total or not _dates(query, [1]):
         return []
-    start = first_turn(lineage.session) + 1
+    start = first_turn(lineage.session.id) + 1
     numbers = range(start, start + total)
 
     def time_of(number: int) -> str:

@@ -31,7 +31,7 @@ from ..ranking import (
 )
 from ..terms import query_terms
 from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
-from .lineage import AMBIENT, CHANGES, Lineage, Session
+from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
 from .query import TERMS, Occurrences, dated, rarest, strongest, undated
 from .schema import PASSAGE_BITS, headed, members, passages_of, said, turns
@@ -149,29 +149,25 @@ class _Ranking:
     near: Flags
 
 
-def search(
-    lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None = None
-) -> tuple[Found, ...]:
+def search(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone."""
     if not query_terms(query):
         return ()
-    looked_up = _look_up(lineage, session, query, meaning)
+    looked_up = _look_up(lineage, query, meaning)
     ranking = _rank_by_words(looked_up)
     if looked_up.near is not None:
         ranking = _blend(looked_up, looked_up.near, ranking)
     return _hits(looked_up, ranking)
 
 
-def _look_up(
-    lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None
-) -> _Query:
+def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Query:
     """Ask the index which passages and headings have the terms of a query."""
-    terms = query_terms(query)[:TERMS]
+    terms, session = query_terms(query)[:TERMS], lineage.session
     speakers = [SPEAKER + term for term in terms]
     passages, headings = look_up(
         lineage.connection,
         session.owner,
-        passages_of(lineage.session),
+        passages_of(session.id),
         Lookup(said, [*terms, *speakers], _PASSAGES_READ),
         Lookup(headed, terms, _HEADINGS_READ),
     )
@@ -189,7 +185,7 @@ def _look_up(
         Occurrences.of(passages, rare),
         _efforts_by_term(lineage, headings, rare),
         Occurrences.of(passages, speakers).ids,
-        dated(lineage, session.turns, query),
+        dated(lineage, query),
         Nearness.of(lineage, meaning) if meaning else None,
     )
 
@@ -247,7 +243,7 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     efforts = list(dict.fromkeys([*in_turns, *headings]))
     long: set[str] = set()
     if efforts and sum(segment.last for segment in lineage.segments) >= _LONG:
-        bound = {"session": lineage.session, "efforts": efforts}
+        bound = {"session": lineage.session.id, "efforts": efforts}
         counts = lineage.connection.execute(_TURNS_OF_EFFORTS, bound)
         long = {name for name, count in counts if count >= _LONG}
     centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]

@@ -236,10 +236,10 @@ def _nearest(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosi
     gets a vector later, the lineage has another edition.
     """
     if not is_sqlite(lineage.connection):
-        return _computed(lineage, table, meaning, table.c.session == lineage.session, MOST)
+        return _computed(lineage, table, meaning, table.c.session == lineage.session.id, MOST)
     key = (lineage.edition, table.name, meaning.model)
     matrix = lineage.vectors.get(key) or Matrix()
-    bound = {"session": lineage.session, "model": meaning.model, "last": matrix.last}
+    bound = {"session": lineage.session.id, "model": meaning.model, "last": matrix.last}
     rows = lineage.connection.execute(_AFTER[table.name], bound).all()
     if rows:
         ids, data = zip(*rows, strict=True)
