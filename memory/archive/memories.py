@@ -19,6 +19,7 @@ from ..attention.law import (
     DAY,
     DECAYING,
     LEAST_DECAY,
+    Attention,
     Explanation,
     Kept,
     Memory,
@@ -47,8 +48,8 @@ _LOCK = select(users.c.id).where(users.c.id == bindparam("user")).with_for_updat
 """Makes other writers of a user's attention wait; SQLite has one writer at a time anyway."""
 
 
-class SqlAttention:
-    """Attention in the database of an archive; see the protocol `Attention`.
+class SqlAttention(Attention):
+    """Attention in the database of an archive.
 
     Any number of threads, processes and machines may use it. A commit does not know `threshold` and
     `capacity`: the next reading applies them to what the turn concluded or accessed.
@@ -66,7 +67,6 @@ class SqlAttention:
         self.threshold, self.capacity = threshold, capacity
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
-        """Store or renew a memory; it enters if it holds the threshold or more."""
         with self._writing(user_id) as (connection, owner):
             user = owner or added(connection, users, {"name": user_id})
             connection.execute(_LOCK, {"user": user})
@@ -76,27 +76,19 @@ class SqlAttention:
             self._place(connection, user, memory.id, now)
 
     def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Count an access; the memory may enter again."""
         self._change(user_id, memory_id, now, accesses=memories.c.accesses + 1)
 
     def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
-        """Let faded memories leave, and return those that hold most of attention."""
         return self._settled(user_id, now)[0][: max(0, limit)]
 
     def prune(self, user_id: str, *, now: datetime) -> int:
-        """Let faded memories leave, and return how many did."""
         return self._settled(user_id, now)[1]
 
     def refresh_for_context(
         self, user_id: str, message: str, limit: int, *, now: datetime
     ) -> tuple[Ranked, ...]:
-        """Return the memories that hold most in the context of a message, attended or not."""
         candidates = self.within_reach(user_id, now=now)
         return ranked(candidates, self.threshold, now=now, message=message)[: max(0, limit)]
-
-    def all(self, user_id: str) -> tuple[Kept, ...]:
-        """Return all stored memories of a user."""
-        return self._stored(user_id)
 
     def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:  # noqa: ARG002 (the protocol's)
         """Return the memories that have entered, and did not leave at a reading."""
@@ -104,48 +96,36 @@ class SqlAttention:
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return the attended memories, and those that a message could lift to the threshold."""
-        # A coarse form of `is_liftable`, so that few of many rows are read: a memory is still
-        # decaying, or its base and accesses suffice when it has decayed. Whole days and a bit below
-        # the threshold, because databases differ in how they order texts and round.
+        # And a few more that none could lift, but few of many rows: a memory is still decaying, or
+        # its base and accesses suffice when it has decayed. Whole days and a bit below the
+        # threshold, because databases differ in how they order texts and round.
         decaying = (now.astimezone(UTC) - (DECAYING + 1) * DAY).date().isoformat()
         boost = BOOST * memories.c.accesses + 1.0
         strength = memories.c.base * boost * in_context(LEAST_DECAY, 1)
         liftable = or_(memories.c.created > decaying, strength > self.threshold - 0.001)
-        stored = self._stored(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
-        return tuple(
-            memory
-            for memory in stored
-            if memory.attended or memory.is_liftable(self.threshold, now)
-        )
+        return self._stored(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
 
     def changed(self, user_id: str) -> bool:  # noqa: ARG002 (the protocol's)
-        """Return True: nothing is cached that could be out of date."""
-        return True
+        return True  # nothing is cached
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Take a memory out of attention until `unsuppress`; tell whether it is stored."""
         return self._change(user_id, memory_id, now, suppressed=True)
 
     def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Undo `suppress`: the memory may enter again; tell whether it is stored."""
         return self._change(user_id, memory_id, now, suppressed=False)
 
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
-        """Return the ids of the memories that are suppressed, in order."""
         return tuple(sorted(row.memory.id for row in self._stored(user_id, memories.c.suppressed)))
 
     def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Take a memory out until it is added again, because its effort was reopened."""
         self._change(user_id, memory_id, now, withdrawn=True)
 
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
-        """Delete a memory."""
         if self.database.exists():
             with self._writing(user_id) as (connection, owner):
                 connection.execute(delete(memories).where(*_is(owner, memory_id)))
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
-        """Return how a memory stands, None if it is not stored."""
         stored = self._stored(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
         attended = memory_id in {memory.id for memory in self._inside(stored, now)}
         for kept in stored:
@@ -180,8 +160,8 @@ class SqlAttention:
 
     def _place(self, connection: Connection, owner: int, memory_id: str, now: datetime) -> None:
         """Let a memory enter or leave; if it enters above the capacity, the lowest leaves."""
-        query = select(memories).where(*_is(owner, memory_id))
-        enters = _memory_of(connection.execute(query).one()).enters(self.threshold, now)
+        row = connection.execute(select(memories).where(*_is(owner, memory_id))).one()
+        enters = bool(ranked([_memory_of(row)], self.threshold, now=now))
         _attend(connection, owner, [memory_id], attended=enters)
         if enters:
             self._settle(connection, owner, now)
