@@ -20,7 +20,6 @@ from ..state_blocks import blocks
 from . import index
 from .commit import add_changes
 from .database import upsert
-from .index import Postings
 from .lineage import RECORD, Branch, Lineage, Session, Snapshot, effort_of
 from .records import columns, packed, plain, record_of, unzipped, zipped
 from .schema import (
@@ -29,13 +28,13 @@ from .schema import (
     changes,
     compressions,
     extractions,
-    first_turn,
     has_vectors,
     headed,
     heading_vectors,
     memories,
     said,
     sessions,
+    turn_id,
     turns,
     users,
     vectors,
@@ -64,7 +63,7 @@ class Scope:
 
     def turns(self) -> Iterator[Any]:
         """Yield the rows of the session's turns, in the order of their commit."""
-        last = first_turn(self.session.id)
+        last = turn_id(self.session.id)
         query = select(*_COLUMNS).where(turns.c.session == self.session.id).order_by(turns.c.id)
         while chunk := self.connection.execute(query.where(turns.c.id > last).limit(_CHUNK)).all():
             yield from chunk
@@ -308,15 +307,16 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     values = {**columns(after), "passages": index.layout(parts), "content": content}
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
-    Postings(connection, said, owner).add(index.postings(row.id, parts))
+    index.add_terms(connection, said, owner, index.postings(row.id, parts))
     add_changes(connection, scope.session, row.id, after)
 
 
 def _unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
     connection, owner = scope.connection, scope.session.owner
-    Postings(connection, said, owner).remove(index.postings(turn, passages(record.messages)))
-    Postings(connection, headed, owner).remove(index.headings(turn, record))
+    rows = index.postings(turn, passages(record.messages))
+    index.remove_terms(connection, said, owner, rows)
+    index.remove_terms(connection, headed, owner, index.headings(turn, record))
 
 
 def _stale(scope: Scope, target: Target) -> tuple[str, ...]:

@@ -30,11 +30,11 @@ from ..ranking import (
     score,
 )
 from ..terms import query_terms
-from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
+from .index import SPEAKER, Ids, any_of, look_up
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
-from .query import TERMS, Occurrences, dated, rarest, strongest, undated
-from .schema import PASSAGE_BITS, headed, members, passages_of, said, turns
+from .query import TERMS, Occurrences, dated, passages_in, rarest, strongest, undated
+from .schema import PASSAGE_BITS, members, passages_of, turns
 from .vectors import MOST, Nearness
 
 _PASSAGES_READ = 30_000
@@ -168,8 +168,8 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Q
         lineage.connection,
         session.owner,
         passages_of(session.id),
-        Lookup(said, [*terms, *speakers], _PASSAGES_READ),
-        Lookup(headed, terms, _HEADINGS_READ),
+        ([*terms, *speakers], _PASSAGES_READ),
+        (terms, _HEADINGS_READ),
     )
     rare = rarest(session.turns, terms, passages, headings)
     required = {*query_terms(undated(query))}.intersection(terms)
@@ -288,19 +288,10 @@ def _visible(lineage: Lineage, order: Sequence[int], limit: int) -> list[Any]:
 def _passages(rows: Sequence[Any], names: Sequence[str], query: _Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     row_of = {name: row for row, name in enumerate(names)}
-    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
-    lengths, user, asks = layouts.T
-    topics = np.array([row_of.get(row.effort, -1) for row in rows], np.intp)
-    return ids, Passages(
-        topics=topics[turn_rows],
-        turns=np.array([row.turn for row in rows], np.int64)[turn_rows],
-        says=query.occurrences.matrix(ids, len(query.rare)),
-        lengths=lengths.astype(np.float64),
-        user=user > 0,
-        asks=asks > 0,
-        named=np.isin(ids, query.by_speakers),
-        dated=query.in_periods(ids >> PASSAGE_BITS),
-    )
+    topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
+    ids, passages = passages_in(rows, topics, numbers, query.occurrences, len(query.rare))
+    named, in_periods = np.isin(ids, query.by_speakers), query.in_periods(ids >> PASSAGE_BITS)
+    return ids, replace(passages, named=named, dated=in_periods)
 
 
 def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:

@@ -277,8 +277,7 @@ class SqlArchive(Archive):
         if owner.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            other_sessions = OtherSessions.of(connection, owner)
-            return () if other_sessions is None else tuple(query(other_sessions))
+            return tuple(query(OtherSessions.of(connection, owner)))
 
 
 class DiskArchive(SqlArchive):
