@@ -8,7 +8,7 @@ from threading import local
 from time import monotonic
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import Connection, Row, Select, select
 
 from ..embeddings import Matrix
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
@@ -162,11 +162,7 @@ class Sessions:
             raise SessionNotFoundError(owner.thread)
         self.leave()
         with self._database.writing() as connection:
-            session = Session.of(connection, owner)
-            locked = select(sessions.c.id).where(sessions.c.id == bindparam("id")).with_for_update()
-            while connection.execute(locked, {"id": session.id}).scalar() is None:
-                # It was deleted since it was read, and perhaps begun again with another id.
-                session = Session.of(connection, owner)
+            session = Session.of(connection, owner, lock=True)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
             yield scope_of(connection, session, owner)
@@ -191,42 +187,28 @@ class Sessions:
         return _again_if_lost(lambda: self._read_once(owner, query, nothing))
 
     def _read_once(self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T) -> T:
-        with self._moment() as moment:
-            if owner not in moment.sessions:
-                moment.sessions[owner] = self._session(moment, owner)
-            session = moment.sessions[owner]
+        with self._database.translating_errors(), self.together():
+            moment = self._thread.moment = self._thread.moment or _Moment(self._database)
             try:
-                return nothing if session is None else query(moment, session)
-            except ValueError as error:
-                raise ArchiveFormatError(
-                    f"session {owner.thread!r} is damaged ({error}): `ebbtide archive verify` says "
-                    "where; restore the archive from a backup"
-                ) from error
-
-    @contextmanager
-    def _moment(self) -> Iterator[_Moment]:
-        """Yield the moment of this thread, or a new one outside of `together`."""
-        if not self._thread.depth:
-            with self._database.translating_errors(), ExitStack() as stack:
-                yield _Moment(self._database, stack)
-            return
-        try:
-            with self._database.translating_errors():
-                self._thread.moment = self._thread.moment or _Moment(self._database)
-                yield self._thread.moment
-        except BaseException:
-            self.leave()
-            raise
+                if owner not in moment.sessions:
+                    moment.sessions[owner] = self._session(moment, owner)
+                session = moment.sessions[owner]
+                try:
+                    return nothing if session is None else query(moment, session)
+                except ValueError as error:
+                    raise ArchiveFormatError(
+                        f"session {owner.thread!r} is damaged ({error}): `ebbtide archive verify` "
+                        "says where; restore the archive from a backup"
+                    ) from error
+            except BaseException:
+                self.leave()
+                raise
 
     def _session(self, moment: _Moment, owner: Owner) -> Session | None:
         """Return a session, None if there is none; from the cache if it was read recently."""
         at, session = self._read.get((self._database.opened, owner)) or (0.0, None)
         # An open connection may see an older moment than the one that the cache was filled at.
-        if (
-            self._thread.depth
-            and not moment.opened
-            and at > max(self._thread.since, self._rewritten)
-        ):
+        if not moment.opened and at > max(self._thread.since, self._rewritten):
             return session
         try:
             session = Session.of(moment.connection(), owner)
