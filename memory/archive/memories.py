@@ -73,7 +73,7 @@ class SqlAttention(Attention):
             own = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
             session = connection.execute(select(sessions.c.id).where(*own)).scalar()
             _put(connection, user, memory.id, memory, session)
-            self._place(connection, user, memory.id, now)
+            self._settle(connection, user, now)
 
     def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
         self._change(user_id, memory_id, now, accesses=memories.c.accesses + 1)
@@ -152,19 +152,11 @@ class SqlAttention(Attention):
         if not self.database.exists():
             return False
         with self._writing(user_id) as (connection, owner):
-            change = update(memories).where(*_is(owner, memory_id)).values(values)
-            stored = bool(connection.execute(change).rowcount)
-            if stored:
-                self._place(connection, owner, memory_id, now)
-        return stored
-
-    def _place(self, connection: Connection, owner: int, memory_id: str, now: datetime) -> None:
-        """Let a memory enter or leave; if it enters above the capacity, the lowest leaves."""
-        row = connection.execute(select(memories).where(*_is(owner, memory_id))).one()
-        enters = bool(ranked([_memory_of(row)], self.threshold, now=now))
-        _attend(connection, owner, [memory_id], attended=enters)
-        if enters:
+            change = update(memories).where(*_is(owner, memory_id))
+            # As at a commit it enters first, and leaves at once if it may not stay.
+            stored = connection.execute(change.values(**values, attended=True)).rowcount
             self._settle(connection, owner, now)
+        return bool(stored)
 
     def _settled(self, user_id: str, now: datetime) -> tuple[tuple[Ranked, ...], int]:
         """Return the memories in attention, and how many left now because they faded."""
@@ -178,12 +170,15 @@ class SqlAttention(Attention):
     def _settle(
         self, connection: Connection, owner: int, now: datetime
     ) -> tuple[tuple[Ranked, ...], int]:
+        """Let memories leave that may not stay, and those that hold least above the capacity."""
         query = select(memories).where(memories.c.owner == owner, memories.c.attended)
         stored = [_memory_of(row) for row in connection.execute(query)]
         inside = self._inside(stored, now)
         staying = {memory.id for memory in inside}
         leaving = [kept for kept in stored if kept.memory.id not in staying]
-        _attend(connection, owner, [kept.memory.id for kept in leaving], attended=False)
+        for kept in leaving:
+            leave = update(memories).where(*_is(owner, kept.memory.id))
+            connection.execute(leave.values(attended=False))
         # A memory that never reached the threshold has not faded.
         faded = (
             kept.holds(now) < self.threshold <= kept.holds(kept.memory.created) for kept in leaving
@@ -301,13 +296,6 @@ def _put(
         )
     )
     connection.execute(statement)
-
-
-def _attend(connection: Connection, owner: int, ids: Sequence[str], *, attended: bool) -> None:
-    """Let memories enter or leave."""
-    if ids:
-        change = update(memories).where(*_is(owner, bindparam("id"))).values(attended=attended)
-        connection.execute(change, [{"id": memory_id} for memory_id in ids])
 
 
 def _memory_of(row: Any) -> Kept:

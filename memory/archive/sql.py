@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -221,8 +221,7 @@ class SqlArchive(Archive):
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         with self._sessions.writing(owner) as scope:
-            fields = {name: getattr(entry, name) for name in entry.__slots__}
-            scope.log({"v": 1, **fields})
+            scope.log({"v": 1, **asdict(entry)})
 
     def newest(self, owner: Owner) -> Tip | None:
         same = (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch)
