@@ -105,7 +105,8 @@ def passages_in(
 ) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked.
 
-    Each row of a turn comes with its topic and its number; a passage says some of `terms` terms.
+    Each row of a turn comes with its topic and its number. There are `terms` terms; no speaker and
+    no date is looked for.
     """
     ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
     lengths, user, asks = layouts.T
@@ -157,16 +158,13 @@ def strongest(ids: Ids, weights: Numbers) -> Ids:
 def pointing(lineage: Lineage, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
     terms = query_terms(message)[:TERMS]
-    limit = TELLING + 1  # one more tells that there are too many
+    session, limit = lineage.session, TELLING + 1  # one more tells that there are too many
+    wanted = (terms, limit)
     passages, headings = look_up(
-        lineage.connection,
-        lineage.session.owner,
-        passages_of(lineage.session.id),
-        (terms, limit),
-        (terms, limit),
+        lineage.connection, session.owner, passages_of(session.id), wanted, wanted
     )
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
-    rare = rarest(lineage.session.turns, telling, passages, headings)
+    rare = rarest(session.turns, telling, passages, headings)
     if not rare:
         return Pointing({}, {})
     in_turns = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _BEST)
@@ -180,7 +178,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
         for name in json.loads(row.efforts) or [row.turn]:  # a turn of no effort by its number
             by_name.setdefault(name, []).append(in_turns[row.id])
     unknown = [term for term in telling if not passages[term] and not headings[term]]
-    return Pointing({**rare, **dict.fromkeys(unknown, rarity(lineage.session.turns))}, by_name)
+    return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
 
 
 _MONTHS = (
@@ -233,7 +231,7 @@ def undated(query: str) -> str:
 
 
 def dated(lineage: Lineage, query: str) -> list[tuple[int, int]]:
-    """Return the ids of the first turn of each date that a query names, and of the one after it."""
+    """Return for each date in a query the ids of its first turn and of the first one after it."""
     total = lineage.session.turns
     if not total or not _dates(query, [1]):
         return []
