@@ -79,7 +79,7 @@ def stats(
         if not owners:
             console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
         for owner in owners:
-            turns = every_turn(archive, owner, archive.newest(owner) or Tip())
+            turns = [*every_turn(archive, owner, archive.newest(owner) or Tip())]
             for table in stats_tables(session_label(owner), report(turns)):
                 console.print(fitted(table, console))
 

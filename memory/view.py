@@ -1,6 +1,6 @@
 """The archive as one state sees it, with the running turn on top."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from .archive.protocol import Archive, EffortList
@@ -11,8 +11,8 @@ from .record import Event, Group, Owner, Record, Tip
 from .salience import Compression
 from .transcript import Logged, Recalled, rendered, restored
 
-_CHUNK = 500
-"""Turns read in one query, which bounds its size."""
+_CHUNK = 200
+"""Turns read in one query, so that the records of a long session do not fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:
     return ArchiveView(archive, owner, tip, Group(turn=0, messages=(), at=""))
 
 
-def every_turn(archive: Archive, owner: Owner, tip: Tip) -> list[Record]:
-    """Return all turns up to a tip, oldest first."""
-    chunks = (range(first, first + _CHUNK) for first in range(1, tip.turn + 1, _CHUNK))
-    return [record for chunk in chunks for record in archive.turns(owner, tip, chunk)]
+def every_turn(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
+    """Yield all turns up to a tip, oldest first."""
+    for first in range(1, tip.turn + 1, _CHUNK):
+        yield from archive.turns(owner, tip, range(first, first + _CHUNK))

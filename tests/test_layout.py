@@ -28,7 +28,10 @@ LAYOUT = {
 SCRIPTS = {"benchmarks", "examples"}
 MAY_PRINT = {"benchmarks", "cli", "examples"}
 ENTRIES = {"graph/studio.py"}
-PROTOCOLS = {"memory/archive/sql.py": "memory/archive/protocol.py"}
+PROTOCOLS = {
+    "memory/archive/memories.py": "memory/attention/law.py",
+    "memory/archive/sql.py": "memory/archive/protocol.py",
+}
 """By module, where the methods of its class are documented, which inherits from a protocol."""
 NO_RULES = ("memory/archive/", "memory/clock.py", "memory/redis_attention.py", "memory/tokens.py")
 """Of the memory, what is no rule: the archive, the clock, a cache, and the tokeniser."""

@@ -134,7 +134,7 @@ def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
     view = thread_at(agent, config).view
-    return report(every_turn(view.archive, view.owner, view.tip))
+    return report([*every_turn(view.archive, view.owner, view.tip)])
 
 
 def _work(thread: Thread) -> RunningTurn:

@@ -13,7 +13,7 @@ from ..names import session_name
 from ..passages import passages
 from ..record import Group, Owner, Record, Slot, Tip, placement
 from .database import added
-from .index import Postings, headings, layout, postings
+from .index import add_terms, headings, layout, postings
 from .lineage import AMBIENT, BRANCH, Branch, Lineage, Segment, Session, Snapshot
 from .records import columns, left_by, packed, storable, zipped
 from .schema import (
@@ -21,10 +21,10 @@ from .schema import (
     changes,
     headed,
     members,
-    nth_change,
-    nth_turn,
+    passage_id,
     said,
     sessions,
+    turn_id,
     turns,
     users,
 )
@@ -104,7 +104,7 @@ def commit(
     row = slots.branch(record.branch)
     if stored:  # what was committed first stays, even if its events differ
         snapshot = Snapshot.of(record.tip, Branch.from_row(row))
-        (record,) = Lineage(lambda: connection, session.id, snapshot).turns([record.turn])
+        (record,) = Lineage(lambda: connection, session, snapshot).turns([record.turn])
         return record, None, snapshot
     follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
     if row is None:
@@ -142,13 +142,13 @@ def write(
     `snapshot` is of the turn before it, None if its branch begins with it. Return the id of the
     record and its own snapshot.
     """
-    number = nth_turn(session.id, session.turns + 1)
+    number = turn_id(session.id, session.turns + 1)
     if snapshot is None:
         snapshot = _insert_branch(connection, session.id, record)
     else:
         newest = {"newest_turn": record.turn, "time": record.at}
         connection.execute(_EXTEND_BRANCH, {"id": session.id, "name": record.branch, **newest})
-    lineage = Lineage(lambda: connection, session.id, snapshot)
+    lineage = Lineage(lambda: connection, session, snapshot)
     ambient, efforts = lineage.counts()
     names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)
@@ -165,7 +165,7 @@ def write(
     place = {"session": session.id, "branch": record.branch, "turn": record.turn}
     rows = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
     connection.execute(insert(members), rows)
-    Postings(connection, said, session.owner).add(postings(number, parts))
+    add_terms(connection, said, session.owner, postings(number, parts))
     add_changes(connection, session, number, record)
     counted = {"session": session.id, "count": session.turns + 1, "newest_branch": record.branch}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
@@ -181,10 +181,10 @@ def add_changes(connection: Connection, session: Session, number: int, record: R
         effort = changed(event, record.turn)
         if effort is not None:
             change = {"effort": effort.id, "status": effort.status, "entry": packed(event)}
-            rows.append({"id": nth_change(number, len(rows)), **change, **place})
+            rows.append({"id": passage_id(number, len(rows)), **change, **place})
     if rows:
         connection.execute(insert(changes), rows)
-        Postings(connection, headed, session.owner).add(headings(number, record))
+        add_terms(connection, headed, session.owner, headings(number, record))
 
 
 def _insert_branch(connection: Connection, session: int, record: Record) -> Snapshot:

@@ -9,24 +9,14 @@ import numpy as np
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
-from ..ranking import Passages, Rare, Topics, rarity, score
+from ..ranking import Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import query_terms
-from .index import Lookup, among, heading, look_up, unpack_layouts
-from .lineage import Branch, Lineage, effort_of
+from .index import among, heading, look_up
+from .lineage import Branch, Lineage, Session, Snapshot, effort_of
 from .protocol import Elsewhere
-from .query import TERMS, Occurrences, rarest
-from .schema import (
-    branches,
-    changes,
-    first_passage,
-    headed,
-    passages_of,
-    said,
-    sessions,
-    turns,
-    users,
-)
+from .query import TERMS, Occurrences, passages_in, rarest
+from .schema import branches, changes, passage_id, passages_of, sessions, turns, users
 
 _ALL_IDS = (0, 2**63 - 1)
 """The range of the ids of all sessions."""
@@ -78,14 +68,12 @@ class OtherSessions:
     own_session: int
 
     @classmethod
-    def of(cls, connection: Connection, owner: Owner) -> Self | None:
-        """Return the other sessions of an owner's user, None if the user has no session."""
+    def of(cls, connection: Connection, owner: Owner) -> Self:
+        """Return the other sessions of an owner's user."""
         number = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
-        if number is None:
-            return None
         own = sessions.c.owner == number, sessions.c.name == session_name(owner)
         session = connection.execute(select(sessions.c.id).where(*own)).scalar()
-        return cls(connection, owner.user, number, session or 0)
+        return cls(connection, owner.user, number or 0, session or 0)
 
     def search(self, query: str) -> list[Elsewhere]:
         """Return what matches a query, best first, of equals the newest.
@@ -93,11 +81,11 @@ class OtherSessions:
         A turn is left out if an effort of it matches at least as well, or says all of the query.
         """
         terms = query_terms(query)[:TERMS]
-        lookups = Lookup(headed, terms, _ROWS), Lookup(said, terms, _ROWS)
+        wanted = (terms, _ROWS)
         first, last = passages_of(self.own_session)
-        headings, passages = (
+        passages, headings = (
             {term: [at for at in ids if not first <= at <= last] for term, ids in postings.items()}
-            for postings in look_up(self.connection, self.user_number, _ALL_IDS, *lookups)
+            for postings in look_up(self.connection, self.user_number, _ALL_IDS, wanted, wanted)
         )
         count = select(func.coalesce(func.sum(sessions.c.turns), 1))
         total = self.connection.execute(
@@ -136,17 +124,14 @@ class OtherSessions:
 
     def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
         """Return by the numbers of sessions their owners and the lineages of their newest tips."""
-        if not numbers:
-            return {}
         rows = self.connection.execute(_SESSIONS.where(among(sessions.c.id, numbers)))
         return {
             row.id: (
                 Owner(self.user, row.thread, row.namespace),
-                Lineage.of(
+                Lineage(
                     lambda: self.connection,
-                    row.id,
-                    Tip(row.branch, row.last),
-                    Branch.from_row(row),
+                    Session.from_row(row),
+                    Snapshot.of(Tip(row.branch, row.last), Branch.from_row(row)),
                 ),
             )
             for row in rows
@@ -214,26 +199,14 @@ def _best_passages(
     rows: Sequence[Any], postings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[int, tuple[int, float]]:
     """Return the place and the score of the best passage of each turn that has one, by its id."""
-    numbers = np.array([row.id for row in rows], np.int64)
-    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
-    lengths, user, asks = layouts.T
-    matrix = Occurrences.of(postings, rare).matrix(ids, len(rare))
-    passages = Passages(
-        topics=np.full(len(ids), -1),
-        turns=numbers[turn_rows],
-        says=matrix,
-        lengths=lengths.astype(np.float64),
-        user=user > 0,
-        asks=asks > 0,
-        named=np.zeros(len(ids), np.bool_),
-        dated=np.zeros(len(ids), np.bool_),
-    )
+    numbers, occurrences = [row.id for row in rows], Occurrences.of(postings, rare)
+    ids, passages = passages_in(rows, [-1] * len(rows), numbers, occurrences, len(rare))
     no_efforts = np.zeros((0, len(rare)))
     topics = Topics((), no_efforts, no_efforts, np.zeros(0))
     scores = score(passages, topics, np.array([*rare.values()]), 0).passages / _PARTS
     best: dict[int, tuple[int, float]] = {}
     for row in np.lexsort((ids, -scores)).tolist():
         if scores[row] > 0:
-            number = int(numbers[turn_rows[row]])
-            best.setdefault(number, (int(ids[row]) - first_passage(number), float(scores[row])))
+            number = int(passages.turns[row])
+            best.setdefault(number, (int(ids[row]) - passage_id(number), float(scores[row])))
     return best

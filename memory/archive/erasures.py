@@ -20,8 +20,7 @@ from ..state_blocks import blocks
 from . import index
 from .commit import add_changes
 from .database import upsert
-from .index import Postings
-from .lineage import RECORD, Branch, Lineage, Session, effort_of
+from .lineage import RECORD, Branch, Lineage, Session, Snapshot, effort_of
 from .records import columns, packed, plain, record_of, unzipped, zipped
 from .schema import (
     OF_SESSIONS,
@@ -29,13 +28,13 @@ from .schema import (
     changes,
     compressions,
     extractions,
-    first_turn,
     has_vectors,
     headed,
     heading_vectors,
     memories,
     said,
     sessions,
+    turn_id,
     turns,
     users,
     vectors,
@@ -59,12 +58,12 @@ class Scope:
 
     def lineage(self, branch: str, turn: int) -> Lineage:
         """Return the lineage of a turn of a branch."""
-        tip = Tip(branch, turn)
-        return Lineage.of(lambda: self.connection, self.session.id, tip, self.branches.get(branch))
+        snapshot = Snapshot.of(Tip(branch, turn), self.branches.get(branch))
+        return Lineage(lambda: self.connection, self.session, snapshot)
 
     def turns(self) -> Iterator[Any]:
         """Yield the rows of the session's turns, in the order of their commit."""
-        last = first_turn(self.session.id)
+        last = turn_id(self.session.id)
         query = select(*_COLUMNS).where(turns.c.session == self.session.id).order_by(turns.c.id)
         while chunk := self.connection.execute(query.where(turns.c.id > last).limit(_CHUNK)).all():
             yield from chunk
@@ -178,8 +177,7 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
     owners = []
     for row in connection.execute(own.with_for_update()).all():
         owners.append(owner := Owner(user, row.thread, row.namespace))
-        session = Session(row.id, number, row.name, row.turns, row.rewritten, row.branch)
-        scope_of(connection, session, owner).delete()
+        scope_of(connection, Session.from_row(row), owner).delete()
     connection.execute(delete(memories).where(memories.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     _to_sweep(connection)
@@ -309,15 +307,16 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     values = {**columns(after), "passages": index.layout(parts), "content": content}
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
-    Postings(connection, said, owner).add(index.postings(row.id, parts))
+    index.add_terms(connection, said, owner, index.postings(row.id, parts))
     add_changes(connection, scope.session, row.id, after)
 
 
 def _unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
     connection, owner = scope.connection, scope.session.owner
-    Postings(connection, said, owner).remove(index.postings(turn, passages(record.messages)))
-    Postings(connection, headed, owner).remove(index.headings(turn, record))
+    rows = index.postings(turn, passages(record.messages))
+    index.remove_terms(connection, said, owner, rows)
+    index.remove_terms(connection, headed, owner, index.headings(turn, record))
 
 
 def _stale(scope: Scope, target: Target) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ GIN index, of numbers: the user's and 32 bits for the term.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 from zlib import crc32
@@ -24,11 +23,14 @@ from ..passages import Passage
 from ..record import Record
 from ..terms import indexed
 from .records import left_by
-from .schema import PASSAGE_BITS, TERM_BITS, Listed, first_passage
+from .schema import PASSAGE_BITS, TERM_BITS, Listed, headed, passage_id, said
 
 Ids: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids of passages or headings, with their terms."""
+
+Terms: TypeAlias = tuple[Sequence[str], int]
+"""Terms to look up, and how many ids of each, the newest, to read."""
 
 SPEAKER = "\u00b6"
 """Stands before the terms of a speaker's name, under which are the passages of that speaker."""
@@ -49,15 +51,6 @@ SELECT {1}, wanted.at, (SELECT array_agg(found.id) FROM (
     AND id BETWEEN :first AND :last ORDER BY id DESC LIMIT :limit{1}) AS found)
 FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """Terms to look up in a table, and how many ids of each, the newest, to read."""
-
-    table: sa.Table
-    terms: Sequence[str]
-    limit: int
 
 
 def layout(parts: Sequence[Passage]) -> bytes:
@@ -90,23 +83,20 @@ def unpack_layouts(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.i
 
 def postings(turn: int, parts: Sequence[Passage]) -> Rows:
     """Return each passage's id with its terms and a term for its speaker."""
-    first = first_passage(turn)
-    rows = [
-        (first + place, [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))])
-        for place, part in enumerate(parts)
-    ]
-    return [(number, terms) for number, terms in rows if terms]
+    by_passage = (
+        [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))] for part in parts
+    )
+    return [(passage_id(turn, place), terms) for place, terms in enumerate(by_passage) if terms]
 
 
 def headings(turn: int, record: Record) -> Rows:
     """Return the ids of a turn's changes of efforts with the terms of the headings."""
-    first = first_passage(turn)
-    return [(first + place, heading(effort)) for place, effort in enumerate(left_by(record))]
+    return [(passage_id(turn, nth), heading(effort)) for nth, effort in enumerate(left_by(record))]
 
 
 def places(turn: int) -> tuple[int, int]:
     """Return the first and the last id that passages and changes of a turn can have."""
-    return first_passage(turn), first_passage(turn + 1) - 1
+    return passage_id(turn), passage_id(turn + 1) - 1
 
 
 def heading(effort: Effort) -> list[str]:
@@ -118,55 +108,45 @@ def heading(effort: Effort) -> list[str]:
     return indexed(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
 
 
-@dataclass(frozen=True, slots=True)
-class Postings:
-    """The terms of one user in one table of the index."""
+def add_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows) -> None:
+    """Add rows of terms of a user to a table of the index."""
+    if rows and is_sqlite(connection):
+        sql = _statement("INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)", table.name)
+        connection.execute(sql, _texts(owner, rows))
+    elif rows:
+        listed = [{"id": number, "terms": _numbers(owner, terms)} for number, terms in rows]
+        connection.execute(sa.insert(table), listed)
 
-    connection: sa.Connection
-    table: sa.Table
-    owner: int
 
-    def add(self, rows: Rows) -> None:
-        """Add rows of terms."""
-        if rows and is_sqlite(self.connection):
-            self._run("INSERT INTO {0}(rowid, terms) VALUES (:id, :terms)", rows)
-        elif rows:
-            listed = [{"id": key, "terms": _numbers(self.owner, terms)} for key, terms in rows]
-            self.connection.execute(sa.insert(self.table), listed)
-
-    def remove(self, rows: Rows) -> None:
-        """Remove rows; SQLite needs the very terms that were added, of which it holds no text."""
-        if rows and is_sqlite(self.connection):
-            self._run("INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)", rows)
-        elif rows:
-            ids = [number for number, _ in rows]
-            self.connection.execute(sa.delete(self.table).where(self.table.c.id.in_(ids)))
-
-    def _run(self, sql: str, rows: Rows) -> None:
-        listed = [
-            {"id": number, "terms": " ".join(_keys(self.owner, terms))} for number, terms in rows
-        ]
-        self.connection.execute(_statement(sql, self.table.name), listed)
+def remove_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows) -> None:
+    """Remove rows; SQLite needs the very terms that were added, of which it holds no text."""
+    if rows and is_sqlite(connection):
+        sql = "INSERT INTO {0}({0}, rowid, terms) VALUES ('delete', :id, :terms)"
+        connection.execute(_statement(sql, table.name), _texts(owner, rows))
+    elif rows:
+        connection.execute(sa.delete(table).where(among(table.c.id, [key for key, _ in rows])))
 
 
 def look_up(
-    connection: sa.Connection, owner: int, id_range: tuple[int, int], *lookups: Lookup
+    connection: sa.Connection, owner: int, id_range: tuple[int, int], *said_and_headed: Terms
 ) -> list[dict[str, list[int]]]:
-    """Return for each lookup, by term, the newest ids in a range that have it; in one statement.
+    """Return, by term, the newest passages in a range that say it, and the newest headings.
 
     `owner` is the user's number.
     """
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
-    for index, lookup in enumerate(lookups):
-        terms = lookup.terms
+    for index, (terms, limit) in enumerate(said_and_headed):
         listed = json.dumps(_keys(owner, terms)) if sqlite else _numbers(owner, terms)
-        values |= {f"terms{index}": listed, f"limit{index}": lookup.limit}
-    tables = tuple(lookup.table.name for lookup in lookups)
-    sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, *tables)
+        values |= {f"terms{index}": listed, f"limit{index}": limit}
+    sql = _statement(_IN_FTS5 if sqlite else _IN_ARRAYS, said.name, headed.name)
     ordered = sorted(tuple(row) for row in connection.execute(sql, values))
     newest = (json.loads(ids) if sqlite else ids or [] for _, _, ids in ordered)
-    return [{term: next(newest) for term in lookup.terms} for lookup in lookups]
+    return [{term: next(newest) for term in terms} for terms, _ in said_and_headed]
+
+
+def _texts(owner: int, rows: Rows) -> list[dict[str, Any]]:
+    return [{"id": number, "terms": " ".join(_keys(owner, terms))} for number, terms in rows]
 
 
 def _keys(owner: int, terms: Iterable[str]) -> list[str]:

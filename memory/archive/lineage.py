@@ -76,10 +76,7 @@ _COUNTS = (
     .limit(1)
 )
 _SESSION = (
-    select(
-        *(sessions.c.id, sessions.c.owner, sessions.c.name),
-        *(sessions.c.turns, sessions.c.rewritten, sessions.c.branch),
-    )
+    select(sessions)
     .join(users, users.c.id == sessions.c.owner)
     .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
 )
@@ -132,7 +129,6 @@ class Session:
 
     id: int
     owner: int
-    name: str
     turns: int
     rewritten: int
     branch: str
@@ -147,7 +143,12 @@ class Session:
         row = connection.execute(_SESSION_LOCKED if lock else _SESSION, key).first()
         if row is None:
             raise SessionNotFoundError(owner.thread)
-        return cls(*row)
+        return cls.from_row(row)
+
+    @classmethod
+    def from_row(cls, row: Any) -> Self:
+        """Return the session of a row of `sessions`."""
+        return cls(row.id, row.owner, row.turns, row.rewritten, row.branch)
 
 
 class Segment(NamedTuple):
@@ -262,18 +263,11 @@ class Lineage:
     """
 
     connect: Callable[[], Connection]
-    session: int
+    session: Session
     snapshot: Snapshot
     records: LruCache[Record] = field(default_factory=lambda: LruCache(RECORDS))
     vectors: LruCache[Matrix] = field(default_factory=lambda: LruCache(0, attrgetter("size")))
     edition: tuple[int, ...] = ()
-
-    @classmethod
-    def of(
-        cls, connect: Callable[[], Connection], session: int, tip: Tip, branch: Branch | None
-    ) -> Self:
-        """Return what a tip sees, given its branch; see `Snapshot.of`."""
-        return cls(connect, session, Snapshot.of(tip, branch))
 
     @property
     def connection(self) -> Connection:
@@ -292,7 +286,7 @@ class Lineage:
     def visible(self, query: Any, **parameters: Any) -> list[Row[Any]]:
         """Return the rows of a query whose columns `branch` and `turn` the tip sees."""
         last_turns = {segment.branch: segment.last for segment in self.segments}
-        rows = self.connection.execute(query, {"session": self.session, **parameters}).all()
+        rows = self.connection.execute(query, {"session": self.session.id, **parameters}).all()
         return [row for row in rows if row.turn <= last_turns.get(row.branch, 0)]
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
@@ -363,7 +357,7 @@ class Lineage:
     @_cached
     def _effort_names(self) -> frozenset[str] | None:
         """Return the names of all efforts of the session, None if they are too many to cache."""
-        parameters = {"session": self.session, "limit": _MOST_NAMES + 1}
+        parameters = {"session": self.session.id, "limit": _MOST_NAMES + 1}
         names = frozenset(self.connection.execute(_EFFORT_NAMES, parameters).scalars())
         return names if len(names) <= _MOST_NAMES else None
 
@@ -426,7 +420,7 @@ class Lineage:
     def _execute(
         self, query: Select[Any], segment: Segment, **parameters: Any
     ) -> CursorResult[Any]:
-        place = {"session": self.session, "branch": segment.branch, "last": segment.last}
+        place = {"session": self.session.id, "branch": segment.branch, "last": segment.last}
         return self.connection.execute(query, {**place, **parameters})
 
 

@@ -19,6 +19,7 @@ from ..attention.law import (
     DAY,
     DECAYING,
     LEAST_DECAY,
+    Attention,
     Explanation,
     Kept,
     Memory,
@@ -33,7 +34,7 @@ from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
-from .lineage import Branch, Lineage, Session, effort_of
+from .lineage import Branch, Lineage, Session, Snapshot, effort_of
 from .records import left_by, packed
 from .schema import memories, sessions, users
 
@@ -47,8 +48,8 @@ _LOCK = select(users.c.id).where(users.c.id == bindparam("user")).with_for_updat
 """Makes other writers of a user's attention wait; SQLite has one writer at a time anyway."""
 
 
-class SqlAttention:
-    """Attention in the database of an archive; see the protocol `Attention`.
+class SqlAttention(Attention):
+    """Attention in the database of an archive.
 
     Any number of threads, processes and machines may use it. A commit does not know `threshold` and
     `capacity`: the next reading applies them to what the turn concluded or accessed.
@@ -66,37 +67,28 @@ class SqlAttention:
         self.threshold, self.capacity = threshold, capacity
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
-        """Store or renew a memory; it enters if it holds the threshold or more."""
         with self._writing(user_id) as (connection, owner):
             user = owner or added(connection, users, {"name": user_id})
             connection.execute(_LOCK, {"user": user})
             own = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
             session = connection.execute(select(sessions.c.id).where(*own)).scalar()
             _put(connection, user, memory.id, memory, session)
-            self._place(connection, user, memory.id, now)
+            self._settle(connection, user, now)
 
     def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Count an access; the memory may enter again."""
         self._change(user_id, memory_id, now, accesses=memories.c.accesses + 1)
 
     def top(self, user_id: str, limit: int, *, now: datetime) -> tuple[Ranked, ...]:
-        """Let faded memories leave, and return those that hold most of attention."""
         return self._settled(user_id, now)[0][: max(0, limit)]
 
     def prune(self, user_id: str, *, now: datetime) -> int:
-        """Let faded memories leave, and return how many did."""
         return self._settled(user_id, now)[1]
 
     def refresh_for_context(
         self, user_id: str, message: str, limit: int, *, now: datetime
     ) -> tuple[Ranked, ...]:
-        """Return the memories that hold most in the context of a message, attended or not."""
         candidates = self.within_reach(user_id, now=now)
         return ranked(candidates, self.threshold, now=now, message=message)[: max(0, limit)]
-
-    def all(self, user_id: str) -> tuple[Kept, ...]:
-        """Return all stored memories of a user."""
-        return self._stored(user_id)
 
     def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:  # noqa: ARG002 (the protocol's)
         """Return the memories that have entered, and did not leave at a reading."""
@@ -104,48 +96,36 @@ class SqlAttention:
 
     def within_reach(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return the attended memories, and those that a message could lift to the threshold."""
-        # A coarse form of `is_liftable`, so that few of many rows are read: a memory is still
-        # decaying, or its base and accesses suffice when it has decayed. Whole days and a bit below
-        # the threshold, because databases differ in how they order texts and round.
+        # And a few more that none could lift, but few of many rows: a memory is still decaying, or
+        # its base and accesses suffice when it has decayed. Whole days and a bit below the
+        # threshold, because databases differ in how they order texts and round.
         decaying = (now.astimezone(UTC) - (DECAYING + 1) * DAY).date().isoformat()
         boost = BOOST * memories.c.accesses + 1.0
         strength = memories.c.base * boost * in_context(LEAST_DECAY, 1)
         liftable = or_(memories.c.created > decaying, strength > self.threshold - 0.001)
-        stored = self._stored(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
-        return tuple(
-            memory
-            for memory in stored
-            if memory.attended or memory.is_liftable(self.threshold, now)
-        )
+        return self._stored(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
 
     def changed(self, user_id: str) -> bool:  # noqa: ARG002 (the protocol's)
-        """Return True: nothing is cached that could be out of date."""
-        return True
+        return True  # nothing is cached
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Take a memory out of attention until `unsuppress`; tell whether it is stored."""
         return self._change(user_id, memory_id, now, suppressed=True)
 
     def unsuppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:
-        """Undo `suppress`: the memory may enter again; tell whether it is stored."""
         return self._change(user_id, memory_id, now, suppressed=False)
 
     def suppressed(self, user_id: str, *, now: datetime) -> tuple[str, ...]:  # noqa: ARG002 (the protocol's)
-        """Return the ids of the memories that are suppressed, in order."""
         return tuple(sorted(row.memory.id for row in self._stored(user_id, memories.c.suppressed)))
 
     def withdraw(self, user_id: str, memory_id: str, *, now: datetime) -> None:
-        """Take a memory out until it is added again, because its effort was reopened."""
         self._change(user_id, memory_id, now, withdrawn=True)
 
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
-        """Delete a memory."""
         if self.database.exists():
             with self._writing(user_id) as (connection, owner):
                 connection.execute(delete(memories).where(*_is(owner, memory_id)))
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
-        """Return how a memory stands, None if it is not stored."""
         stored = self._stored(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
         attended = memory_id in {memory.id for memory in self._inside(stored, now)}
         for kept in stored:
@@ -172,19 +152,11 @@ class SqlAttention:
         if not self.database.exists():
             return False
         with self._writing(user_id) as (connection, owner):
-            change = update(memories).where(*_is(owner, memory_id)).values(values)
-            stored = bool(connection.execute(change).rowcount)
-            if stored:
-                self._place(connection, owner, memory_id, now)
-        return stored
-
-    def _place(self, connection: Connection, owner: int, memory_id: str, now: datetime) -> None:
-        """Let a memory enter or leave; if it enters above the capacity, the lowest leaves."""
-        query = select(memories).where(*_is(owner, memory_id))
-        enters = _memory_of(connection.execute(query).one()).enters(self.threshold, now)
-        _attend(connection, owner, [memory_id], attended=enters)
-        if enters:
+            change = update(memories).where(*_is(owner, memory_id))
+            # As at a commit it enters first, and leaves at once if it may not stay.
+            stored = connection.execute(change.values(**values, attended=True)).rowcount
             self._settle(connection, owner, now)
+        return bool(stored)
 
     def _settled(self, user_id: str, now: datetime) -> tuple[tuple[Ranked, ...], int]:
         """Return the memories in attention, and how many left now because they faded."""
@@ -198,12 +170,15 @@ class SqlAttention:
     def _settle(
         self, connection: Connection, owner: int, now: datetime
     ) -> tuple[tuple[Ranked, ...], int]:
+        """Let memories leave that may not stay, and those that hold least above the capacity."""
         query = select(memories).where(memories.c.owner == owner, memories.c.attended)
         stored = [_memory_of(row) for row in connection.execute(query)]
         inside = self._inside(stored, now)
         staying = {memory.id for memory in inside}
         leaving = [kept for kept in stored if kept.memory.id not in staying]
-        _attend(connection, owner, [kept.memory.id for kept in leaving], attended=False)
+        for kept in leaving:
+            leave = update(memories).where(*_is(owner, kept.memory.id))
+            connection.execute(leave.values(attended=False))
         # A memory that never reached the threshold has not faded.
         faded = (
             kept.holds(now) < self.threshold <= kept.holds(kept.memory.created) for kept in leaving
@@ -244,8 +219,8 @@ def attend(connection: Connection, session: Session, owner: Owner, record: Recor
         connection.execute(_LOCK, {"user": user})
     if branch_changed:
         branch = Branch.named(connection, session.id, record.branch)
-        lineage = Lineage.of(lambda: connection, session.id, record.tip, branch)
-        _renew(connection, user, owner, lineage)
+        snapshot = Snapshot.of(record.tip, branch)
+        _renew(owner, Lineage(lambda: connection, session, snapshot))
     for effort in efforts:
         memory = _memory(owner, effort, record.at)
         _put(connection, user, qualified(owner, effort.id), memory, session.id)
@@ -271,12 +246,13 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(used))
 
 
-def _renew(connection: Connection, user: int, owner: Owner, lineage: Lineage) -> None:
+def _renew(owner: Owner, lineage: Lineage) -> None:
     """Bring the memories of a session up to date with a branch, when the thread moved to it.
 
     Those of efforts that the branch has not concluded are withdrawn.
     """
-    own = (memories.c.owner == user, memories.c.session == lineage.session)
+    connection, session = lineage.connection, lineage.session
+    own = (memories.c.owner == session.owner, memories.c.session == session.id)
     stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
     prefix = qualified(owner, "")  # the name of an effort may have a slash as well
     efforts = {kept.memory.id: kept.memory.id.removeprefix(prefix) for kept in stored}
@@ -285,7 +261,7 @@ def _renew(connection: Connection, user: int, owner: Owner, lineage: Lineage) ->
         row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
         if kept.withdrawn or kept.memory != memory:  # an unchanged one that left must not re-enter
-            _put(connection, user, kept.memory.id, memory, lineage.session)
+            _put(connection, session.owner, kept.memory.id, memory, session.id)
 
 
 def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
@@ -320,13 +296,6 @@ def _put(
         )
     )
     connection.execute(statement)
-
-
-def _attend(connection: Connection, owner: int, ids: Sequence[str], *, attended: bool) -> None:
-    """Let memories enter or leave."""
-    if ids:
-        change = update(memories).where(*_is(owner, bindparam("id"))).values(attended=attended)
-        connection.execute(change, [{"id": memory_id} for memory_id in ids])
 
 
 def _memory_of(row: Any) -> Kept:

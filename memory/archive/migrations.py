@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from ..errors import ArchiveFormatError
 from ..passages import passages
 from . import schema
-from .index import Postings, heading, is_sqlite, layout, postings
+from .index import add_terms, heading, is_sqlite, layout, postings
 from .lineage import effort_of
 from .records import unzipped
 from .schema import METADATA, changes, headed, heading_vectors, said, sessions, turns, vectors
@@ -114,9 +114,9 @@ def _by_passages(connection: sa.Connection) -> None:
         parts = passages(json.loads(unzipped(row.messages)))
         laid_out = sa.update(turns).where(turns.c.id == row.id).values(passages=layout(parts))
         connection.execute(laid_out)
-        Postings(connection, said, row.owner).add(postings(row.id, parts))
+        add_terms(connection, said, row.owner, postings(row.id, parts))
     for row in _rows(connection, changes, changes.c.turn, changes.c.entry):
-        Postings(connection, headed, row.owner).add([(row.id, heading(effort_of(row)))])
+        add_terms(connection, headed, row.owner, [(row.id, heading(effort_of(row)))])
 
 
 def _rows(connection: sa.Connection, table: sa.Table, *columns: Any) -> Iterator[Any]:

@@ -17,6 +17,7 @@ from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..record import Owner, Record, Tip
 from ..transcript import recalled, visible_text
+from ..view import every_turn
 from .protocol import Archive, every_effort
 from .records import left_by
 
@@ -59,9 +60,6 @@ _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _TICKS = re.compile("`+")
 """Runs of backticks, which could end a fence that is no longer than they are."""
 
-_AT_ONCE = 200
-"""Turns that are read at once, so that a long session's records do not fill the memory."""
-
 
 def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str]) -> None:
     """Write the turns that a tip sees to a new file.
@@ -78,10 +76,8 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
     if efforts := every_effort(archive, owner, tip):
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))
         parts.append("\n".join(lines))
-    for first in range(1, tip.turn + 1, _AT_ONCE):
-        numbers = range(first, min(first + _AT_ONCE, tip.turn + 1))
-        for record in archive.turns(owner, tip, numbers):
-            parts += _turn(record)
+    for record in every_turn(archive, owner, tip):
+        parts += _turn(record)
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write("\n\n".join(parts) + "\n")

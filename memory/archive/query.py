@@ -6,17 +6,17 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from sqlalchemy import bindparam, literal, select, union_all
 
-from ..ranking import Numbers, Rare, Says, rarity
+from ..ranking import Numbers, Passages, Rare, Says, rarity
 from ..terms import query_terms
-from .index import Ids, Lookup, any_of, look_up
-from .lineage import Lineage, Session
+from .index import Ids, any_of, look_up, unpack_layouts
+from .lineage import Lineage
 from .protocol import Pointing
-from .schema import PASSAGE_BITS, changes, first_turn, headed, passages_of, said, turns
+from .schema import PASSAGE_BITS, changes, passages_of, turn_id, turns
 
 TERMS = 64
 """Terms of a query that are looked up: a pasted page has hundreds."""
@@ -96,6 +96,32 @@ class Occurrences:
         return dict(zip(best, terms, strict=True))
 
 
+def passages_in(
+    rows: Sequence[Any],
+    topics: Sequence[int],
+    numbers: Sequence[int],
+    occurrences: Occurrences,
+    terms: int,
+) -> tuple[Ids, Passages]:
+    """Return the ids of the passages of turns, and the passages as they are ranked.
+
+    Each row of a turn comes with its topic and its number. There are `terms` terms; no speaker and
+    no date is looked for.
+    """
+    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
+    lengths, user, asks = layouts.T
+    return ids, Passages(
+        topics=np.array(topics, np.intp)[turn_rows],
+        turns=np.array(numbers, np.int64)[turn_rows],
+        says=occurrences.matrix(ids, terms),
+        lengths=lengths.astype(np.float64),
+        user=user > 0,
+        asks=asks > 0,
+        named=np.zeros(len(ids), np.bool_),
+        dated=np.zeros(len(ids), np.bool_),
+    )
+
+
 def rarest(
     total: int,
     terms: Sequence[str],
@@ -129,16 +155,13 @@ def strongest(ids: Ids, weights: Numbers) -> Ids:
     return order
 
 
-def pointing(lineage: Lineage, session: Session, message: str) -> Pointing:
+def pointing(lineage: Lineage, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
     terms = query_terms(message)[:TERMS]
-    limit = TELLING + 1  # one more tells that there are too many
+    session, limit = lineage.session, TELLING + 1  # one more tells that there are too many
+    wanted = (terms, limit)
     passages, headings = look_up(
-        lineage.connection,
-        session.owner,
-        passages_of(lineage.session),
-        Lookup(said, terms, limit),
-        Lookup(headed, terms, limit),
+        lineage.connection, session.owner, passages_of(session.id), wanted, wanted
     )
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
     rare = rarest(session.turns, telling, passages, headings)
@@ -207,14 +230,12 @@ def undated(query: str) -> str:
     return query
 
 
-def dated(lineage: Lineage, total: int, query: str) -> list[tuple[int, int]]:
-    """Return the ids of the first turn of each date that a query names, and of that after its last.
-
-    `total` is how many turns the session has.
-    """
+def dated(lineage: Lineage, query: str) -> list[tuple[int, int]]:
+    """Return for each date in a query the ids of its first turn and of the first one after it."""
+    total = lineage.session.turns
     if not total or not _dates(query, [1]):
         return []
-    start = first_turn(lineage.session) + 1
+    start = turn_id(lineage.session.id, 1)
     numbers = range(start, start + total)
 
     def time_of(number: int) -> str:

@@ -47,26 +47,18 @@ def plain(value: Any) -> Any:
     >>> plain({"sizes": (1, 2), "raw": b"x"})
     {'sizes': [1, 2], 'raw': {'ebbtide_unserialisable': 'builtins.bytes'}}
     """
-    if isinstance(value, str):
-        return clean(value)
-    if value is None or isinstance(value, int | float):
-        return value
-    if isinstance(value, Mapping):
-        return {_key(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return unserialisable(value)
+    return json.loads(clean(json.dumps(value, ensure_ascii=False, default=_serialisable)))
 
 
 def storable(group: Group) -> Group:
     """Return the group as it will be read back."""
     return replace(
         group,
-        messages=tuple(plain(message) for message in group.messages),
-        events=tuple(plain(event) for event in group.events),
-        efforts=tuple(dict.fromkeys(clean(effort) for effort in group.efforts)),
+        messages=tuple(plain(group.messages)),
+        events=tuple(plain(group.events)),
+        efforts=tuple(dict.fromkeys(plain(group.efforts))),
         at=clean(group.at),
-        state=None if group.state is None else plain(group.state),
+        state=plain(group.state),
     )
 
 
@@ -157,10 +149,5 @@ def left_by(turn: Group | Record) -> tuple[Effort, ...]:
     return changes(turn.events, turn.turn)
 
 
-def _key(key: Any) -> str:
-    """Return a key of a mapping as JSON has it."""
-    if isinstance(key, str):
-        return str(clean(key))
-    if key is None or isinstance(key, int | float):
-        return json.dumps(key)
-    return type(key).__name__
+def _serialisable(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else unserialisable(value)

@@ -239,48 +239,30 @@ def has_vectors(connection: sa.Connection) -> bool:
     return sa.inspect(connection).has_table(vectors.name)
 
 
-def first_turn(session: int) -> int:
-    """Return the id before the first turn of a session.
+def turn_id(session: int, nth: int = 0) -> int:
+    """Return the id of the nth turn of a session, from 1; raises `ArchiveError` if there are more.
 
-    >>> first_turn(2) == 2 * first_turn(1)
-    True
-    """
-    return session << TURN_BITS
-
-
-def nth_turn(session: int, nth: int) -> int:
-    """Return the id of the nth turn of a session; raises `ArchiveError` if there are too many.
-
-    >>> nth_turn(1, 2) - first_turn(1)
-    2
+    >>> turn_id(2) == 2 * turn_id(1), turn_id(1, 2) - turn_id(1)
+    (True, 2)
     """
     if nth >= 1 << TURN_BITS:
         raise ArchiveError(
             f"a session has {(1 << TURN_BITS) - 1:,} turns at most: go on in a new thread"
         )
-    return first_turn(session) + nth
+    return (session << TURN_BITS) + nth
 
 
-def nth_change(turn: int, nth: int) -> int:
-    """Return the id of the nth change of a turn, from 0; raises `ArchiveError` as `nth_turn`.
+def passage_id(turn: int, nth: int = 0) -> int:
+    """Return the id of the nth passage, or change, of the turn of an id, from 0; raises alike.
 
-    >>> nth_change(7, 2) - first_passage(7)
-    2
+    >>> passage_id(2) == 2 * passage_id(1), passage_id(7, 2) - passage_id(7)
+    (True, 2)
     """
     if nth >= 1 << PASSAGE_BITS:
         raise ArchiveError(
             f"a turn changes efforts {1 << PASSAGE_BITS:,} times at most: nothing was changed"
         )
-    return first_passage(turn) + nth
-
-
-def first_passage(turn: int) -> int:
-    """Return the id of the first passage of a turn, given the turn's id.
-
-    >>> first_passage(2) == 2 * first_passage(1)
-    True
-    """
-    return turn << PASSAGE_BITS
+    return (turn << PASSAGE_BITS) + nth
 
 
 def passages_of(session: int) -> tuple[int, int]:
@@ -289,5 +271,4 @@ def passages_of(session: int) -> tuple[int, int]:
     >>> passages_of(1)[1] + 1 == passages_of(2)[0]
     True
     """
-    first = first_passage(first_turn(session))
-    return first, first_passage(first_turn(session + 1)) - 1
+    return passage_id(turn_id(session)), passage_id(turn_id(session + 1)) - 1

@@ -30,11 +30,11 @@ from ..ranking import (
     score,
 )
 from ..terms import query_terms
-from .index import SPEAKER, Ids, Lookup, any_of, look_up, unpack_layouts
-from .lineage import AMBIENT, CHANGES, Lineage, Session
+from .index import SPEAKER, Ids, any_of, look_up
+from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
-from .query import TERMS, Occurrences, dated, rarest, strongest, undated
-from .schema import PASSAGE_BITS, headed, members, passages_of, said, turns
+from .query import TERMS, Occurrences, dated, passages_in, rarest, strongest, undated
+from .schema import PASSAGE_BITS, members, passages_of, turns
 from .vectors import MOST, Nearness
 
 _PASSAGES_READ = 30_000
@@ -149,31 +149,27 @@ class _Ranking:
     near: Flags
 
 
-def search(
-    lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None = None
-) -> tuple[Found, ...]:
+def search(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> tuple[Found, ...]:
     """Return the passages that match a query, best first, and efforts by their headings alone."""
     if not query_terms(query):
         return ()
-    looked_up = _look_up(lineage, session, query, meaning)
+    looked_up = _look_up(lineage, query, meaning)
     ranking = _rank_by_words(looked_up)
     if looked_up.near is not None:
         ranking = _blend(looked_up, looked_up.near, ranking)
     return _hits(looked_up, ranking)
 
 
-def _look_up(
-    lineage: Lineage, session: Session, query: str, meaning: QueryEmbedding | None
-) -> _Query:
+def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Query:
     """Ask the index which passages and headings have the terms of a query."""
-    terms = query_terms(query)[:TERMS]
+    terms, session = query_terms(query)[:TERMS], lineage.session
     speakers = [SPEAKER + term for term in terms]
     passages, headings = look_up(
         lineage.connection,
         session.owner,
-        passages_of(lineage.session),
-        Lookup(said, [*terms, *speakers], _PASSAGES_READ),
-        Lookup(headed, terms, _HEADINGS_READ),
+        passages_of(session.id),
+        ([*terms, *speakers], _PASSAGES_READ),
+        (terms, _HEADINGS_READ),
     )
     rare = rarest(session.turns, terms, passages, headings)
     required = {*query_terms(undated(query))}.intersection(terms)
@@ -189,7 +185,7 @@ def _look_up(
         Occurrences.of(passages, rare),
         _efforts_by_term(lineage, headings, rare),
         Occurrences.of(passages, speakers).ids,
-        dated(lineage, session.turns, query),
+        dated(lineage, query),
         Nearness.of(lineage, meaning) if meaning else None,
     )
 
@@ -247,7 +243,7 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     efforts = list(dict.fromkeys([*in_turns, *headings]))
     long: set[str] = set()
     if efforts and sum(segment.last for segment in lineage.segments) >= _LONG:
-        bound = {"session": lineage.session, "efforts": efforts}
+        bound = {"session": lineage.session.id, "efforts": efforts}
         counts = lineage.connection.execute(_TURNS_OF_EFFORTS, bound)
         long = {name for name, count in counts if count >= _LONG}
     centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]
@@ -292,19 +288,10 @@ def _visible(lineage: Lineage, order: Sequence[int], limit: int) -> list[Any]:
 def _passages(rows: Sequence[Any], names: Sequence[str], query: _Query) -> tuple[Ids, Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     row_of = {name: row for row, name in enumerate(names)}
-    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
-    lengths, user, asks = layouts.T
-    topics = np.array([row_of.get(row.effort, -1) for row in rows], np.intp)
-    return ids, Passages(
-        topics=topics[turn_rows],
-        turns=np.array([row.turn for row in rows], np.int64)[turn_rows],
-        says=query.occurrences.matrix(ids, len(query.rare)),
-        lengths=lengths.astype(np.float64),
-        user=user > 0,
-        asks=asks > 0,
-        named=np.isin(ids, query.by_speakers),
-        dated=query.in_periods(ids >> PASSAGE_BITS),
-    )
+    topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
+    ids, passages = passages_in(rows, topics, numbers, query.occurrences, len(query.rare))
+    named, in_periods = np.isin(ids, query.by_speakers), query.in_periods(ids >> PASSAGE_BITS)
+    return ids, replace(passages, named=named, dated=in_periods)
 
 
 def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:

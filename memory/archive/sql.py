@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import select, text
 
 from ..attention.law import CAPACITY
 from ..efforts import Effort
@@ -106,7 +106,7 @@ class SqlArchive(Archive):
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         query = _TIPS.add_columns(turns.c.last).where(among(turns.c.last, marks))
-        rows = self._rows(owner, query.order_by(turns.c.id.desc()))
+        rows = self._sessions.turns(owner, query.order_by(turns.c.id.desc()))
         return tuple((last, Tip(*tip)) for *tip, last in rows)
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
@@ -138,17 +138,19 @@ class SqlArchive(Archive):
     def search_passages(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        def find(lineage: Lineage, session: Session) -> tuple[Found, ...]:
-            run = partial(search, lineage, session, clean(query), meaning)
+        def find(lineage: Lineage) -> tuple[Found, ...]:
+            run = partial(search, lineage, clean(query), meaning)
             # Not cached with a meaning: vectors are added at any time.
-            return run() if meaning else lineage.cached("search", (session.turns, query), run)
+            return (
+                run() if meaning else lineage.cached("search", (lineage.session.turns, query), run)
+            )
 
-        passages: tuple[Found, ...] = self._sessions.find(owner, tip, find, ())
+        passages: tuple[Found, ...] = self._sessions.ask(owner, tip, find, ())
         return passages[:limit]
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
         query = partial(pointing, message=clean(message))
-        return self._sessions.find(owner, tip, query, Pointing({}, {}))
+        return self._sessions.ask(owner, tip, query, Pointing({}, {}))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]
@@ -219,18 +221,18 @@ class SqlArchive(Archive):
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         with self._sessions.writing(owner) as scope:
-            fields = {name: getattr(entry, name) for name in entry.__slots__}
-            scope.log({"v": 1, **fields})
+            scope.log({"v": 1, **asdict(entry)})
 
     def newest(self, owner: Owner) -> Tip | None:
         same = (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch)
         query = _TIPS.join(sessions, same).order_by(turns.c.turn.desc()).limit(1)
-        return next((Tip(*row) for row in self._rows(owner, query)), None)
+        return next((Tip(*row) for row in self._sessions.turns(owner, query)), None)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         same = (branches.c.session == turns.c.session) & (branches.c.branch == turns.c.branch)
         newest = _TIPS.join(branches, same & (branches.c.last == turns.c.turn))
-        return tuple(Tip(*row) for row in self._rows(owner, newest.order_by(turns.c.branch)))
+        rows = self._sessions.turns(owner, newest.order_by(turns.c.branch))
+        return tuple(Tip(*row) for row in rows)
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
         owners = (Owner(user, row.thread, row.namespace) for row in self._sessions.rows(user))
@@ -274,16 +276,7 @@ class SqlArchive(Archive):
         if owner.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            other_sessions = OtherSessions.of(connection, owner)
-            return () if other_sessions is None else tuple(query(other_sessions))
-
-    def _rows(self, owner: Owner, query: Any) -> Sequence[Any]:
-        """Return the rows that a query finds among the turns of a session."""
-
-        def read(connection: Connection, session: Session) -> Sequence[Any]:
-            return connection.execute(query.where(turns.c.session == session.id)).all()
-
-        return self._sessions.read(owner, read, ())
+            return tuple(query(OtherSessions.of(connection, owner)))
 
 
 class DiskArchive(SqlArchive):

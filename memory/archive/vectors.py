@@ -27,11 +27,11 @@ from .migrations import create_vectors
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
-    first_passage,
-    first_turn,
     has_vectors,
     heading_vectors,
+    passage_id,
     sessions,
+    turn_id,
     turns,
     vectors,
 )
@@ -71,9 +71,9 @@ class _TurnVectors:
         """Store them, given the numbers of session and turn."""
         by_place = dict(enumerate(self.passages))
         for table, rows in ((vectors, by_place), (heading_vectors, self.headings)):
-            same, first = {"session": session, "model": self.model}, first_passage(turn)
+            same = {"session": session, "model": self.model}
             values = [
-                {"id": first + place, "vector": row.tobytes(), **same}
+                {"id": passage_id(turn, place), "vector": row.tobytes(), **same}
                 for place, row in rows.items()
             ]
             if values:
@@ -161,7 +161,7 @@ def _missing(session: int, model: str) -> sa.Select[tuple[int]]:
     """Return the query for turns of a session that have no vector of this model, newest first."""
     first = turns.c.id * (1 << PASSAGE_BITS)
     of_turn = vectors.c.id >= first, vectors.c.id < first + (1 << PASSAGE_BITS)
-    in_session = turns.c.id.between(first_turn(session), first_turn(session + 1))
+    in_session = turns.c.id.between(turn_id(session), turn_id(session + 1))
     has_none = ~sa.exists().where(*of_turn, vectors.c.model == model)
     return sa.select(turns.c.id).where(in_session, has_none).order_by(turns.c.id.desc())
 
@@ -236,10 +236,10 @@ def _nearest(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosi
     gets a vector later, the lineage has another edition.
     """
     if not is_sqlite(lineage.connection):
-        return _computed(lineage, table, meaning, table.c.session == lineage.session, MOST)
+        return _computed(lineage, table, meaning, table.c.session == lineage.session.id, MOST)
     key = (lineage.edition, table.name, meaning.model)
     matrix = lineage.vectors.get(key) or Matrix()
-    bound = {"session": lineage.session, "model": meaning.model, "last": matrix.last}
+    bound = {"session": lineage.session.id, "model": meaning.model, "last": matrix.last}
     rows = lineage.connection.execute(_AFTER[table.name], bound).all()
     if rows:
         ids, data = zip(*rows, strict=True)

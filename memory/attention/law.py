@@ -154,37 +154,9 @@ class Kept:
     withdrawn: bool = False
     attended: bool = False
 
-    @property
-    def may_enter(self) -> bool:
-        """Whether it was neither suppressed nor withdrawn."""
-        return not (self.suppressed or self.withdrawn)
-
     def holds(self, now: datetime) -> float:
-        """Return its attention, 0-100.
-
-        >>> memory = Memory("t1/a", 50, datetime(2026, 1, 1, tzinfo=UTC))
-        >>> Kept(memory).holds(datetime(2026, 1, 1, tzinfo=UTC))
-        50.0
-        """
+        """Return its attention, 0-100."""
         return effective(self.memory.base, self.memory.days(now), self.accesses)
-
-    def enters(self, threshold: float, now: datetime) -> bool:
-        """Tell whether it would be in attention, given room.
-
-        >>> memory = Memory("t1/a", 50, datetime(2026, 1, 1, tzinfo=UTC))
-        >>> Kept(memory).enters(40, datetime(2026, 1, 1, tzinfo=UTC))
-        True
-        """
-        return self.may_enter and self.holds(now) >= threshold
-
-    def is_liftable(self, threshold: float, now: datetime) -> bool:
-        """Tell whether a message with all its keywords would lift it to the threshold.
-
-        >>> now = datetime(2026, 1, 1, tzinfo=UTC)
-        >>> [Kept(Memory("t1/a", base, now)).is_liftable(40, now) for base in (20, 35)]
-        [False, True]
-        """
-        return in_context(self.holds(now), 1) >= threshold
 
     def explained(self, threshold: float, *, attended: bool, now: datetime) -> Explanation:
         """Explain its attention at a moment.
@@ -221,10 +193,10 @@ def ranked(
     """
     message_terms, inside = frozenset(terms(message)), []
     for item in memories:
-        memory = item.memory
+        memory, taken_out = item.memory, item.suppressed or item.withdrawn
         related = relevance(memory.keywords, message_terms) if message_terms else 0.0
         attention = in_context(item.holds(now), related)
-        if item.may_enter and attention >= threshold:
+        if attention >= threshold and not taken_out:
             order = (-attention, -memory.created.timestamp(), memory.id)
             inside.append((order, Ranked(memory.id, attention, related)))
     return tuple(memory for _, memory in sorted(inside, key=itemgetter(0)))

@@ -143,7 +143,7 @@ def completed(place: Place, what: str) -> list[str]:
         with opened(place) as chat:
             state = chat.agent.get_state(CONFIG).values
             sessions = chat.archive.sessions(OWNER.user)
-            memories = chat.archive.attention().all(OWNER.user)
+            memories = chat.archive.attention()._stored(OWNER.user)
         return [*faults, *place.holding(KEPT), *map(str, (*sessions, *memories, *state))]
     lost = {*KEPT} - {line.rpartition(": ")[2] for line in place.holding(KEPT[:1], KEPT[1:])}
     return [*faults, *lost, *talked(place, 5)]

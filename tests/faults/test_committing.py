@@ -45,7 +45,7 @@ def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
         visible(archive, newest),
         archive.efforts(OWNER, newest, 9),
         found,
-        archive.attention().all(OWNER.user),
+        archive.attention()._stored(OWNER.user),
         [one for one in archive.verify(OWNER) if one.fatal],
     )
 

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, inspect
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import migrations, schema
-from ebbtide.memory.archive.index import Postings
+from ebbtide.memory.archive.index import add_terms, remove_terms
 from ebbtide.memory.errors import ArchiveFormatError
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
 
@@ -100,13 +100,12 @@ def _first_version(archive: SqlArchive) -> None:
         connection.exec_driver_sql("ALTER TABLE ebbtide_turns DROP COLUMN passages")
         connection.exec_driver_sql("UPDATE ebbtide_version SET version = 1")
         for table in (schema.said, schema.headed):
-            postings = Postings(connection, table, 1)
-            number = schema.first_passage(schema.first_turn(1) + 1)
+            number = schema.passage_id(schema.turn_id(1, 1))
             for place in range(4):
                 rows = [(number + place, ["stale"])]
                 if not archive.database.sqlite:
-                    postings.remove(rows)
-                postings.add(rows)
+                    remove_terms(connection, table, 1, rows)
+                add_terms(connection, table, 1, rows)
 
 
 def test_what_the_first_version_wrote(address: Path | str) -> None:

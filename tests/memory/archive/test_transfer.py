@@ -131,8 +131,8 @@ def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArch
     copy(archive, another)
     copy(archive, another)
 
-    assert another.attention().all("ann") == archive.attention().all("ann") != ()
-    assert another.attention().all("bob") == archive.attention().all("bob") != ()
+    assert another.attention()._stored("ann") == archive.attention()._stored("ann") != ()
+    assert another.attention()._stored("bob") == archive.attention()._stored("bob") != ()
 
 
 @pytest.mark.parametrize(

@@ -21,19 +21,6 @@ drawn = st.builds(
 )
 
 
-@pytest.mark.parametrize(
-    ("suppressed", "withdrawn", "found"),
-    [(False, False, True), (True, False, False), (False, True, False), (True, True, False)],
-)
-def test_what_was_taken_out_may_not_enter(
-    *, suppressed: bool, withdrawn: bool, found: bool
-) -> None:
-    """Only a memory that is neither suppressed nor withdrawn may enter."""
-    kept = Kept(memory("t1/a"), suppressed=suppressed, withdrawn=withdrawn)
-
-    assert kept.may_enter == found
-
-
 def test_what_it_holds_is_the_law() -> None:
     """A memory holds what its base, its days and its accesses give."""
     kept = Kept(memory("t1/a", 80), accesses=5)

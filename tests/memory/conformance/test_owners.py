@@ -155,4 +155,4 @@ def test_a_user_is_deleted_after_who_writes_to_its_attention(archive: SqlArchive
             connection.execute(update(memories).values(accesses=1))
 
         assert deleting.result().sessions == ()
-    assert archive.attention().all("ann") == ()
+    assert archive.attention()._stored("ann") == ()
