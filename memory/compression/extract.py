@@ -13,10 +13,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
 from ..anchor import shown
+from ..context.layout import PREVIEW
 from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..messages import Message, calls, fenced, text
+from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
 from ..salience import Kind
@@ -47,9 +49,6 @@ BACKGROUND = 500
 _WORDS = 90
 """Words of a background that a model is asked for at most: two or three sentences."""
 
-_PREVIEW = 150
-"""Tokens of a long content of the log in a call that writes the background."""
-
 _LEAST_READ = 500
 """Tokens of log that one call reads at least, however small the context budget is."""
 
@@ -66,20 +65,17 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 
 
 def quotable(turn: Logged) -> tuple[Message, ...]:
-    """Return the messages of a turn that may be quoted, without state blocks; none if erased.
+    """Return the messages of a turn that may be quoted, without state blocks.
 
     Results of the memory's own tools are left out: they repeat summaries or other turns.
-
-    >>> said = {"type": "human", "data": {"content": "It rains."}}
-    >>> quotable(Group(3, (said,), at="")) == (said,)
-    True
     """
-    messages = [
-        message
-        for message in turn.messages
-        if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS
-    ]
-    return shown(messages) if turn.status != "erased" else ()
+    return shown(
+        [
+            message
+            for message in turn.messages
+            if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS
+        ]
+    )
 
 
 def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
@@ -91,16 +87,9 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     """
     groups = []
     for turn in turns:
-        messages = []
-        for message in quotable(turn):
-            data = dict(message["data"])
-            for key in ("tool_calls", "invalid_tool_calls"):
-                if data.get(key):
-                    data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
-            if text(legible_message := {**message, "data": data}).strip() or calls(legible_message):
-                messages.append(legible_message)
-        if turn.status != "erased":
-            groups.append(Group(turn.turn, tuple(messages), ""))
+        messages = without_calls(quotable(turn), OWN_TOOLS)
+        legible_messages = (one for one in messages if text(one).strip() or calls(one))
+        groups.append(Group(turn.turn, tuple(legible_messages), ""))
     return tuple(groups)
 
 
@@ -344,8 +333,8 @@ def background(
 def _preview_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
     """Return the log in parts with previews of outputs, or of all messages if it is too long."""
     logs: list[str] = []
-    for texts in (None, _PREVIEW):
-        limits = Limits(results=_PREVIEW, texts=texts, arguments=_PREVIEW)
+    for texts in (None, PREVIEW):
+        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         short = [
             replace(turn, messages=previewed(turn, turn.messages, limits, count))
             for turn in legible(turns)

@@ -25,15 +25,7 @@ from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, Method, capped, done_in
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
-from .extract import (
-    BACKGROUND,
-    MOST_QUOTED,
-    Previous,
-    Sizes,
-    background,
-    extract,
-    readable_at_once,
-)
+from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
 from .merge import Similarity, merged, obsolete_quotes
 from .quotes import Goals, Verdict, core, cut_quote, verify
 

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 from rapidfuzz import fuzz
 
 from ..efforts import one_line
-from ..messages import Message
 from ..messages import text as text_of
 from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
@@ -58,15 +57,6 @@ _PRONOUNS = re.compile(
 
 _SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
 """Whose messages may be quoted; the application's instructions always hold, so never quoted."""
-
-
-def speaker(message: Message) -> Speaker:
-    """Return who said a message, empty for the application's instructions.
-
-    >>> speaker({"type": "ai", "data": {}}), speaker({"type": "system", "data": {}})
-    ('assistant', '')
-    """
-    return _SPEAKERS.get(message["type"], "")
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -242,7 +232,7 @@ def verify(
     """
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
     log = (
-        Source(turn.turn, text_of(message), speaker(message))
+        Source(turn.turn, text_of(message), _SPEAKERS.get(message["type"], ""))
         for turn in turns
         for message in quotable(turn)
     )
@@ -446,4 +436,4 @@ def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
             for sentence in sentences(words):
                 kind = kind_of(sentence) if len(sentence) <= _LONGEST_SENTENCE else None
                 if kind:
-                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))
+                    yield Item(kind, sentence, turn.turn, speaker=_SPEAKERS[message["type"]])

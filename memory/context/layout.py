@@ -31,7 +31,7 @@ _LIST_LENGTH = 60
 """Characters of the list of turns that are out of view."""
 
 PREVIEW = 150
-"""Tokens of a tool's result in an older turn; a longer one is shown as its preview."""
+"""Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""
 
 _ADDING_EVENTS = frozenset({"hinted", "nudged", "opened"})
 """The events that may add notes to a turn until the next rebuild."""
