@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from math import log
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .banners import BANNER
 from .efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
@@ -226,25 +226,16 @@ _FULL_WEIGHT = 25
 Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
 """
 
-_CACHED = 4_000
+_CACHED = 8_000
 """Efforts, and turns, whose keywords are cached: the 200 that are weighed, of 20 sessions."""
 
 
-class KeywordCache(LruCache[Keywords]):
-    """The keywords of efforts, and the terms of their turns, that were used last.
-
-    `turns` has the terms of single turns: the log of an open effort grows by one each time.
-    """
+class KeywordCache(LruCache[Any]):
+    """The keywords of efforts, and the terms of their turns, as a log grows by one turn a time."""
 
     def __init__(self, limit: int = _CACHED) -> None:
-        """Cache up to `limit` efforts and as many turns, of any session, for any thread."""
+        """Cache up to `limit` efforts and turns, of any session, for any thread."""
         super().__init__(limit)
-        self.turns: LruCache[_Terms] = LruCache(limit)
-
-    def clear(self) -> None:
-        """Empty both caches."""
-        super().clear()
-        self.turns.clear()
 
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -254,7 +245,8 @@ def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywo
     if effort.status == "open" or effort.turn > view.tip.turn:
         last = next(reversed(view.log_turns(effort.id)), 0)
     key = (view.owner, view.tip.branch, effort, last)
-    return cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
+    keywords: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
+    return keywords
 
 
 def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -263,7 +255,7 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     for record in work.view.turns_of(effort.id, turns):
         texts = (part[:_END] for message in record.messages for part in countable(message))
         key = (work.view.owner, session, record.branch, record.turn)
-        counts.append(cache.turns.get_or_make(key, partial(count_terms, texts)))
+        counts.append(cache.get_or_make(key, partial(count_terms, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary yet, so its log counts fully.
     full_weight = MOST_KEYWORDS if effort.status == "open" else _FULL_WEIGHT
@@ -290,11 +282,7 @@ def keywords(
 
 
 def count_terms(texts: Iterable[str]) -> _Terms:
-    """Count the texts that each term stands in.
-
-    >>> count_terms(["the port is open", "port 80"])["port"]
-    2
-    """
+    """Count the texts that each term stands in."""
     return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 
