@@ -52,9 +52,6 @@ _HINT_LENGTH = 160
 _TOPIC_LENGTH = 1_000
 """Characters of the user's own words in which the nudge looks for a topic."""
 
-_OWN_WORDS_LENGTH = 8_000
-"""Characters of a message from which the user's own words are taken."""
-
 _PATIENCE = 10
 """Turns for which the nudge waits for a message with a topic."""
 
@@ -169,12 +166,11 @@ def _nudge(work: RunningTurn) -> str:
     active = work.state.active
     if not work.settings.nudges or not active:
         return ""
-    message = _question(work)
-    topic = telling(own_words(message[:_OWN_WORDS_LENGTH])[:_TOPIC_LENGTH])
-    if not topic or not _is_idle(work, active):
+    words = own_words(_question(work))
+    if not telling(words[:_TOPIC_LENGTH]) or not _is_idle(work, active):
         return ""
     (effort,) = work.known([active])
-    if speaks_of(work, own_words(message), effort):
+    if speaks_of(work, words, effort):
         return ""
     return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 
