@@ -23,8 +23,7 @@ _STATUS: Mapping[str, _Status] = {
 _FIELDS = ("goal", "summary", "importance", "tokens", "stale")
 """Fields of an effort that such an event has; its lists are read apart."""
 
-_BULLET = re.compile(r"^[-*•] ")
-"""The mark with which models begin an item of a list."""
+_BULLET = re.compile(r"^[-*•] ")  # the mark with which models begin an item of a list
 
 KEYWORD_OVERLAP = 2
 """Distinctive keywords that a reference needs; they must weigh enough too: see `references`."""

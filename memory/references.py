@@ -34,14 +34,9 @@ _WORD = f"[^\\W{CJK}]"
 # `session/effort`, but no longer path, file name or web address.
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 
-_NAME_WORDS = 16
-"""Words of the longest name that is looked for in a text."""
-
-_QUALIFIED_IDS = 8
-"""Qualified ids of one text that are looked up: each may cost a query."""
-
-_END = 4_000
-"""Characters read at each end of a text: the middle of a longer one is pasted material."""
+_NAME_WORDS = 16  # words of the longest name that is looked for in a text
+_QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
+_END = 4_000  # characters read at each end of a text: the middle of a longer one is pasted material
 
 
 @lru_cache(maxsize=4)  # the hints and the references of a turn read the same texts

@@ -23,11 +23,8 @@ IDEOGRAPH = re.compile(f"[{CJK}]")
 _ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
 """A character that may be a mark or a format character; most texts have none to look up."""
 
-_CACHED = 50_000
-"""Words whose stems and terms are cached: 10 MB when full."""
-
-_SHORTEST = 3
-"""Characters of a keyword at least, CJK pairs aside."""
+_CACHED = 50_000  # words whose stems and terms are cached: 10 MB when full
+_SHORTEST = 3  # characters of a keyword at least, CJK pairs aside
 
 _STOP_PHRASES = re.compile(r"\b(carry on|go ahead|go on|keep going|the thing)\b")
 """Phrases that only keep the talk going; removed from a query before it is split into words."""

@@ -28,11 +28,8 @@ OWN_TOOLS = DECIDING | {
 }
 """The memory's tools, whose results repeat what efforts or other turns say."""
 
-_LINE = 20
-"""Tokens of a recalled text that is shrunk to one line: enough to see what it is about."""
-
-_SPARE = 4
-"""Tokens over that which are not worth an ellipsis."""
+_LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
+_SPARE = 4  # tokens over that which are not worth an ellipsis
 
 _TEXTS = ("summary", "excerpt", "text")
 """Fields of a part of a tool's result whose texts may be long."""

@@ -25,8 +25,7 @@ NAME = "ebbtide"
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
 
-_LONGEST_NAME = 64
-"""Characters of a tool's name that OpenAI and Anthropic accept."""
+_LONGEST_NAME = 64  # characters of a tool's name that OpenAI and Anthropic accept
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""

@@ -25,8 +25,7 @@ from ..salience import Kind
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import OWN_TOOLS, Logged, transcript
 
-_SEPARATOR = 2
-"""Tokens at most of the empty line between two turns."""
+_SEPARATOR = 2  # tokens at most of the empty line between two turns
 
 _FEWEST, _MOST = 3, 12
 """The most quotes that a model is asked for, with little room for them and with much.
@@ -34,8 +33,7 @@ _FEWEST, _MOST = 3, 12
 The truth of our templates has 3 to 9 at a point; asked for 37, models collected all they saw.
 """
 
-_QUOTE_TOKENS = 40
-"""Tokens of a quote in the context as expected, by which that number is chosen."""
+_QUOTE_TOKENS = 40  # tokens of a quote in the context as expected, by which that number is chosen
 
 MOST_QUOTED = 1_500
 """Tokens of the quotes of one effort; never more than their share of the context budget."""
@@ -46,11 +44,8 @@ _EXTRACTION = 2_000
 BACKGROUND = 500
 """Tokens of a background, about a page."""
 
-_WORDS = 90
-"""Words of a background that a model is asked for at most: two or three sentences."""
-
-_LEAST_READ = 500
-"""Tokens of log that one call reads at least, however small the context budget is."""
+_WORDS = 90  # words of a background that a model is asked for at most: two or three sentences
+_LEAST_READ = 500  # tokens of log that one call reads at least, however small the context budget is
 
 MOST_PARTS = 16
 """Parts of a log that one pass asks about at most, for quotes and again for the background."""

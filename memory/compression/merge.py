@@ -23,11 +23,8 @@ Matrix: TypeAlias = NDArray[np.float32]
 Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A function that compares each of some texts with each of some others."""
 
-_VECTORS = 4_000
-"""Vectors that are cached: 25 MB if they have 1,536 dimensions."""
-
-_CLAIMS = 8_000
-"""Texts whose claims are cached, 5 MB: each text is compared with many others."""
+_VECTORS = 4_000  # vectors that are cached: 25 MB if they have 1,536 dimensions
+_CLAIMS = 8_000  # texts whose claims are cached, 5 MB: each text is compared with many others
 
 MergeReason: TypeAlias = Literal["same", "superseded", "done"]
 """Why an item left: another one says the same, a newer one revises it, or it matters no longer."""

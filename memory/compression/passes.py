@@ -73,11 +73,8 @@ _QUOTED_SHARE = 0.5
 _READ_SHARES = 3
 """How many shares of an effort one pass reads: more than it ever has, unless passes fail."""
 
-_SAMPLE = 3
-"""Newest turns whose mean size is the guess for the next turn."""
-
-_CHUNK = 50
-"""Turns that are read at once; a pass seldom reads more."""
+_SAMPLE = 3  # newest turns whose mean size is the guess for the next turn
+_CHUNK = 50  # turns that are read at once; a pass seldom reads more
 
 _LONGEST_SHARE = 0.25
 """The fraction of the tokens of all quotes that one may have; a longer one is cut."""

@@ -30,8 +30,7 @@ _BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
 _LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
 """The items of a list, one or more."""
 
-_AROUND = 400
-"""Characters before and after a quote in which its sentence is looked for."""
+_AROUND = 400  # characters before and after a quote in which its sentence is looked for
 
 _NEIGHBOUR = 200
 """Characters of the sentence before that a quote may get, so that a cut leaves the quote itself."""
@@ -41,8 +40,7 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _TYPED = str.maketrans(f"{_QUOTES}{_DASHES}，：；！？（）", "'" * 5 + '"' * 7 + "-" * 7 + ",:;!?()")
 """Typographic characters, and the one on a keyboard for each; both are one character long."""
 
-_LETTER = re.compile(f"[^\\W{CJK}]")
-"""A letter or digit of a script with spaces between words."""
+_LETTER = re.compile(f"[^\\W{CJK}]")  # a letter or digit of a script with spaces between words
 
 _NEGATION = re.compile(
     r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
@@ -171,17 +169,13 @@ def _is_boundary(text: str, position: int) -> bool:
 _LONGEST_QUOTE = 375
 """Tokens of a quote at most if no other limit is given: a quarter of `MOST_QUOTED`."""
 
-_LEAST_ALIKE = 90.0
-"""How alike a quote and its source must be, as rapidfuzz's ratio, 0-100."""
+_LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
 
 _SEARCH_LENGTH = 800
 """Characters of a quote that are compared with sources; of a longer one only whole sentences."""
 
-_TURN_BONUS = 2.0
-"""What it adds to the ratio that a place is in the turn that the quote names."""
-
-_SLACK = 12
-"""Characters by which the ends of a near miss may be moved to where words end."""
+_TURN_BONUS = 2.0  # what it adds to the ratio that a place is in the turn that the quote names
+_SLACK = 12  # characters by which the ends of a near miss may be moved to where words end
 
 _LABEL = re.compile(
     r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool(?: [\w.-]+)?): ?", re.IGNORECASE
@@ -383,11 +377,8 @@ def kind_of(sentence: str) -> Kind | None:
 MOST_SENTENCES = 200
 """Sentences of a core at most; constraints stay before others, and newer ones before older."""
 
-_LONGEST_SENTENCE = 600
-"""Characters of a sentence at most; a longer one is pasted text."""
-
-_STATING = frozenset({"human", "ai"})
-"""The messages that state something; a tool's output does not."""
+_LONGEST_SENTENCE = 600  # characters of a sentence at most; a longer one is pasted text
+_STATING = frozenset({"human", "ai"})  # the messages that state something; a tool's output does not
 
 _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 """A block of code, whose comments are no sentences that somebody said."""

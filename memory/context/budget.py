@@ -31,8 +31,7 @@ With `TURN_SHARE` they add up to `MOST`: a cut always fits, if need be without a
 _OWN_FIXED_TOKENS = 1_200
 """Tokens of Ebbtide's instructions and tool schemas, without those of the application."""
 
-_ANCHOR_FRAME = 66
-"""Tokens around the state block in its message."""
+_ANCHOR_FRAME = 66  # tokens around the state block in its message
 
 _HIGH_WATER, _GROWTH, MOST = 0.85, 0.12, 0.97
 """Shares of the room at which a context is cut, see `high_water`; found by simulation."""

@@ -27,8 +27,7 @@ from .notes import Hint, hint_lines
 from .shortening import Limits, log_quote, previewed, quote, shorten_turn
 from .timeline import Part, PartName, Timeline
 
-_LIST_LENGTH = 60
-"""Characters of the list of turns that are out of view."""
+_LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
 PREVIEW = 150
 """Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""

@@ -18,8 +18,7 @@ from ..terms import long_enough, query_terms, telling
 from ..view import ArchiveView
 from .timeline import Timeline
 
-_OVERLAP = 3
-"""Rare words that a message and its target must share: two are often chance."""
+_OVERLAP = 3  # rare words that a message and its target must share: two are often chance
 
 _LEAST_SINGLE = 0.5
 """The least share of a message's weight that one turn or heading of the target says."""
@@ -31,8 +30,7 @@ At 0.7, 43 % of questions to long conversations have a right hint, and 0.3 % of 
 conversation have any; at 0.6 it is 46 % and 1 %.
 """
 
-_LEAD = 0.1
-"""By how much the sum of both shares must exceed that of the next best target."""
+_LEAD = 0.1  # by how much the sum of both shares must exceed that of the next best target
 
 _USUAL = log(2)
 """The rarity of a term that half of the turns say; a more frequent one does not count as shared."""
@@ -46,14 +44,9 @@ It is stored as an event of its turn, so that the same line is sent again; its t
 _HINT_QUERY = 2_000
 """Characters of a message that are searched for hints: what follows is pasted text."""
 
-_HINT_LENGTH = 160
-"""Characters of a hint: one line."""
-
-_TOPIC_LENGTH = 1_000
-"""Characters of the user's own words in which the nudge looks for a topic."""
-
-_PATIENCE = 10
-"""Turns for which the nudge waits for a message with a topic."""
+_HINT_LENGTH = 160  # characters of a hint: one line
+_TOPIC_LENGTH = 1_000  # characters of the user's own words in which the nudge looks for a topic
+_PATIENCE = 10  # turns for which the nudge waits for a message with a topic
 
 
 def pointed_at(message: Pointing) -> str | int | None:

@@ -30,14 +30,12 @@ less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
 _CACHE_SECONDS = 300
 """Seconds for which a provider keeps a prefix: Anthropic five minutes, OpenAI five to ten."""
 
-_SMALLEST_TURN = 8
-"""Tokens of the smallest turn: no more turns are read than could fit."""
+_SMALLEST_TURN = 8  # tokens of the smallest turn: no more turns are read than could fit
 
 _SHORTEST_USEFUL = 128
 """Tokens of the shortest turn that says more than the note which lists it as out of view."""
 
-_CHUNK = 50
-"""Turns that are read at once; a small room needs no more."""
+_CHUNK = 50  # turns that are read at once; a small room needs no more
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:

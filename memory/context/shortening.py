@@ -31,8 +31,7 @@ from ..transcript import (
 from ..valid_history import note, quote_within, valid_history
 from .budget import LEAST_PREVIEW, ladder
 
-_HEAD_SHARE = 0.7
-"""Share of a preview that its head has: most texts say first what they are about."""
+_HEAD_SHARE = 0.7  # share of a preview that its head has: most texts say first what they are about
 
 _DEACTIVATING = frozenset({"concluded", "paused"})
 """The statuses of tool results that leave no effort active."""
@@ -46,8 +45,7 @@ _LEAST_SAVED = 30
 _DECISION_TOKENS = 400
 """Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
 
-_TOOL_NAMES = 80
-"""Characters of the list of tools whose rounds are left out."""
+_TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
@@ -55,8 +53,7 @@ _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 _BEFORE_QUOTE = 12
 """Tokens of what stands before a quote, its kind and its turn, and of the line break."""
 
-_LEAST_BACKGROUND = 24
-"""Tokens of the shortest background that says something."""
+_LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from ..transcript import Logged, Recalled, rendered
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
-_SHOWN = 160
-"""Characters of a name, or of a list of turns, in an error."""
+_SHOWN = 160  # characters of a name, or of a list of turns, in an error
 
 _AT_ONCE = 50
 """Turns that are read from the archive at once, which bounds a call for thousands of them."""

@@ -19,8 +19,7 @@ from ..settings import Settings
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, transcript
 
-_CANNED_BELOW = 50
-"""Characters of a log below which no model is asked: there is nothing to sum up."""
+_CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
 
 _PART_SHARE = 4
 """A summary of a part may have a fourth of a part's tokens: so each pass has fewer parts."""

@@ -34,11 +34,8 @@ MOST_OPEN = 32
 STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
 
-_EARLIER = 20
-"""Efforts of other sessions that `effort_status` names: a screenful."""
-
-_SHOWN = 80
-"""Characters of a value that an error repeats: a model may write anything for one."""
+_EARLIER = 20  # efforts of other sessions that `effort_status` names: a screenful
+_SHOWN = 80  # characters of a value that an error repeats: a model may write anything for one
 
 
 def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
