@@ -97,7 +97,6 @@ def _calls(message: Message) -> list[Mapping[str, Any]]:
 
 
 def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the terms that a turn searched for."""
     queried = set[str]()
     for call in chain.from_iterable(map(_calls, messages)):
         args = call.get("args")

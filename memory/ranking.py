@@ -25,11 +25,8 @@ _USER = 1.5  # weight of a user's passage that has a term: of a long talk 80 %, 
 _BESIDE = 1.3
 """Weight of a user's passage near one that has a term: 77 %, with 1 74; more hides the latter."""
 
-_NAMED_SPEAKER = 1.1
-"""Weight of a passage by a speaker whom the query names: turn R@10 80.8, without 79.6."""
-
-_DATED = 3.0
-"""Weight of a passage from the month that the query names: 91.2, with 1.5 90.9, without 90.2."""
+_NAMED_SPEAKER = 1.1  # weight of a passage by a speaker who is named: turn R@10 80.8, without 79.6
+_DATED = 3.0  # weight of a passage from the month that is named: 91.2, with 1.5 90.9, without 90.2
 
 _ASKS = 0.25
 """Weight of a passage that only asks, and so answers nothing.

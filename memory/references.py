@@ -128,11 +128,8 @@ _REFERENCE_SHARE = 0.2
 It, `KEYWORD_OVERLAP` and the bounds below are one operating point, measured together.
 """
 
-_DISTINCTIVE = 0.5
-"""Share of the efforts that may have a keyword for it to be distinctive; one always may."""
-
-_ROUNDING = 1e-9
-"""Tolerance at a bound: the same terms summed in another order give a slightly other sum."""
+_DISTINCTIVE = 0.5  # share of the efforts that may have a distinctive keyword; one always may
+_ROUNDING = 1e-9  # tolerance at a bound: terms summed in another order give a slightly other sum
 
 
 def about(
@@ -205,8 +202,7 @@ MOST_KEYWORDS = 200
 KEYWORD_TURNS = 50
 """Newest turns of an effort that give keywords: it bounds what a long effort costs."""
 
-_Terms: TypeAlias = Counter[str]
-"""Terms, and the number of texts that each stands in."""
+_Terms: TypeAlias = Counter[str]  # terms, and the number of texts that each stands in
 
 _LOG_WEIGHT = 0.4
 """Weight of a keyword that only the log has.
@@ -221,8 +217,7 @@ _FULL_WEIGHT = 25
 Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
 """
 
-_CACHED = 8_000
-"""Efforts, and turns, whose keywords are cached: the 200 that are weighed, of 20 sessions."""
+_CACHED = 8_000  # efforts, and turns, whose keywords are cached: the 200 weighed, of 20 sessions
 
 
 class KeywordCache(LruCache[Any]):
@@ -287,8 +282,7 @@ def speaks_of(work: RunningTurn, words: str, effort: Effort) -> bool:
     return effort.id in mentionable(words) or bool(about(content(words), keywords, [effort.id]))
 
 
-_COMPARED = 200
-"""Newest efforts that a keyword's rarity is counted over: as many as may have summaries."""
+_COMPARED = 200  # newest efforts that a keyword's rarity is counted over: all that have summaries
 
 _EFFORT_EVENTS = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
 """The events of tool calls that name an effort."""

@@ -31,8 +31,7 @@ OWN_TOOLS = DECIDING | {
 _LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
 _SPARE = 4  # tokens over that which are not worth an ellipsis
 
-_TEXTS = ("summary", "excerpt", "text")
-"""Fields of a part of a tool's result whose texts may be long."""
+_TEXTS = ("summary", "excerpt", "text")  # fields of a part of a result whose texts may be long
 
 _FIELDS = frozenset({"turn", "offset", "end"})
 _ELSEWHERE = frozenset({"session", "branch"})

@@ -169,7 +169,6 @@ def _with_sendable_names(message: Message) -> Message:
 
 
 def _renamed_calls(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that hold calls, with names that can be sent."""
     fields = ("tool_calls", "invalid_tool_calls", "function_call")
     return {key: _renamed(data[key]) for key in fields if data.get(key)}
 

@@ -38,8 +38,7 @@ _QUOTE_TOKENS = 40  # tokens of a quote in the context as expected, by which tha
 MOST_QUOTED = 1_500
 """Tokens of the quotes of one effort; never more than their share of the context budget."""
 
-_EXTRACTION = 2_000
-"""Tokens of the answer of an extraction: all the quotes above and their JSON fit."""
+_EXTRACTION = 2_000  # tokens of the answer of an extraction: all quotes above and their JSON fit
 
 BACKGROUND = 500
 """Tokens of a background, about a page."""

@@ -101,8 +101,7 @@ class Source:
         return self, _completed(self.words[first:last], before, after)
 
 
-_Excerpt: TypeAlias = tuple[Source, str]
-"""A source, and words of it."""
+_Excerpt: TypeAlias = tuple[Source, str]  # a source, and words of it
 
 
 def _completed(quote: str, before: str, after: str) -> str:
@@ -166,8 +165,7 @@ def _is_boundary(text: str, position: int) -> bool:
     return not re.fullmatch(r"\d[.,:]\d.?|.?\d[.,:]\d", near, re.DOTALL)
 
 
-_LONGEST_QUOTE = 375
-"""Tokens of a quote at most if no other limit is given: a quarter of `MOST_QUOTED`."""
+_LONGEST_QUOTE = 375  # tokens of a quote at most if no limit is given: a quarter of `MOST_QUOTED`
 
 _LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
 

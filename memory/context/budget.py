@@ -28,8 +28,7 @@ SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.11, "an
 With `TURN_SHARE` they add up to `MOST`: a cut always fits, if need be without any older turn.
 """
 
-_OWN_FIXED_TOKENS = 1_200
-"""Tokens of Ebbtide's instructions and tool schemas, without those of the application."""
+_OWN_FIXED_TOKENS = 1_200  # tokens of Ebbtide's own instructions and tool schemas
 
 _ANCHOR_FRAME = 66  # tokens around the state block in its message
 

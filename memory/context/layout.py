@@ -44,11 +44,8 @@ _BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
 _Call: TypeAlias = tuple[str, int]
 """A call: its id, and how many later calls of its turn have the same id, as models repeat ids."""
 
-_Piece: TypeAlias = tuple[PartName, Message]
-"""A message, and the part of the context that it belongs to."""
-
-_Insertions: TypeAlias = dict[_Call, _Piece]
-"""The notes that stand in a turn after the result of a call."""
+_Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
+_Insertions: TypeAlias = dict[_Call, _Piece]  # the notes that stand after the result of a call
 
 Parts: TypeAlias = tuple[Part, ...]
 """The parts of the context without the fixed ones, in their order."""
@@ -421,7 +418,6 @@ def _newest(results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str])
 
 
 def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[_Call, Mapping[str, Any]]]:
-    """Yield the results of a memory tool with their calls."""
     for message, call in _with_calls(messages):
         if call is not None and message["data"].get("name") == tool:
             yield call, result_of(message)

@@ -20,8 +20,7 @@ from .timeline import Timeline
 
 _OVERLAP = 3  # rare words that a message and its target must share: two are often chance
 
-_LEAST_SINGLE = 0.5
-"""The least share of a message's weight that one turn or heading of the target says."""
+_LEAST_SINGLE = 0.5  # least share of a message's weight that one turn or heading of the target says
 
 _LEAST_TOGETHER = 0.7
 """The least share of it that all turns and headings of the target say together.
@@ -41,8 +40,7 @@ Hint: TypeAlias = Mapping[str, Any]
 It is stored as an event of its turn, so that the same line is sent again; its text is not stored.
 """
 
-_HINT_QUERY = 2_000
-"""Characters of a message that are searched for hints: what follows is pasted text."""
+_HINT_QUERY = 2_000  # characters of a message that are searched for hints: the rest is pasted text
 
 _HINT_LENGTH = 160  # characters of a hint: one line
 _TOPIC_LENGTH = 1_000  # characters of the user's own words in which the nudge looks for a topic

@@ -39,8 +39,7 @@ _DEACTIVATING = frozenset({"concluded", "paused"})
 _ACTIVE_NOTE_SHARE = 4
 """One in how many tokens of a shortened turn may be the note on which effort it left active."""
 
-_LEAST_SAVED = 30
-"""Tokens that a preview must save: its pointer takes 25, and a cut tears a sentence."""
+_LEAST_SAVED = 30  # tokens that a preview must save: its pointer takes 25, a cut tears a sentence
 
 _DECISION_TOKENS = 400
 """Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
@@ -50,8 +49,7 @@ _TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
 
-_BEFORE_QUOTE = 12
-"""Tokens of what stands before a quote, its kind and its turn, and of the line break."""
+_BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
 
 _LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
@@ -70,8 +68,7 @@ class Limits:
     recalled: bool = True
 
 
-_SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)
-"""The limits that leave the least of a turn."""
+_SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
 
 
 def preview(content: str, limit: int, *, turn: int, offset: int, count: TokenCounter) -> str:
@@ -137,10 +134,8 @@ def _with_previews(
     """Return a message with previews of its text and of the arguments of its calls."""
     data = dict(message["data"])
     if limit is not None:
-        content, least = (
-            visible_text(message),
-            _DECISION_TOKENS if data.get("name") in DECIDING else 0,
-        )
+        least = _DECISION_TOKENS if data.get("name") in DECIDING else 0
+        content = visible_text(message)
         cut = short(content, max(limit, least), place.text)
         blocks = data["content"] if isinstance(data.get("content"), list) else []
         images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)
