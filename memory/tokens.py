@@ -129,7 +129,7 @@ _PATTERN = "|".join(
         r"\s+",
     )
 )
-_SLICE = 200_000  # characters that are encoded at once: tiktoken fails on longer white space
+_SLICE = 200_000  # characters encoded at once: tiktoken fails on longer runs of white space
 
 _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
 """The end of a word before space or punctuation: no token spans it."""
@@ -316,7 +316,7 @@ _GUESSES = 16
 Where the density of tokens changes suddenly, guesses alone would need hundreds of counts.
 """
 
-_TOKEN = 16  # characters of a text that are tried first for each token allowed: prose has four
+_TOKEN = 16  # characters tried first for each token allowed: prose has four or five
 
 
 def fit(text: str, limit: int, count: TokenCounter) -> int:

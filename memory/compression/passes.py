@@ -68,12 +68,9 @@ RECENT_TURNS = 3
 """Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
 _QUOTED_SHARE = 0.5  # the fraction of what an effort is compressed to that its items may have
-
 _READ_SHARES = 3  # shares of an effort that one pass reads: more than it has, unless passes fail
-
 _SAMPLE = 3  # newest turns whose mean size is the guess for the next turn
 _CHUNK = 50  # turns that are read at once; a pass seldom reads more
-
 _LONGEST_SHARE = 0.25  # the fraction of the tokens of all quotes that one may have; else it is cut
 
 

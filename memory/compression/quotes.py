@@ -111,8 +111,6 @@ def _completed(quote: str, before: str, after: str) -> str:
     colon, the sentence or list that follows; if the quote refers to another sentence and says
     little else, the sentence before.
 
-    >>> _completed("That is too long.", "It rains. It took a week. ", "")
-    'It took a week. That is too long.'
     >>> _completed("restart it", "It is slow. Do not ", " today. Wait.")
     'Do not restart it today.'
     """
@@ -166,7 +164,6 @@ def _is_boundary(text: str, position: int) -> bool:
 
 
 _LONGEST_QUOTE = 375  # tokens of a quote at most if no limit is given: a quarter of `MOST_QUOTED`
-
 _LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
 
 _SEARCH_LENGTH = 800
@@ -209,12 +206,9 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
 
-    An item is a part of one message, unchanged but for white space; a near miss (`_LEAST_ALIKE`)
-    becomes the words of its source, and a quote that alone says little or the opposite is completed
-    (`_completed`). Of several places it is the one in the turn that the quote names, else the
-    newest. Words that the user said too are the user's, whoever repeats them; words of a tool's
-    output only are no goal, constraint or decision. A quote of more than `longest` tokens is cut at
-    the end of a sentence.
+    An item is a part of one message, unchanged but for white space: a near miss becomes the words
+    of its source. Words that the user said too are the user's, whoever repeats them; words of a
+    tool's output only are no goal, constraint or decision. Items have `longest` tokens at most.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]

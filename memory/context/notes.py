@@ -19,7 +19,6 @@ from ..view import ArchiveView
 from .timeline import Timeline
 
 _OVERLAP = 3  # rare words that a message and its target must share: two are often chance
-
 _LEAST_SINGLE = 0.5  # least share of a message's weight that one turn or heading of the target says
 
 _LEAST_TOGETHER = 0.7
@@ -41,7 +40,6 @@ It is stored as an event of its turn, so that the same line is sent again; its t
 """
 
 _HINT_QUERY = 2_000  # characters of a message that are searched for hints: the rest is pasted text
-
 _HINT_LENGTH = 160  # characters of a hint: one line
 _TOPIC_LENGTH = 1_000  # characters of the user's own words in which the nudge looks for a topic
 _PATIENCE = 10  # turns for which the nudge waits for a message with a topic

@@ -28,11 +28,8 @@ less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
 """
 
 _CACHE_SECONDS = 300  # seconds that a provider keeps a prefix: Anthropic 5 minutes, OpenAI 5 to 10
-
 _SMALLEST_TURN = 8  # tokens of the smallest turn: no more turns are read than could fit
-
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
-
 _CHUNK = 50  # turns that are read at once; a small room needs no more
 
 

@@ -50,7 +50,6 @@ _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
 
 _BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
-
 _LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 

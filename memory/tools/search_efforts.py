@@ -33,9 +33,7 @@ _log = logging.getLogger("ebbtide.embeddings")
 
 _QUERY_SHOWN = 500  # characters of the query that the result repeats: a model may paste a page
 _MOST = 20  # results that a model can request: more would not fit the budget
-
-_COUNTED = 50  # results of this session, and of others, that are counted: more says little
-
+_COUNTED = 50  # results that are counted, here and elsewhere: beyond it the number says little
 _PASSAGES = 200  # passages that are read: all that a search finds
 
 _ANSWER_SHARE = 0.5

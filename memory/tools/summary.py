@@ -20,10 +20,9 @@ from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, transcript
 
 _CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
-
 _PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pass has fewer parts
-_PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, so have the constraints
-_WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has seven, other languages fewer
+_PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the constraints another
+_WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
 
 def _clamped(value: Any) -> int:
