@@ -30,11 +30,8 @@ _CHARACTERS = 2.5
 Blocks full of names and numbers have three characters a token; the rest is a margin.
 """
 
-_STEP = 50
-"""The stated length is rounded down to fifties, so that small changes keep the prompt the same."""
-
-_SHORTEST = 4
-"""Tokens that a field is cut to at least; if even that is too much, fields are left out."""
+_STEP = 50  # the stated length is rounded down to fifties, lest small changes change the prompt
+_SHORTEST = 4  # tokens that a field is cut to at least; if that is too much, fields are left out
 
 
 def parsed(block: str) -> dict[str, str]:

@@ -6,11 +6,8 @@ from typing import Any
 BANNER = re.compile(r"^--- (?:[A-Z][a-z -]* effort|From earlier sessions): .* ---$", re.MULTILINE)
 """The first line of every banner about efforts."""
 
-_LISTED = 10
-"""Efforts named in one banner: as many as `attention_limit` surfaces by default."""
-
-_NAMED = 60
-"""Characters of a name in a banner, so that it stays one line."""
+_LISTED = 10  # efforts named in one banner: as many as `attention_limit` surfaces by default
+_NAMED = 60  # characters of a name in a banner, so that it stays one line
 
 _LINES = {
     "opened": "--- Started effort: {effort} ---",

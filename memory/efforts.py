@@ -23,8 +23,7 @@ _STATUS: Mapping[str, _Status] = {
 _FIELDS = ("goal", "summary", "importance", "tokens", "stale")
 """Fields of an effort that such an event has; its lists are read apart."""
 
-_BULLET = re.compile(r"^[-*•] ")
-"""The mark with which models begin an item of a list."""
+_BULLET = re.compile(r"^[-*•] ")  # the mark with which models begin an item of a list
 
 KEYWORD_OVERLAP = 2
 """Distinctive keywords that a reference needs; they must weigh enough too: see `references`."""
@@ -56,11 +55,7 @@ class Effort:
 
     @property
     def purpose(self) -> dict[str, str]:
-        """The goal and the constraints, each in one line as the context shows them.
-
-        >>> Effort("a", "open", constraints=("- No downtime.",)).purpose
-        {'goal': 'not stated', 'constraints': 'No downtime'}
-        """
+        """The goal and the constraints, each in one line as the context shows them."""
         goal = as_shown(self.goal) or "not stated"
         return {"goal": goal, "constraints": "; ".join(map(as_shown, self.constraints)) or "none"}
 
@@ -87,11 +82,7 @@ def changed(event: Event, turn: int) -> Effort | None:
 
 
 def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
-    """Return the efforts as these events of one turn wrote them, oldest first.
-
-    >>> len(changes([{"type": "opened", "effort": "a"}, {"type": "searched"}], 3))
-    1
-    """
+    """Return the efforts as these events of one turn wrote them, oldest first."""
     return tuple(effort for event in events if (effort := changed(event, turn)))
 
 
@@ -134,36 +125,19 @@ class EffortState:
     events: tuple[Event, ...] = ()
     banners: tuple[str, ...] = ()
 
-    def with_event(self, event: Event, line: str = "") -> "EffortState":
-        """Return the state with one more event, and its banner if it has one.
-
-        >>> EMPTY.with_event({"type": "paused"}, "--- Paused ---").banners
-        ('--- Paused ---',)
-        """
-        banners = (*self.banners, line) if line else self.banners
-        return replace(self, events=(*self.events, event), banners=banners)
-
     def banners_since(self, before: "EffortState") -> tuple[str, ...]:
         """Return the banners that came after the state `before`."""
         return self.banners[len(before.banners) :]
 
     def activated(self, effort_id: str) -> "EffortState":
-        """Return the state with this effort open, active, and the most recently active.
-
-        >>> EMPTY.activated("auth-bug").active
-        'auth-bug'
-        """
+        """Return the state with this effort open, active, and the most recently active."""
         fresh = {"opened_turn": self.turn, "last_referenced_turn": self.turn}
         entry = {**fresh, **self.open.get(effort_id, {}), "last_active_turn": self.turn}
         remaining = _without(self.open, effort_id)
         return replace(self, active=effort_id, open={**remaining, effort_id: entry})
 
     def closed(self, effort_id: str) -> "EffortState":
-        """Return the state without this open effort; if it was active, no effort is active.
-
-        >>> EMPTY.activated("auth-bug").closed("auth-bug") == EMPTY
-        True
-        """
+        """Return the state without this open effort; if it was active, no effort is active."""
         active = None if self.active == effort_id else self.active
         return replace(self, open=_without(self.open, effort_id), active=active)
 
@@ -215,15 +189,12 @@ def happened(state: EffortState, event: Event, line: str | None = None) -> Effor
     ('--- Started effort: auth-bug ---',)
     """
     line = banner_of(event["type"], **event) if line is None else line
-    return applied(state, event).with_event(event, line)
+    banners = (*state.banners, line) if line else state.banners
+    return replace(applied(state, event), events=(*state.events, event), banners=banners)
 
 
 def applied(state: EffortState, event: Event) -> EffortState:
-    """Return the state after an event, without recording it; unknown events change nothing.
-
-    >>> applied(EMPTY, {"type": "opened", "effort": "auth-bug"}).active
-    'auth-bug'
-    """
+    """Return the state after an event, without recording it; unknown events change nothing."""
     change = _TRANSITIONS.get(event["type"])
     return change(state, event.get("effort", ""), event) if change else state
 

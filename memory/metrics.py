@@ -10,8 +10,7 @@ from .messages import Message, calls, is_call, speaks
 from .record import Event, Record
 from .tokens import TokenCounter, count_messages
 
-_SOON = 2
-"""Turns after an automatic collapse in which a new expansion shows that it came too early."""
+_SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
 
 _ENDING = frozenset({"collapsed", "reopened", "evicted"})
 """The events after which a log is no longer in the context."""

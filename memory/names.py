@@ -14,8 +14,7 @@ from .record import Owner
 _RANGE = re.compile(r"\s*(\d{1,9})\s*(?:[-–]\s*(\d{1,9})\s*)?")
 """A turn, or two with a dash between them; no session has a turn of ten digits."""
 
-_LIMIT = 100_000
-"""Numbers in a list of ranges at most: `1-999999999` would fill the memory."""
+_LIMIT = 100_000  # numbers in a list of ranges at most: `1-999999999` would fill the memory
 
 
 def numbers(text: str) -> frozenset[int]:
@@ -79,8 +78,7 @@ def span(first: int, last: int) -> str:
 SLUG_LENGTH = 64
 """Characters of an effort's name at most: the width of a table's column."""
 
-_NAME_BYTES = 200
-"""Bytes of a file name at most: file systems take 255, and suffixes are added."""
+_NAME_BYTES = 200  # bytes of a file name at most: file systems take 255, and suffixes are added
 
 # Variation selectors and keycaps, which change the look of the character before them.
 _SELECTORS = re.compile("[\ufe00-\ufe0f\u20e3\U000e0100-\U000e01ef]")
@@ -92,11 +90,8 @@ _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"}
     | {port + digit for port in ("com", "lpt") for digit in "0123456789¹²³"}
 )
-_EMPTY, _HASHED = "%", "~"
-"""The file name of the empty text, and the mark before a hash."""
-
-_DIGITS = 32
-"""Hexadecimal digits of the hash in a file name: 128 bits, so that no two names meet."""
+_EMPTY, _HASHED = "%", "~"  # the file name of the empty text, and the mark before a hash
+_DIGITS = 32  # hexadecimal digits of the hash in a file name: 128 bits, so that no two names meet
 
 
 def slug(name: str) -> str:
@@ -189,11 +184,8 @@ def _digest(text: str) -> str:
 _ODD = re.compile(r"[^\w.:-]")
 """A character that is percent-encoded in a session's name, such as space, slash and `@`."""
 
-_LONGEST = 80
-"""Characters of a session's name before it is cut and ends in a hash."""
-
-_KEY = 12
-"""Hexadecimal digits of that hash: 48 bits."""
+_LONGEST = 80  # characters of a session's name before it is cut and ends in a hash
+_KEY = 12  # hexadecimal digits of that hash: 48 bits
 
 _NAMESPACE, _EFFORT = "@", "/"
 """The marks before a namespace and before an effort; inside names both are percent-encoded."""

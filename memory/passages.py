@@ -19,20 +19,14 @@ LONGEST = 800
 In searches of long answers, 400 and 5,000 characters found 4 and 2 % less within 1,000 tokens.
 """
 
-_MAX_PASSAGES = (1 << 10) - 1
-"""Passages of a turn at most: ten bits of an id hold their number."""
-
-_ENOUGH = LONGEST // 2
-"""Characters from which on a passage ends with its paragraph."""
+_MAX_PASSAGES = (1 << 10) - 1  # passages of a turn at most: ten bits of an id hold their number
+_ENOUGH = LONGEST // 2  # characters from which on a passage ends with its paragraph
 
 _SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
 """A speaker in a transcript: up to three words that do not begin with a small letter, a colon."""
 
-_BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)
-"""Encoded data: no word is that long."""
-
-_ENDS = re.compile(r"(?<=[.!?。！？])\s+")
-"""The space after a sentence."""
+_BLOB = re.compile(r"[\w+/=-]{400,}", re.ASCII)  # encoded data: no word is that long
+_ENDS = re.compile(r"(?<=[.!?。！？])\s+")  # the space after a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +97,6 @@ def _calls(message: Message) -> list[Mapping[str, Any]]:
 
 
 def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
-    """Return the terms that a turn searched for."""
     queried = set[str]()
     for call in chain.from_iterable(map(_calls, messages)):
         args = call.get("args")
@@ -165,11 +158,8 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
 _BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
 """A state block in a transcript, where a speaker may stand before it."""
 
-_EXCERPT = 400
-"""Characters of an excerpt, about 100 tokens."""
-
-_WORD = 40
-"""Characters by which a cut may be moved so that it cuts no word in two."""
+_EXCERPT = 400  # characters of an excerpt, about 100 tokens
+_WORD = 40  # characters by which a cut may be moved so that it cuts no word in two
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,8 @@ What: TypeAlias = Literal["summary", "extraction", "background", "anchor"]
 LOG_TOKENS = 12_000
 """Tokens of a log in one question at most; fewer if the context budget is smaller."""
 
-_LEAST = 200
-"""Tokens of a log in one question at least, so that any budget makes progress."""
-
-_SEAMS = 16
-"""Spare tokens, since a log joined with its fences may have more tokens than its parts."""
+_LEAST = 200  # tokens of a log in one question at least, so that any budget makes progress
+_SEAMS = 16  # spare tokens, since a log joined with its fences may have more tokens than its parts
 
 
 @dataclass(frozen=True, slots=True)

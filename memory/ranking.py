@@ -13,29 +13,20 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-_SATURATION = 1.2
-"""BM25's k1, as Lucene has it."""
+_SATURATION = 1.2  # BM25's k1, as Lucene has it
 
 _SATURATION_OF_EFFORTS = 1.8
 """k1 for efforts, which repeat terms more than passages do: 91.2 / 87.5, with 1.2 90.9 / 87.3."""
 
-_LENGTH_SHARE = 0.75
-"""BM25's b, as Lucene has it."""
-
-_REACH = 2
-"""Passages before and after one that make its window: 91.2 / 87.5, with 1 90.9 / 85.2."""
-
-_USER = 1.5
-"""Weight of a user's passage that has a term: of a long talk 80 %, with 1 67, with 2 72."""
+_LENGTH_SHARE = 0.75  # BM25's b, as Lucene has it
+_REACH = 2  # passages before and after one that make its window: 91.2 / 87.5, with 1 90.9 / 85.2
+_USER = 1.5  # weight of a user's passage that has a term: of a long talk 80 %, with 1 67, with 2 72
 
 _BESIDE = 1.3
 """Weight of a user's passage near one that has a term: 77 %, with 1 74; more hides the latter."""
 
-_NAMED_SPEAKER = 1.1
-"""Weight of a passage by a speaker whom the query names: turn R@10 80.8, without 79.6."""
-
-_DATED = 3.0
-"""Weight of a passage from the month that the query names: 91.2, with 1.5 90.9, without 90.2."""
+_NAMED_SPEAKER = 1.1  # weight of a passage by a speaker who is named: turn R@10 80.8, without 79.6
+_DATED = 3.0  # weight of a passage from the month that is named: 91.2, with 1.5 90.9, without 90.2
 
 _ASKS = 0.25
 """Weight of a passage that only asks, and so answers nothing.
@@ -231,11 +222,8 @@ def score(passages: Passages, topics: Topics, rare: Numbers, terms: int) -> Scor
     return Scores(scores, best + 2 * highest * (topics.headings > 0).all(axis=1))
 
 
-_MEANING = 0.5
-"""Weight of the scores by meaning beside those by words; see `_blend`."""
-
-_SPAN = 1.0
-"""The smallest span of scores by meaning that is stretched to 0..1; see `_blend`."""
+_MEANING = 0.5  # weight of the scores by meaning beside those by words; see `_blend`
+_SPAN = 1.0  # the smallest span of scores by meaning that is stretched to 0..1; see `_blend`
 
 
 def _blend(words: Numbers, meaning: Numbers) -> Numbers:

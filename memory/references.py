@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from itertools import chain, islice
 from math import log
 from operator import attrgetter
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .banners import BANNER
 from .efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
@@ -34,14 +34,9 @@ _WORD = f"[^\\W{CJK}]"
 # `session/effort`, but no longer path, file name or web address.
 _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]|\.\w)")
 
-_NAME_WORDS = 16
-"""Words of the longest name that is looked for in a text."""
-
-_QUALIFIED_IDS = 8
-"""Qualified ids of one text that are looked up: each may cost a query."""
-
-_END = 4_000
-"""Characters read at each end of a text: the middle of a longer one is pasted material."""
+_NAME_WORDS = 16  # words of the longest name that is looked for in a text
+_QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
+_END = 4_000  # characters read at each end of a text: the middle of a longer one is pasted material
 
 
 @lru_cache(maxsize=4)  # the hints and the references of a turn read the same texts
@@ -133,11 +128,8 @@ _REFERENCE_SHARE = 0.2
 It, `KEYWORD_OVERLAP` and the bounds below are one operating point, measured together.
 """
 
-_DISTINCTIVE = 0.5
-"""Share of the efforts that may have a keyword for it to be distinctive; one always may."""
-
-_ROUNDING = 1e-9
-"""Tolerance at a bound: the same terms summed in another order give a slightly other sum."""
+_DISTINCTIVE = 0.5  # share of the efforts that may have a distinctive keyword; one always may
+_ROUNDING = 1e-9  # tolerance at a bound: terms summed in another order give a slightly other sum
 
 
 def about(
@@ -210,8 +202,7 @@ MOST_KEYWORDS = 200
 KEYWORD_TURNS = 50
 """Newest turns of an effort that give keywords: it bounds what a long effort costs."""
 
-_Terms: TypeAlias = Counter[str]
-"""Terms, and the number of texts that each stands in."""
+_Terms: TypeAlias = Counter[str]  # terms, and the number of texts that each stands in
 
 _LOG_WEIGHT = 0.4
 """Weight of a keyword that only the log has.
@@ -226,25 +217,15 @@ _FULL_WEIGHT = 25
 Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
 """
 
-_CACHED = 4_000
-"""Efforts, and turns, whose keywords are cached: the 200 that are weighed, of 20 sessions."""
+_CACHED = 8_000  # efforts, and turns, whose keywords are cached: the 200 weighed, of 20 sessions
 
 
-class KeywordCache(LruCache[Keywords]):
-    """The keywords of efforts, and the terms of their turns, that were used last.
-
-    `turns` has the terms of single turns: the log of an open effort grows by one each time.
-    """
+class KeywordCache(LruCache[Any]):
+    """The keywords of efforts, and the terms of their turns, as a log grows by one turn a time."""
 
     def __init__(self, limit: int = _CACHED) -> None:
-        """Cache up to `limit` efforts and as many turns, of any session, for any thread."""
+        """Cache up to `limit` efforts and turns, of any session, for any thread."""
         super().__init__(limit)
-        self.turns: LruCache[_Terms] = LruCache(limit)
-
-    def clear(self) -> None:
-        """Empty both caches."""
-        super().clear()
-        self.turns.clear()
 
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -254,7 +235,8 @@ def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywo
     if effort.status == "open" or effort.turn > view.tip.turn:
         last = next(reversed(view.log_turns(effort.id)), 0)
     key = (view.owner, view.tip.branch, effort, last)
-    return cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
+    keywords: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
+    return keywords
 
 
 def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
@@ -263,7 +245,7 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     for record in work.view.turns_of(effort.id, turns):
         texts = (part[:_END] for message in record.messages for part in countable(message))
         key = (work.view.owner, session, record.branch, record.turn)
-        counts.append(cache.turns.get_or_make(key, partial(count_terms, texts)))
+        counts.append(cache.get_or_make(key, partial(count_terms, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary yet, so its log counts fully.
     full_weight = MOST_KEYWORDS if effort.status == "open" else _FULL_WEIGHT
@@ -290,11 +272,7 @@ def keywords(
 
 
 def count_terms(texts: Iterable[str]) -> _Terms:
-    """Count the texts that each term stands in.
-
-    >>> count_terms(["the port is open", "port 80"])["port"]
-    2
-    """
+    """Count the texts that each term stands in."""
     return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 
@@ -304,8 +282,7 @@ def speaks_of(work: RunningTurn, words: str, effort: Effort) -> bool:
     return effort.id in mentionable(words) or bool(about(content(words), keywords, [effort.id]))
 
 
-_COMPARED = 200
-"""Newest efforts that a keyword's rarity is counted over: as many as may have summaries."""
+_COMPARED = 200  # newest efforts that a keyword's rarity is counted over: all that have summaries
 
 _EFFORT_EVENTS = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
 """The events of tool calls that name an effort."""

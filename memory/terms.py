@@ -17,17 +17,14 @@ CJK = (
 _PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
 """A run of letters and digits, of CJK characters or of others."""
 
-_IDEOGRAPH = re.compile(f"[{CJK}]")
+IDEOGRAPH = re.compile(f"[{CJK}]")
 """The first character of a piece whose terms are pairs of characters."""
 
 _ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
 """A character that may be a mark or a format character; most texts have none to look up."""
 
-_CACHED = 50_000
-"""Words whose stems and terms are cached: 10 MB when full."""
-
-_SHORTEST = 3
-"""Characters of a keyword at least, CJK pairs aside."""
+_CACHED = 50_000  # words whose stems and terms are cached: 10 MB when full
+_SHORTEST = 3  # characters of a keyword at least, CJK pairs aside
 
 _STOP_PHRASES = re.compile(r"\b(carry on|go ahead|go on|keep going|the thing)\b")
 """Phrases that only keep the talk going; removed from a query before it is split into words."""
@@ -102,12 +99,8 @@ def folded(text: str) -> str:
 
 
 def is_pair(term: str) -> bool:
-    """Tell whether a term is a pair of CJK characters, or a longer run of them.
-
-    >>> is_pair("数据"), is_pair("port")
-    (True, False)
-    """
-    return len(term) > 1 and _IDEOGRAPH.match(term) is not None
+    """Tell whether a term is a pair of CJK characters, or a longer run of them."""
+    return len(term) > 1 and IDEOGRAPH.match(term) is not None
 
 
 def words(text: str) -> list[str]:
@@ -131,11 +124,7 @@ def terms(text: str) -> list[str]:
 
 
 def content(text: str) -> list[str]:
-    """Return the terms of a text that can be keywords.
-
-    >>> content("The port of the 数据 is 8443")
-    ['port', '数据', '8443']
-    """
+    """Return the terms of a text that can be keywords."""
     return long_enough(terms(text))
 
 
@@ -171,7 +160,7 @@ def indexed(text: str) -> list[str]:
 @lru_cache(maxsize=_CACHED)
 def _term(word: str) -> str:
     """Return the term of a word, empty for a stop word or a single letter."""
-    if _IDEOGRAPH.match(word):
+    if IDEOGRAPH.match(word):
         return word
     if word in _STOP_WORDS or (len(word) == 1 and not word.isdigit()):
         return ""

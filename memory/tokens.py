@@ -23,20 +23,11 @@ from .errors import EbbtideError
 from .lru_cache import LruCache
 from .messages import Message, arguments, calls, compact, is_call
 
-_FUNCTION = 7
-"""Tokens around the name and description of a function."""
-
-_PROPERTIES = 3
-"""Tokens around all the parameters of an object that has any."""
-
-_PROPERTY = 3
-"""Tokens around one parameter."""
-
-_CHOICE = 3
-"""Tokens between two values of an enumeration."""
-
-_NESTED = 1
-"""Tokens around an alternative or the items of an array: a bar, or brackets."""
+_FUNCTION = 7  # tokens around the name and description of a function
+_PROPERTIES = 3  # tokens around all the parameters of an object that has any
+_PROPERTY = 3  # tokens around one parameter
+_CHOICE = 3  # tokens between two values of an enumeration
+_NESTED = 1  # tokens around an alternative or the items of an array: a bar, or brackets
 
 # The keywords that hold further schemas, and all keywords that are not counted as JSON.
 _NESTING = ("items", "anyOf", "oneOf", "allOf")
@@ -98,17 +89,13 @@ TokenCounter: TypeAlias = Callable[[str], int]
 MESSAGE_OVERHEAD = 4
 """Tokens around each message: three and the role, which is one token (source: `count_message`)."""
 
-_NAME_OVERHEAD = 1
-"""Tokens around the name of a message."""
-
-_RESULT_OVERHEAD = 3
-"""Tokens of the id that joins a tool's result to its call."""
+_NAME_OVERHEAD = 1  # tokens around the name of a message
+_RESULT_OVERHEAD = 3  # tokens of the id that joins a tool's result to its call
 
 REPLY_OVERHEAD = 3
 """Tokens that begin the reply, once in each request."""
 
-_TOOLS_OVERHEAD = 12
-"""Tokens around all the tools of a request that has any (source: `pieces`)."""
+_TOOLS_OVERHEAD = 12  # tokens around all the tools of a request that has any (source: `pieces`)
 
 _IMAGE_TOKENS = 1_445
 """Tokens of one image at most, at OpenAI's high detail: 85 + 170 for each tile of 512 x 512.
@@ -142,17 +129,13 @@ _PATTERN = "|".join(
         r"\s+",
     )
 )
-_SLICE = 200_000
-"""Characters that are encoded at once: tiktoken fails on longer runs of white space."""
+_SLICE = 200_000  # characters encoded at once: tiktoken fails on longer runs of white space
 
 _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
 """The end of a word before space or punctuation: no token spans it."""
 
-_HARD_CUT = 8
-"""Tokens added for a cut within a word: twice the most that 200,000 random cuts hid."""
-
-_CACHED = 16_384
-"""Texts whose counts are cached: those of some hundred turns."""
+_HARD_CUT = 8  # tokens added for a cut within a word: twice the most that 200,000 random cuts hid
+_CACHED = 16_384  # texts whose counts are cached: those of some hundred turns
 
 _IMAGES = frozenset({"image", "image_url", "input_image"})
 """Content blocks of images: LangChain's own, of OpenAI's chat, of its Responses API."""
@@ -163,8 +146,7 @@ _SENTENCE = re.compile(
 )
 """A sentence's end, or a list number, which is none; possessive, so a run of marks is read once."""
 
-_WORD = re.compile(r"(?<=\S)(?=\s)")
-"""The end of a word, where a text is cut if no sentence fits."""
+_WORD = re.compile(r"(?<=\S)(?=\s)")  # the end of a word, where a text is cut if no sentence fits
 
 _loading = Lock()  # so that threads which count at once read the vocabulary once
 
@@ -334,8 +316,7 @@ _GUESSES = 16
 Where the density of tokens changes suddenly, guesses alone would need hundreds of counts.
 """
 
-_TOKEN = 16
-"""Characters of a text that are tried first for each token allowed: prose has four or five."""
+_TOKEN = 16  # characters tried first for each token allowed: prose has four or five
 
 
 def fit(text: str, limit: int, count: TokenCounter) -> int:

@@ -3,8 +3,7 @@
 Only `read_log` and `search_efforts` quote the log; no tool of the application can have their names.
 The artifact of such a result is `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`: for each
 quoted text its range of characters in a rendered turn, so that erasing a turn erases its quotes
-too. Ranges found by a search have a score; those of another session name the session and the
-branch, and those of a summary there the effort.
+too.
 """
 
 import json
@@ -28,14 +27,9 @@ OWN_TOOLS = DECIDING | {
 }
 """The memory's tools, whose results repeat what efforts or other turns say."""
 
-_LINE = 20
-"""Tokens of a recalled text that is shrunk to one line: enough to see what it is about."""
-
-_SPARE = 4
-"""Tokens over that which are not worth an ellipsis."""
-
-_TEXTS = ("summary", "excerpt", "text")
-"""Fields of a part of a tool's result whose texts may be long."""
+_LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
+_SPARE = 4  # tokens over that which are not worth an ellipsis
+_TEXTS = ("summary", "excerpt", "text")  # fields of a part of a result whose texts may be long
 
 _FIELDS = frozenset({"turn", "offset", "end"})
 _ELSEWHERE = frozenset({"session", "branch"})

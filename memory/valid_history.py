@@ -25,8 +25,7 @@ NAME = "ebbtide"
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
 
-_LONGEST_NAME = 64
-"""Characters of a tool's name that OpenAI and Anthropic accept."""
+_LONGEST_NAME = 64  # characters of a tool's name that OpenAI and Anthropic accept
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""
@@ -170,7 +169,6 @@ def _with_sendable_names(message: Message) -> Message:
 
 
 def _renamed_calls(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that hold calls, with names that can be sent."""
     fields = ("tool_calls", "invalid_tool_calls", "function_call")
     return {key: _renamed(data[key]) for key in fields if data.get(key)}
 

@@ -103,7 +103,8 @@ def _why(statement: ast.stmt, after: ast.stmt | None, lines: list[str]) -> str:
         return " ".join(str(after.value.value).split()).replace("|", "\\|")
     beside = lines[(statement.end_lineno or 1) - 1].partition("#")[2].strip()
     above = lines[statement.lineno - 2].strip()
-    return beside or (above.removeprefix("#").strip() if above.startswith("#") else "")
+    why = beside or (above.removeprefix("#").strip() if above.startswith("#") else "")
+    return f"{why[:1].upper()}{why[1:].removesuffix('.')}." if why else ""
 
 
 if __name__ == "__main__":

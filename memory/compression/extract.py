@@ -13,18 +13,19 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
 from ..anchor import shown
+from ..context.layout import PREVIEW
 from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
 from ..messages import Message, calls, fenced, text
+from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
 from ..salience import Kind
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import OWN_TOOLS, Logged, transcript
 
-_SEPARATOR = 2
-"""Tokens at most of the empty line between two turns."""
+_SEPARATOR = 2  # tokens at most of the empty line between two turns
 
 _FEWEST, _MOST = 3, 12
 """The most quotes that a model is asked for, with little room for them and with much.
@@ -32,26 +33,18 @@ _FEWEST, _MOST = 3, 12
 The truth of our templates has 3 to 9 at a point; asked for 37, models collected all they saw.
 """
 
-_QUOTE_TOKENS = 40
-"""Tokens of a quote in the context as expected, by which that number is chosen."""
+_QUOTE_TOKENS = 40  # tokens of a quote in the context as expected, by which that number is chosen
 
 MOST_QUOTED = 1_500
 """Tokens of the quotes of one effort; never more than their share of the context budget."""
 
-_EXTRACTION = 2_000
-"""Tokens of the answer of an extraction: all the quotes above and their JSON fit."""
+_EXTRACTION = 2_000  # tokens of the answer of an extraction: all quotes above and their JSON fit
 
 BACKGROUND = 500
 """Tokens of a background, about a page."""
 
-_WORDS = 90
-"""Words of a background that a model is asked for at most: two or three sentences."""
-
-_PREVIEW = 150
-"""Tokens of a long content of the log in a call that writes the background."""
-
-_LEAST_READ = 500
-"""Tokens of log that one call reads at least, however small the context budget is."""
+_WORDS = 90  # words of a background that a model is asked for at most: two or three sentences
+_LEAST_READ = 500  # tokens of log that one call reads at least, however small the context budget is
 
 MOST_PARTS = 16
 """Parts of a log that one pass asks about at most, for quotes and again for the background."""
@@ -66,20 +59,17 @@ _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 
 
 def quotable(turn: Logged) -> tuple[Message, ...]:
-    """Return the messages of a turn that may be quoted, without state blocks; none if erased.
+    """Return the messages of a turn that may be quoted, without state blocks.
 
     Results of the memory's own tools are left out: they repeat summaries or other turns.
-
-    >>> said = {"type": "human", "data": {"content": "It rains."}}
-    >>> quotable(Group(3, (said,), at="")) == (said,)
-    True
     """
-    messages = [
-        message
-        for message in turn.messages
-        if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS
-    ]
-    return shown(messages) if turn.status != "erased" else ()
+    return shown(
+        [
+            message
+            for message in turn.messages
+            if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS
+        ]
+    )
 
 
 def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
@@ -91,16 +81,9 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     """
     groups = []
     for turn in turns:
-        messages = []
-        for message in quotable(turn):
-            data = dict(message["data"])
-            for key in ("tool_calls", "invalid_tool_calls"):
-                if data.get(key):
-                    data[key] = [call for call in data[key] if call.get("name") not in OWN_TOOLS]
-            if text(legible_message := {**message, "data": data}).strip() or calls(legible_message):
-                messages.append(legible_message)
-        if turn.status != "erased":
-            groups.append(Group(turn.turn, tuple(messages), ""))
+        messages = without_calls(quotable(turn), OWN_TOOLS)
+        legible_messages = (one for one in messages if text(one).strip() or calls(one))
+        groups.append(Group(turn.turn, tuple(legible_messages), ""))
     return tuple(groups)
 
 
@@ -344,8 +327,8 @@ def background(
 def _preview_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
     """Return the log in parts with previews of outputs, or of all messages if it is too long."""
     logs: list[str] = []
-    for texts in (None, _PREVIEW):
-        limits = Limits(results=_PREVIEW, texts=texts, arguments=_PREVIEW)
+    for texts in (None, PREVIEW):
+        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         short = [
             replace(turn, messages=previewed(turn, turn.messages, limits, count))
             for turn in legible(turns)

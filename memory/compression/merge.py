@@ -15,7 +15,7 @@ from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
 from ..lru_cache import LruCache
 from ..salience import DONE, STRENGTH, Item, Kind
-from ..terms import CJK, folded, stem, words
+from ..terms import CJK, IDEOGRAPH, folded, stem, words
 
 Matrix: TypeAlias = NDArray[np.float32]
 """Similarity from 0 to 1: a row for each text, a column for each text that it is compared with."""
@@ -23,11 +23,8 @@ Matrix: TypeAlias = NDArray[np.float32]
 Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A function that compares each of some texts with each of some others."""
 
-_VECTORS = 4_000
-"""Vectors that are cached: 25 MB if they have 1,536 dimensions."""
-
-_CLAIMS = 8_000
-"""Texts whose claims are cached, 5 MB: each text is compared with many others."""
+_VECTORS = 4_000  # vectors that are cached: 25 MB if they have 1,536 dimensions
+_CLAIMS = 8_000  # texts whose claims are cached, 5 MB: each text is compared with many others
 
 MergeReason: TypeAlias = Literal["same", "superseded", "done"]
 """Why an item left: another one says the same, a newer one revises it, or it matters no longer."""
@@ -79,9 +76,6 @@ _NUMERALS = dict(zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)
 
 _BY = re.compile(r"\bby\b", re.IGNORECASE)
 """A mark of the passive, which says the same with the same words in another order."""
-
-_SCRIPT = re.compile(f"[{CJK}]")
-"""Scripts without spaces, in which one more character may negate the sentence."""
 
 _STOP = re.compile(r"\s*[.!?:]\s|\n")
 """The end of a sentence, after which a capital letter is no sign of a name."""
@@ -220,7 +214,8 @@ def _same(text: str, other_text: str) -> bool:
     if sorted(first.words) == sorted(second.words):
         passive = bool(_BY.search(text)) != bool(_BY.search(other_text))
         return passive or _one_piece_moved(first.words, second.words)
-    if _SCRIPT.search(text + other_text) or first.numbers != second.numbers:
+    # In scripts without spaces one more character may negate the sentence.
+    if IDEOGRAPH.search(text + other_text) or first.numbers != second.numbers:
         return False
     if first.negated != second.negated:
         return False
@@ -322,8 +317,6 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
             return by_letters(texts, columns, error)
         for text in distinct:
             cache.put(text, vectors[text])
-        if not texts or not columns:
-            return np.zeros((len(texts), len(columns)), np.float32)
         first, second = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
         cosines: Matrix = np.einsum("id,jd->ij", first, second)
         return cosines.clip(0, 1)

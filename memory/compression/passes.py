@@ -25,15 +25,7 @@ from ..running_turn import RunningTurn
 from ..salience import Compression, Item, Kind, Method, capped, done_in
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
-from .extract import (
-    BACKGROUND,
-    MOST_QUOTED,
-    Previous,
-    Sizes,
-    background,
-    extract,
-    readable_at_once,
-)
+from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
 from .merge import Similarity, merged, obsolete_quotes
 from .quotes import Goals, Verdict, core, cut_quote, verify
 
@@ -75,20 +67,11 @@ tokens a turn: in conversations read by hand parked work was out of view for 20 
 RECENT_TURNS = 3
 """Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
-_QUOTED_SHARE = 0.5
-"""The fraction of what an effort is compressed to that its salient items may have."""
-
-_READ_SHARES = 3
-"""How many shares of an effort one pass reads: more than it ever has, unless passes fail."""
-
-_SAMPLE = 3
-"""Newest turns whose mean size is the guess for the next turn."""
-
-_CHUNK = 50
-"""Turns that are read at once; a pass seldom reads more."""
-
-_LONGEST_SHARE = 0.25
-"""The fraction of the tokens of all quotes that one may have; a longer one is cut."""
+_QUOTED_SHARE = 0.5  # the fraction of what an effort is compressed to that its items may have
+_READ_SHARES = 3  # shares of an effort that one pass reads: more than it has, unless passes fail
+_SAMPLE = 3  # newest turns whose mean size is the guess for the next turn
+_CHUNK = 50  # turns that are read at once; a pass seldom reads more
+_LONGEST_SHARE = 0.25  # the fraction of the tokens of all quotes that one may have; else it is cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from typing import Literal, TypeAlias
 from rapidfuzz import fuzz
 
 from ..efforts import one_line
-from ..messages import Message
 from ..messages import text as text_of
 from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
@@ -31,8 +30,7 @@ _BULLET = re.compile(r"^(?:\s|[-*•>#]+\s|\d{1,3}[.)]\s)+")
 _LIST = re.compile(r"(?:\s*(?:[-*•]|\d{1,3}[.)])\s[^\n]*(?:\n|\Z))+")
 """The items of a list, one or more."""
 
-_AROUND = 400
-"""Characters before and after a quote in which its sentence is looked for."""
+_AROUND = 400  # characters before and after a quote in which its sentence is looked for
 
 _NEIGHBOUR = 200
 """Characters of the sentence before that a quote may get, so that a cut leaves the quote itself."""
@@ -42,8 +40,7 @@ _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 _TYPED = str.maketrans(f"{_QUOTES}{_DASHES}，：；！？（）", "'" * 5 + '"' * 7 + "-" * 7 + ",:;!?()")
 """Typographic characters, and the one on a keyboard for each; both are one character long."""
 
-_LETTER = re.compile(f"[^\\W{CJK}]")
-"""A letter or digit of a script with spaces between words."""
+_LETTER = re.compile(f"[^\\W{CJK}]")  # a letter or digit of a script with spaces between words
 
 _NEGATION = re.compile(
     r"\b(?:no|not|never|nor|neither|without|unless|except|cannot)\b|n[’']t\b|[不没沒非未无無勿禁]",
@@ -58,15 +55,6 @@ _PRONOUNS = re.compile(
 
 _SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
 """Whose messages may be quoted; the application's instructions always hold, so never quoted."""
-
-
-def speaker(message: Message) -> Speaker:
-    """Return who said a message, empty for the application's instructions.
-
-    >>> speaker({"type": "ai", "data": {}}), speaker({"type": "system", "data": {}})
-    ('assistant', '')
-    """
-    return _SPEAKERS.get(message["type"], "")
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -113,8 +101,7 @@ class Source:
         return self, _completed(self.words[first:last], before, after)
 
 
-_Excerpt: TypeAlias = tuple[Source, str]
-"""A source, and words of it."""
+_Excerpt: TypeAlias = tuple[Source, str]  # a source, and words of it
 
 
 def _completed(quote: str, before: str, after: str) -> str:
@@ -124,8 +111,6 @@ def _completed(quote: str, before: str, after: str) -> str:
     colon, the sentence or list that follows; if the quote refers to another sentence and says
     little else, the sentence before.
 
-    >>> _completed("That is too long.", "It rains. It took a week. ", "")
-    'It took a week. That is too long.'
     >>> _completed("restart it", "It is slow. Do not ", " today. Wait.")
     'Do not restart it today.'
     """
@@ -178,20 +163,14 @@ def _is_boundary(text: str, position: int) -> bool:
     return not re.fullmatch(r"\d[.,:]\d.?|.?\d[.,:]\d", near, re.DOTALL)
 
 
-_LONGEST_QUOTE = 375
-"""Tokens of a quote at most if no other limit is given: a quarter of `MOST_QUOTED`."""
-
-_LEAST_ALIKE = 90.0
-"""How alike a quote and its source must be, as rapidfuzz's ratio, 0-100."""
+_LONGEST_QUOTE = 375  # tokens of a quote at most if no limit is given: a quarter of `MOST_QUOTED`
+_LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
 
 _SEARCH_LENGTH = 800
 """Characters of a quote that are compared with sources; of a longer one only whole sentences."""
 
-_TURN_BONUS = 2.0
-"""What it adds to the ratio that a place is in the turn that the quote names."""
-
-_SLACK = 12
-"""Characters by which the ends of a near miss may be moved to where words end."""
+_TURN_BONUS = 2.0  # what it adds to the ratio that a place is in the turn that the quote names
+_SLACK = 12  # characters by which the ends of a near miss may be moved to where words end
 
 _LABEL = re.compile(
     r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool(?: [\w.-]+)?): ?", re.IGNORECASE
@@ -227,12 +206,9 @@ def verify(
 ) -> tuple[Verdict, ...]:
     """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
 
-    An item is a part of one message, unchanged but for white space; a near miss (`_LEAST_ALIKE`)
-    becomes the words of its source, and a quote that alone says little or the opposite is completed
-    (`_completed`). Of several places it is the one in the turn that the quote names, else the
-    newest. Words that the user said too are the user's, whoever repeats them; words of a tool's
-    output only are no goal, constraint or decision. A quote of more than `longest` tokens is cut at
-    the end of a sentence.
+    An item is a part of one message, unchanged but for white space: a near miss becomes the words
+    of its source. Words that the user said too are the user's, whoever repeats them; words of a
+    tool's output only are no goal, constraint or decision. Items have `longest` tokens at most.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -242,7 +218,7 @@ def verify(
     """
     older = (Source(item.turn, item.quote, item.speaker) for item in kept)
     log = (
-        Source(turn.turn, text_of(message), speaker(message))
+        Source(turn.turn, text_of(message), _SPEAKERS.get(message["type"], ""))
         for turn in turns
         for message in quotable(turn)
     )
@@ -393,11 +369,8 @@ def kind_of(sentence: str) -> Kind | None:
 MOST_SENTENCES = 200
 """Sentences of a core at most; constraints stay before others, and newer ones before older."""
 
-_LONGEST_SENTENCE = 600
-"""Characters of a sentence at most; a longer one is pasted text."""
-
-_STATING = frozenset({"human", "ai"})
-"""The messages that state something; a tool's output does not."""
+_LONGEST_SENTENCE = 600  # characters of a sentence at most; a longer one is pasted text
+_STATING = frozenset({"human", "ai"})  # the messages that state something; a tool's output does not
 
 _FENCE = re.compile(r"^```.*?(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 """A block of code, whose comments are no sentences that somebody said."""
@@ -446,4 +419,4 @@ def _by_rules(turns: Sequence[Logged]) -> Iterator[Item]:
             for sentence in sentences(words):
                 kind = kind_of(sentence) if len(sentence) <= _LONGEST_SENTENCE else None
                 if kind:
-                    yield Item(kind, sentence, turn.turn, speaker=speaker(message))
+                    yield Item(kind, sentence, turn.turn, speaker=_SPEAKERS[message["type"]])

@@ -28,11 +28,8 @@ SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.11, "an
 With `TURN_SHARE` they add up to `MOST`: a cut always fits, if need be without any older turn.
 """
 
-_OWN_FIXED_TOKENS = 1_200
-"""Tokens of Ebbtide's instructions and tool schemas, without those of the application."""
-
-_ANCHOR_FRAME = 66
-"""Tokens around the state block in its message."""
+_OWN_FIXED_TOKENS = 1_200  # tokens of Ebbtide's own instructions and tool schemas
+_ANCHOR_FRAME = 66  # tokens around the state block in its message
 
 _HIGH_WATER, _GROWTH, MOST = 0.85, 0.12, 0.97
 """Shares of the room at which a context is cut, see `high_water`; found by simulation."""
@@ -132,10 +129,8 @@ def safety_factor(factor: float, counted: int, reported: object) -> float:
 
     It never falls. A provider may report something that is no number of tokens: that is ignored.
 
-    >>> safety_factor(1.0, 1_000, 1_234), safety_factor(1.3, 1_000, 1_234)
-    (1.24, 1.3)
-    >>> safety_factor(1.0, 1_000, 3_000), safety_factor(1.0, 1_000, None)
-    (1.5, 1.0)
+    >>> [safety_factor(1.0, 1_000, reported) for reported in (1_234, 3_000, None)]
+    [1.24, 1.5, 1.0]
     """
     if type(reported) is not int or not 0 < counted < reported:
         return factor

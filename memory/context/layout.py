@@ -27,11 +27,10 @@ from .notes import Hint, hint_lines
 from .shortening import Limits, log_quote, previewed, quote, shorten_turn
 from .timeline import Part, PartName, Timeline
 
-_LIST_LENGTH = 60
-"""Characters of the list of turns that are out of view."""
+_LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
 PREVIEW = 150
-"""Tokens of a tool's result in an older turn; a longer one is shown as its preview."""
+"""Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""
 
 _ADDING_EVENTS = frozenset({"hinted", "nudged", "opened"})
 """The events that may add notes to a turn until the next rebuild."""
@@ -45,11 +44,8 @@ _BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
 _Call: TypeAlias = tuple[str, int]
 """A call: its id, and how many later calls of its turn have the same id, as models repeat ids."""
 
-_Piece: TypeAlias = tuple[PartName, Message]
-"""A message, and the part of the context that it belongs to."""
-
-_Insertions: TypeAlias = dict[_Call, _Piece]
-"""The notes that stand in a turn after the result of a call."""
+_Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
+_Insertions: TypeAlias = dict[_Call, _Piece]  # the notes that stand after the result of a call
 
 Parts: TypeAlias = tuple[Part, ...]
 """The parts of the context without the fixed ones, in their order."""
@@ -422,7 +418,6 @@ def _newest(results: Mapping[_Call, Mapping[str, Any]], efforts: Container[str])
 
 
 def _results(messages: Sequence[Message], tool: str) -> Iterator[tuple[_Call, Mapping[str, Any]]]:
-    """Yield the results of a memory tool with their calls."""
     for message, call in _with_calls(messages):
         if call is not None and message["data"].get("name") == tool:
             yield call, result_of(message)

@@ -18,11 +18,8 @@ from ..terms import long_enough, query_terms, telling
 from ..view import ArchiveView
 from .timeline import Timeline
 
-_OVERLAP = 3
-"""Rare words that a message and its target must share: two are often chance."""
-
-_LEAST_SINGLE = 0.5
-"""The least share of a message's weight that one turn or heading of the target says."""
+_OVERLAP = 3  # rare words that a message and its target must share: two are often chance
+_LEAST_SINGLE = 0.5  # least share of a message's weight that one turn or heading of the target says
 
 _LEAST_TOGETHER = 0.7
 """The least share of it that all turns and headings of the target say together.
@@ -31,8 +28,7 @@ At 0.7, 43 % of questions to long conversations have a right hint, and 0.3 % of 
 conversation have any; at 0.6 it is 46 % and 1 %.
 """
 
-_LEAD = 0.1
-"""By how much the sum of both shares must exceed that of the next best target."""
+_LEAD = 0.1  # by how much the sum of both shares must exceed that of the next best target
 
 _USUAL = log(2)
 """The rarity of a term that half of the turns say; a more frequent one does not count as shared."""
@@ -43,20 +39,10 @@ Hint: TypeAlias = Mapping[str, Any]
 It is stored as an event of its turn, so that the same line is sent again; its text is not stored.
 """
 
-_HINT_QUERY = 2_000
-"""Characters of a message that are searched for hints: what follows is pasted text."""
-
-_HINT_LENGTH = 160
-"""Characters of a hint: one line."""
-
-_TOPIC_LENGTH = 1_000
-"""Characters of the user's own words in which the nudge looks for a topic."""
-
-_OWN_WORDS_LENGTH = 8_000
-"""Characters of a message from which the user's own words are taken."""
-
-_PATIENCE = 10
-"""Turns for which the nudge waits for a message with a topic."""
+_HINT_QUERY = 2_000  # characters of a message that are searched for hints: the rest is pasted text
+_HINT_LENGTH = 160  # characters of a hint: one line
+_TOPIC_LENGTH = 1_000  # characters of the user's own words in which the nudge looks for a topic
+_PATIENCE = 10  # turns for which the nudge waits for a message with a topic
 
 
 def pointed_at(message: Pointing) -> str | int | None:
@@ -169,12 +155,11 @@ def _nudge(work: RunningTurn) -> str:
     active = work.state.active
     if not work.settings.nudges or not active:
         return ""
-    message = _question(work)
-    topic = telling(own_words(message[:_OWN_WORDS_LENGTH])[:_TOPIC_LENGTH])
-    if not topic or not _is_idle(work, active):
+    words = own_words(_question(work))
+    if not telling(words[:_TOPIC_LENGTH]) or not _is_idle(work, active):
         return ""
     (effort,) = work.known([active])
-    if speaks_of(work, own_words(message), effort):
+    if speaks_of(work, words, effort):
         return ""
     return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
 

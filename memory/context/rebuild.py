@@ -27,17 +27,10 @@ Anthropic charges 0.1 (prompt caching, pricing), OpenAI 0.1 to 0.5. At 0.25 rebu
 less than a quarter of what it gains at 0.1, at 0.5 nothing, by simulation.
 """
 
-_CACHE_SECONDS = 300
-"""Seconds for which a provider keeps a prefix: Anthropic five minutes, OpenAI five to ten."""
-
-_SMALLEST_TURN = 8
-"""Tokens of the smallest turn: no more turns are read than could fit."""
-
-_SHORTEST_USEFUL = 128
-"""Tokens of the shortest turn that says more than the note which lists it as out of view."""
-
-_CHUNK = 50
-"""Turns that are read at once; a small room needs no more."""
+_CACHE_SECONDS = 300  # seconds that a provider keeps a prefix: Anthropic 5 minutes, OpenAI 5 to 10
+_SMALLEST_TURN = 8  # tokens of the smallest turn: no more turns are read than could fit
+_SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
+_CHUNK = 50  # turns that are read at once; a small room needs no more
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
@@ -302,13 +295,11 @@ def _last_cuts(work: RunningTurn, line: Timeline, free: int) -> Iterator[Timelin
 
 
 def _shorten(work: RunningTurn, line: Timeline, turns: Sequence[int], limit: int) -> Timeline:
-    """Return the timeline with each of these turns shortened to `limit` tokens."""
     short = {record.turn: (len(record.messages), limit) for record in work.view.turns(turns)}
     return replace(line, short={**line.short, **short})
 
 
 def _drop_through(line: Timeline, turn: int) -> Timeline:
-    """Return the timeline without this turn and those before it."""
     return replace(
         line,
         first=turn + 1,

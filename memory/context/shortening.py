@@ -31,8 +31,7 @@ from ..transcript import (
 from ..valid_history import note, quote_within, valid_history
 from .budget import LEAST_PREVIEW, ladder
 
-_HEAD_SHARE = 0.7
-"""Share of a preview that its head has: most texts say first what they are about."""
+_HEAD_SHARE = 0.7  # share of a preview that its head has: most texts say first what they are about
 
 _DEACTIVATING = frozenset({"concluded", "paused"})
 """The statuses of tool results that leave no effort active."""
@@ -40,23 +39,18 @@ _DEACTIVATING = frozenset({"concluded", "paused"})
 _ACTIVE_NOTE_SHARE = 4
 """One in how many tokens of a shortened turn may be the note on which effort it left active."""
 
-_LEAST_SAVED = 30
-"""Tokens that a preview must save: its pointer takes 25, and a cut tears a sentence."""
+_LEAST_SAVED = 30  # tokens that a preview must save: its pointer takes 25, a cut tears a sentence
 
 _DECISION_TOKENS = 400
 """Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
 
-_TOOL_NAMES = 80
-"""Characters of the list of tools whose rounds are left out."""
+_TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
 
-_BEFORE_QUOTE = 12
-"""Tokens of what stands before a quote, its kind and its turn, and of the line break."""
-
-_LEAST_BACKGROUND = 24
-"""Tokens of the shortest background that says something."""
+_BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
+_LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +67,7 @@ class Limits:
     recalled: bool = True
 
 
-_SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)
-"""The limits that leave the least of a turn."""
+_SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
 
 
 def preview(content: str, limit: int, *, turn: int, offset: int, count: TokenCounter) -> str:
@@ -140,10 +133,8 @@ def _with_previews(
     """Return a message with previews of its text and of the arguments of its calls."""
     data = dict(message["data"])
     if limit is not None:
-        content, least = (
-            visible_text(message),
-            _DECISION_TOKENS if data.get("name") in DECIDING else 0,
-        )
+        least = _DECISION_TOKENS if data.get("name") in DECIDING else 0
+        content = visible_text(message)
         cut = short(content, max(limit, least), place.text)
         blocks = data["content"] if isinstance(data.get("content"), list) else []
         images = any(not isinstance(b, str) and b.get("type") != "text" for b in blocks)

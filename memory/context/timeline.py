@@ -13,8 +13,7 @@ from ..names import numbers, ranges
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..valid_history import with_own_ids
 
-_DIGITS = 6
-"""Hex digits of the digest of a message: 24 bits tell the messages of one context apart."""
+_DIGITS = 6  # hex digits of the digest of a message: 24 bits tell the messages of one context apart
 
 Why: TypeAlias = Literal[
     "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"

@@ -15,14 +15,9 @@ from ..transcript import Logged, Recalled, rendered
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
-_SHOWN = 160
-"""Characters of a name, or of a list of turns, in an error."""
-
-_AT_ONCE = 50
-"""Turns that are read from the archive at once, which bounds a call for thousands of them."""
-
-_LEAST = 100
-"""Tokens of a cut turn that are worth showing after others; the first turn is always shown."""
+_SHOWN = 160  # characters of a name, or of a list of turns, in an error
+_AT_ONCE = 50  # turns read from the archive at once, which bounds a call for thousands of them
+_LEAST = 100  # tokens of a cut turn worth showing after others; the first turn is always shown
 
 
 def read_log(

@@ -31,17 +31,10 @@ _Hit: TypeAlias = Found | Elsewhere
 
 _log = logging.getLogger("ebbtide.embeddings")
 
-_QUERY_SHOWN = 500
-"""Characters of the query that the result repeats: a model may paste a page."""
-
-_MOST = 20
-"""Results that a model can request: more would not fit the budget."""
-
-_COUNTED = 50
-"""Results of this session, and of others, that are counted: beyond it the number says little."""
-
-_PASSAGES = 200
-"""Passages that are read: all that a search finds."""
+_QUERY_SHOWN = 500  # characters of the query that the result repeats: a model may paste a page
+_MOST = 20  # results that a model can request: more would not fit the budget
+_COUNTED = 50  # results that are counted, here and elsewhere: beyond it the number says little
+_PASSAGES = 200  # passages that are read: all that a search finds
 
 _ANSWER_SHARE = 0.5
 """Share of the score of the user's passage that the assistant's must have to be shown with it.
@@ -49,8 +42,7 @@ _ANSWER_SHARE = 0.5
 Five results then show 67 and 69 % of the evidence for questions about two talks, else 54 and 47.
 """
 
-_KEYS = ("id", "session", "turn")
-"""Fields that identify an entry, together with its excerpt."""
+_KEYS = ("id", "session", "turn")  # fields that identify an entry, together with its excerpt
 
 
 def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:

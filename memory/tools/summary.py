@@ -19,17 +19,10 @@ from ..settings import Settings
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, transcript
 
-_CANNED_BELOW = 50
-"""Characters of a log below which no model is asked: there is nothing to sum up."""
-
-_PART_SHARE = 4
-"""A summary of a part may have a fourth of a part's tokens: so each pass has fewer parts."""
-
-_PURPOSE_SHARE = 8
-"""The goal may have an eighth of the context budget, and the constraints another eighth."""
-
-_WORDS_IN_TEN_TOKENS = 5
-"""Words requested for ten tokens; English has seven or eight, other languages fewer."""
+_CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
+_PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pass has fewer parts
+_PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the constraints another
+_WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
 
 def _clamped(value: Any) -> int:

@@ -34,19 +34,16 @@ MOST_OPEN = 32
 STATUS_LISTED = 20
 """Further efforts that `effort_status` lists: a screenful; the others are searched for."""
 
-_EARLIER = 20
-"""Efforts of other sessions that `effort_status` names: a screenful."""
-
-_SHOWN = 80
-"""Characters of a value that an error repeats: a model may write anything for one."""
+_EARLIER = 20  # efforts of other sessions that `effort_status` names: a screenful
+_SHOWN = 80  # characters of a value that an error repeats: a model may write anything for one
 
 
 def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
     """Begin an effort and make it active."""
     name = slug(name)
     if namesake := work.view.effort(name, work.state.events):
-        tool = "switch_effort" if namesake.status == "open" else "reopen_effort"
         status = namesake.status
+        tool = "switch_effort" if status == "open" else "reopen_effort"
         raise ToolError(render("effort_exists", name=repr(name), status=status, tool=tool))
     _check_room(work)
     effort = Effort(name, "open", goal=goal, constraints=constraints)
@@ -109,8 +106,7 @@ def update_goal(
 ) -> Outcome:
     """Change the goal and the constraints of the active effort."""
     if work.state.active is None:
-        listed = ", ".join(work.state.open) or "none"
-        raise ToolError(render("no_goal_to_update", efforts=listed))
+        raise ToolError(render("no_goal_to_update", efforts=", ".join(work.state.open) or "none"))
     added, dropped = (
         [words for constraint in constraints if (words := constraint.strip())]
         for constraints in (add_constraints, drop_constraints)
@@ -150,15 +146,13 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     """Conclude an effort, by default the active one; if the summary fails it stays open."""
     name = effort_id.strip() or work.state.active
     if not name:
-        listed = ", ".join(work.state.open) or "none"
-        raise ToolError(render("none_to_close", efforts=listed))
+        raise ToolError(render("none_to_close", efforts=", ".join(work.state.open) or "none"))
     effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
         summarised = yield from summarise(effort, log, work.settings, work.count)
     except AnswerError as error:
-        text = render("summary_failed", effort=repr(effort.id), why=error)
-        raise ToolError(text) from error
+        raise ToolError(render("summary_failed", effort=repr(effort.id), why=error)) from error
     concluded = replace(summarised, tokens=work.count(transcript(log)))
     state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
     result = {"status": "concluded", "effort_id": effort.id, "summary": concluded.summary}

@@ -53,15 +53,12 @@ def test_no_effort_takes_over(closed: list[str], active: str | None) -> None:
 
 def test_events_and_banners_are_kept_in_order() -> None:
     """Events without a banner leave the banners as they are."""
-    state = (
-        EMPTY.with_event({"type": "a"}, "--- A ---")
-        .with_event({"type": "b"})
-        .with_event({"type": "c"}, "C")
-    )
+    first = happened(EMPTY, {"type": "a"}, "--- A ---")
+    state = happened(happened(first, {"type": "b"}), {"type": "c"}, "C")
 
     assert [event["type"] for event in state.events] == ["a", "b", "c"]
     assert state.banners == ("--- A ---", "C")
-    assert state.banners_since(EMPTY.with_event({"type": "a"}, "--- A ---")) == ("C",)
+    assert state.banners_since(first) == ("C",)
     assert state.banners_since(state) == ()
 
 

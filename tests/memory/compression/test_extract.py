@@ -110,7 +110,7 @@ def test_numbers_of_quotes_that_are_not_told_are_dropped() -> None:
 
 def test_nothing_is_asked_about_an_empty_log() -> None:
     """Without turns, or with turns in which nothing is said, no call is made."""
-    silent = [Group(1, (), ""), Group(2, (human("x"),), "", status="erased")]
+    silent = [Group(1, (), ""), Group(2, (), "", status="erased")]
 
     nothing: tuple[list[Question], Extraction] = ([], found())
     assert [asked(turns, []) for turns in ([], silent)] == [nothing] * 2

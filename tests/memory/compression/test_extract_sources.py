@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.extract import legible, quotable, split_log
-from ebbtide.memory.compression.quotes import speaker
+from ebbtide.memory.compression.extract import quotable, split_log
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START
@@ -34,24 +33,20 @@ def turn(number: int, words: int) -> Group:
 
 def test_what_was_said_is_a_source() -> None:
     """Messages and outputs of the application's tools are sources, nothing of the memory is."""
-    spoken = [(text(message), speaker(message)) for message in quotable(OWN)]
+    spoken = [(text(message), message["type"]) for message in quotable(OWN)]
 
     assert [(words, who) for words, who in spoken if words] == [
-        ("What was the port?", "user"),
+        ("What was the port?", "human"),
         ("pong in 3 ms", "tool"),
-        ("It is 8443.", "assistant"),
+        ("It is 8443.", "ai"),
     ]
 
 
-def test_an_erased_turn_is_no_source() -> None:
-    """Of an erased turn nothing is read and nothing quoted."""
-    erased = Group(3, (human("Forget me."),), "", status="erased")
+def test_a_turn_without_messages_is_no_source() -> None:
+    """Of a turn without messages, as of an erased one, nothing is read and nothing quoted."""
+    erased = Group(3, (), "", status="erased")
 
-    assert (quotable(erased), legible([erased]), split_log([erased], 100, count_words)) == (
-        (),
-        (),
-        [],
-    )
+    assert (quotable(erased), split_log([erased], 100, count_words)) == ((), [])
 
 
 def test_a_log_is_shown_without_the_memory() -> None:

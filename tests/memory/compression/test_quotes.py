@@ -39,7 +39,7 @@ TURNS = [
         "",
     ),
     Group(4, (human("and then?"), tool("2", RECALLED, "read_log"), ai("I never restart it.")), ""),
-    Group(5, (human("Erased."),), "", status="erased"),
+    Group(5, (), "", status="erased"),
 ]
 
 

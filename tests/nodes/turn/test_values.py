@@ -8,6 +8,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.runtime import ExecutionInfo, Runtime, ServerInfo
 from langgraph_sdk.auth.types import BaseUser, StudioUser
 
+from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.record import Group, Owner, Tip, place
 from ebbtide.memory.settings import Settings
@@ -106,11 +107,7 @@ def test_a_commit_is_found_again_in_the_state() -> None:
 
 def test_efforts_come_back_as_they_were() -> None:
     """What is put into the state is what is read from it; the turn is counted elsewhere."""
-    efforts = (
-        effort_state({"turn": 3})
-        .activated("a")
-        .with_event({"type": "opened", "effort": "a"}, "banner")
-    )
+    efforts = happened(effort_state({"turn": 3}), {"type": "opened", "effort": "a"})
     state: Any = {"turn": 3, **packed(efforts)}
 
     assert effort_state(state) == efforts
