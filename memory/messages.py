@@ -138,6 +138,8 @@ def calls(message: Message) -> tuple[Mapping[str, Any], ...]:
     >>> calls({"type": "ai", "data": {"content": "", "tool_calls": [{"name": "look_up"}]}})
     ({'name': 'look_up'},)
     """
+    if message["type"] != "ai":  # a client may send any field
+        return ()
     data = message["data"]
     return (*(data.get("tool_calls") or ()), *(data.get("invalid_tool_calls") or ()))
 
@@ -221,7 +223,7 @@ def _identity(message: Message) -> dict[str, Any]:
     """Return the fields of a message that a digest is made of."""
     data = {key: value for key, value in message["data"].items() if key not in _VOLATILE}
     for key in ("tool_calls", "invalid_tool_calls"):
-        if data.get(key):
+        if isinstance(data.get(key), list):  # a client may send any field
             data[key] = [_without_id(call) for call in data[key]]
     if isinstance(data.get("content"), list):
         data["content"] = [_without_id(block) for block in data["content"]]

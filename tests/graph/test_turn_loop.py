@@ -178,6 +178,15 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     ]
 
 
+def test_a_users_message_makes_no_calls(tmp_path: Path) -> None:
+    """What an application puts into a field named like the model's calls breaks no turn."""
+    chat = talk(tmp_path, ["a", "b"])
+    question: Any = HumanMessage("one", tool_calls=5)
+    chat.agent.invoke({"messages": [question]}, THREAD)
+
+    assert chat.said(chat.say("two")) == ["one", "two"]
+
+
 @pytest.mark.parametrize("levels", [90, 300])
 def test_deeply_nested_arguments_do_not_break_the_thread(tmp_path: Path, levels: int) -> None:
     """A call whose arguments nest deep is answered and archived, and the next turn works."""
