@@ -80,7 +80,7 @@ def test_only_a_concluded_effort_is_found_concluded(busy: Conversation) -> None:
     found = busy.work.find_concluded("auth-bug")
 
     assert found.id == "auth-bug"
-    with pytest.raises(ToolError, match=r"'trip-plan' is open, .* switch_effort .* close_effort"):
+    with pytest.raises(ToolError, match=r"'trip-plan' is open: .* switch_effort .* close_effort"):
         busy.work.find_concluded("trip-plan")
 
 

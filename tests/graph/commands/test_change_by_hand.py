@@ -127,7 +127,7 @@ def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
         (partial(commands.close_effort, effort_id="nope"), "no effort 'nope'"),
         (partial(commands.switch_effort, effort_id="nope"), "no effort 'nope'"),
         (partial(commands.reopen_effort, effort_id="auth-bug"), "is open already"),
-        (partial(commands.expand_effort, effort_id="auth-bug"), "is open, so its messages"),
+        (partial(commands.expand_effort, effort_id="auth-bug"), "is open: its turns"),
         (partial(commands.collapse_effort, effort_id="auth-bug"), "is not expanded"),
         (partial(commands.open_effort, name="auth bug"), "exists already"),
     ],
