@@ -55,7 +55,11 @@ class Effort:
 
     @property
     def purpose(self) -> dict[str, str]:
-        """The goal and the constraints, each in one line as the context shows them."""
+        """The goal and the constraints, each in one line as the context shows them.
+
+        >>> Effort("a", "open", constraints=("- No downtime.",)).purpose
+        {'goal': 'not stated', 'constraints': 'No downtime'}
+        """
         goal = as_shown(self.goal) or "not stated"
         return {"goal": goal, "constraints": "; ".join(map(as_shown, self.constraints)) or "none"}
 
@@ -194,7 +198,11 @@ def happened(state: EffortState, event: Event, line: str | None = None) -> Effor
 
 
 def applied(state: EffortState, event: Event) -> EffortState:
-    """Return the state after an event, without recording it; unknown events change nothing."""
+    """Return the state after an event, without recording it; unknown events change nothing.
+
+    >>> applied(EMPTY, {"type": "opened", "effort": "auth-bug"}).active
+    'auth-bug'
+    """
     change = _TRANSITIONS.get(event["type"])
     return change(state, event.get("effort", ""), event) if change else state
 

@@ -99,7 +99,11 @@ def folded(text: str) -> str:
 
 
 def is_pair(term: str) -> bool:
-    """Tell whether a term is a pair of CJK characters, or a longer run of them."""
+    """Tell whether a term is a pair of CJK characters, or a longer run of them.
+
+    >>> is_pair("数据"), is_pair("port")
+    (True, False)
+    """
     return len(term) > 1 and IDEOGRAPH.match(term) is not None
 
 
@@ -124,7 +128,11 @@ def terms(text: str) -> list[str]:
 
 
 def content(text: str) -> list[str]:
-    """Return the terms of a text that can be keywords."""
+    """Return the terms of a text that can be keywords.
+
+    >>> content("The port of the 数据 is 8443")
+    ['port', '数据', '8443']
+    """
     return long_enough(terms(text))
 
 
