@@ -317,6 +317,8 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
             return by_letters(texts, columns, error)
         for text in distinct:
             cache.put(text, vectors[text])
+        if not texts or not columns:
+            return np.zeros((len(texts), len(columns)), np.float32)
         first, second = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
         cosines: Matrix = np.einsum("id,jd->ij", first, second)
         return cosines.clip(0, 1)

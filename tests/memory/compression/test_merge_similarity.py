@@ -21,8 +21,10 @@ def test_letters_in_any_order() -> None:
 
 def test_nothing_is_like_nothing() -> None:
     """Without a text there are no rows, and without one to compare with no columns."""
-    assert lexical([], ["a"]).shape == (0, 1)
-    assert lexical(["a"], []).shape == (1, 0)
+    similarity = embedding_similarity(Embedder(Concepts()))
+
+    assert lexical([], ["a"]).shape == similarity([], ["a"]).shape == (0, 1)
+    assert lexical(["a"], []).shape == similarity(["a"], []).shape == (1, 0)
 
 
 def test_meaning_is_a_cosine() -> None:
