@@ -68,12 +68,14 @@ class OtherSessions:
     own_session: int
 
     @classmethod
-    def of(cls, connection: Connection, owner: Owner) -> Self:
-        """Return the other sessions of an owner's user."""
+    def of(cls, connection: Connection, owner: Owner) -> Self | None:
+        """Return the other sessions of an owner's user, None if the user has no session."""
         number = connection.execute(select(users.c.id).where(users.c.name == owner.user)).scalar()
+        if number is None:
+            return None
         own = sessions.c.owner == number, sessions.c.name == session_name(owner)
         session = connection.execute(select(sessions.c.id).where(*own)).scalar()
-        return cls(connection, owner.user, number or 0, session or 0)
+        return cls(connection, owner.user, number, session or 0)
 
     def search(self, query: str) -> list[Elsewhere]:
         """Return what matches a query, best first, of equals the newest.
@@ -124,6 +126,8 @@ class OtherSessions:
 
     def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
         """Return by the numbers of sessions their owners and the lineages of their newest tips."""
+        if not numbers:
+            return {}
         rows = self.connection.execute(_SESSIONS.where(among(sessions.c.id, numbers)))
         return {
             row.id: (

@@ -276,7 +276,8 @@ class SqlArchive(Archive):
         if owner.anonymous or not self.database.exists():
             return ()
         with self.database.reading() as connection:
-            return tuple(query(OtherSessions.of(connection, owner)))
+            other_sessions = OtherSessions.of(connection, owner)
+            return () if other_sessions is None else tuple(query(other_sessions))
 
 
 class DiskArchive(SqlArchive):
