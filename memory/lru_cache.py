@@ -1,15 +1,16 @@
-"""An LRU cache, limited by number or by size, that threads may share."""
+"""The LRU cache of cachetools, for threads that share one."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
-from typing import Generic, TypeVar
+from threading import RLock
+from typing import Any, TypeVar
+
+from cachetools import LRUCache
 
 T = TypeVar("T")
 
 
-class LruCache(Generic[T]):
-    """A cache that drops the least recently used values.
+class LruCache(LRUCache[Hashable, T]):
+    """An LRU cache that several threads may use.
 
     >>> cache = LruCache[int](2)
     >>> [cache.put(key, number) for number, key in enumerate("abc")]
@@ -18,39 +19,31 @@ class LruCache(Generic[T]):
     (None, 2)
     """
 
-    def __init__(self, limit: int, size: Callable[[T], int] = lambda _: 1) -> None:
+    def __init__(self, limit: int, size: Callable[[T], int] | None = None) -> None:
         """Start empty; the sizes of all values stay within `limit`, by default their number."""
-        # Without the lock a thread could drop a value that another is moving.
-        self._limit, self._size, self._lock = limit, size, Lock()
-        self._values: OrderedDict[Hashable, T] = OrderedDict()
-        self._sum = 0
+        super().__init__(limit, size)
+        self._lock = RLock()
 
-    def get(self, key: Hashable) -> T | None:
-        """Return the value of a key, None if there is none."""
+    def get(self, key: Hashable, default: Any = None) -> T | None:  # type: ignore[override]
+        """Return the value of a key, `default` if there is none."""
         with self._lock:
-            value = self._values.get(key)
-            if value is not None:
-                self._values.move_to_end(key)
-            return value
+            value: T | None = super().get(key, default)
+        return value
 
     def put(self, key: Hashable, value: T) -> T:
-        """Store a value and return it."""
+        """Store a value and return it; one that is larger than the limit is not stored."""
         with self._lock:
-            if key in self._values:
-                self._sum -= self._size(self._values.pop(key))
-            self._values[key] = value
-            self._sum += self._size(value)
-            while self._sum > self._limit:
-                self._sum -= self._size(self._values.popitem(last=False)[1])
+            self.pop(key, None)
+            if self.getsizeof(value) <= self.maxsize:
+                self[key] = value
         return value
 
     def get_or_make(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the value of a key, made and stored if there is none."""
-        value = self.get(key)
+        value: T | None = self.get(key)
         return self.put(key, make()) if value is None else value
 
     def clear(self) -> None:
         """Drop all values."""
         with self._lock:
-            self._values.clear()
-            self._sum = 0
+            super().clear()

@@ -11,16 +11,17 @@ import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from importlib.resources import files
 from itertools import chain
 from threading import Lock
 from typing import Any, TypeAlias
 
+import cachetools
+from cachetools import LRUCache
 from tiktoken import Encoding
 
 from .errors import EbbtideError
-from .lru_cache import LruCache
 from .messages import Message, arguments, calls, compact, is_call
 
 _FUNCTION = 7  # tokens around the name and description of a function
@@ -159,13 +160,12 @@ def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
     >>> counter("It rains."), counter("It rains."), asked
     (3, 3, ['It rains.'])
     """
-    results: LruCache[int] = LruCache(size)
 
-    def counter(text: str) -> int:
-        key = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        return results.get_or_make(key, partial(count, text))
+    def digest(text: str) -> bytes:
+        return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
 
-    return counter
+    results = LRUCache[bytes, int](size)
+    return cachetools.cached(results, digest, Lock())(count)
 
 
 def exact(text: str) -> int:

@@ -23,7 +23,7 @@ def again(root: Path, chat: Talk) -> list[str]:
 def held(chat: Talk) -> list[Any]:
     """Return what is held of turns as they were sent."""
     graph: Any = chat.agent.builder
-    kept = graph.parts.laid_out._values.items()
+    kept = graph.parts.laid_out.items()
     return [messages for key, (_, messages) in kept if key[0] == "sent"]
 
 

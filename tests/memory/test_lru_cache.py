@@ -15,7 +15,7 @@ def test_the_least_recently_used_value_is_dropped() -> None:
 
 
 def test_values_count_by_their_size() -> None:
-    """A value that is put again counts once, and one larger than the limit is dropped at once."""
+    """A value that is put again counts once, and one larger than the limit is not stored."""
     cache: LruCache[str] = LruCache(5, len)
     cache.put("a", "aa")
     cache.put("a", "aaa")
@@ -24,4 +24,4 @@ def test_values_count_by_their_size() -> None:
     cache.put("c", "cccccc")
 
     assert both == ["aaa", "bb"]
-    assert [cache.get(key) for key in "abc"] == [None, None, None]
+    assert [cache.get(key) for key in "abc"] == ["aaa", "bb", None]

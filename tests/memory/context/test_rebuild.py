@@ -523,7 +523,7 @@ def test_a_large_turn_is_held_once(talk: Conversation) -> None:
     held = []
     for _ in range(4):
         assert talk.context.report["total"] > 0
-        held.append(len(talk.laid_out._values))
+        held.append(len(talk.laid_out))
 
     assert held[0] == held[-1]
 
