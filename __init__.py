@@ -2,9 +2,12 @@
 
 import sys
 
-from .graph import commands
-from .graph.lazily import exports as _exports
+import lazy_loader
 
-__all__, __getattr__ = _exports(__name__, "__init__.pyi")
+from .graph import commands
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 sys.modules[f"{__name__}.commands"] = commands  # so that `import ebbtide.commands` finds it as well

@@ -44,3 +44,4 @@ from .memory.settings import Settings as Settings
 from .nodes.turn.state import MemoryState as MemoryState
 
 __all__: list[str]  # noqa: PYI035 (made of the imports above)
+__version__: str

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ..graph import commands
 from ..graph.commands.look import PAGE
+from ..graph.erase.erase import aerase
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import calls
 from .conversation import Conversation
@@ -174,7 +175,7 @@ def _remove(talk: Conversation, words: str) -> Page:
     """Yield what was erased, which turns say the same, and what could not be erased."""
     turn = _turn_to_remove(words)
     try:
-        report = talk.command(commands.aerase, turn)
+        report = talk.command(aerase, turn)
     except (KeyboardInterrupt, OSError, sqlite3.Error):
         warning = f"Turn {turn} may be erased in part: /message remove {turn} finishes it."
         yield Text(warning, style="yellow")

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
+from .. import __version__
 from ..evaluation.harness import Plan
 from ..evaluation.judge import Judge
 from ..evaluation.report import PICTURE, Report
@@ -26,7 +27,7 @@ from ..graph.agent import choose_embedder
 from ..graph.models import OFFLINE, model_name
 from ..graph.offline_model import OfflineModel
 from .home import ConfigFile, Home, as_settings_error, configured
-from .printable import in_line, installed_version, printable, without_secrets
+from .printable import in_line, printable, without_secrets
 from .screen import fitted
 
 _BAR = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -115,7 +116,7 @@ def _setup(
     judge_name = tapes.judge if tapes else judge or name
     by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
-        version=installed_version(),
+        version=__version__,
         model=name,
         judge=None if judge_name in {"off", OFFLINE} else judge_name,
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,

@@ -13,8 +13,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from .. import __version__
 from ..memory.errors import EbbtideError
-from .printable import installed_version, one_line, printable, without_secrets
+from .printable import one_line, printable, without_secrets
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
@@ -73,7 +74,7 @@ app = typer.Typer(
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001 (as typer calls it)
     if requested:
-        typer.echo(f"ebbtide {installed_version()}")
+        typer.echo(f"ebbtide {__version__}")
         raise typer.Exit
 
 

@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 _PICTURES = {chr(code): chr(0x2400 + code) for code in range(32)} | {"\x7f": "\u2421"}
 _HIDDEN = frozenset(
@@ -113,11 +112,3 @@ def discreet(text: str) -> str:
     'postgresql://ann:***@host/db?sslpassword=***'
     """
     return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
-
-
-def installed_version() -> str:
-    """Return the version of Ebbtide; a checkout has none until it is installed."""
-    try:
-        return version("ebbtide")
-    except PackageNotFoundError:
-        return "of a checkout"

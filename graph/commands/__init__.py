@@ -5,6 +5,6 @@ Each takes the agent and the config of a run, which names the thread, the user i
 checkpointers. While one that changes something works, no turn of the thread may run.
 """
 
-from ..lazily import exports as _exports
+import lazy_loader
 
-__all__, __getattr__ = _exports(__name__, "__init__.pyi")
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,9 +1,3 @@
-from ...memory.attention.law import Explanation as Explanation
-from ...memory.context.timeline import Part as Part
-from ...memory.metrics import Report as Report
-from ..erase.erase import ErasureReport as ErasureReport
-from ..erase.erase import aerase as aerase
-from ..erase.erase import erase as erase
 from .change import CommandResult as CommandResult
 from .change import Rebuilt as Rebuilt
 from .change import aclose_effort as aclose_effort
@@ -24,6 +18,8 @@ from .change import reopen_effort as reopen_effort
 from .change import set_window as set_window
 from .change import switch_effort as switch_effort
 from .change import undo as undo
+from .look import Part as Part
+from .look import Report as Report
 from .look import ShownContext as ShownContext
 from .look import TurnLine as TurnLine
 from .look import TurnPage as TurnPage
@@ -39,6 +35,7 @@ from .look import search as search
 from .look import show_context as show_context
 from .look import stats as stats
 from .look import transcript as transcript
+from .on_attention import Explanation as Explanation
 from .on_attention import aattention as aattention
 from .on_attention import aexplain as aexplain
 from .on_attention import aforget as aforget

@@ -11,11 +11,12 @@ from langgraph.graph import START
 from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
-from ...memory.context.timeline import Part
+from ...memory.context.timeline import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError
 from ...memory.messages import Message, text
-from ...memory.metrics import Report, report, without_calls
+from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
+from ...memory.metrics import report, without_calls
 from ...memory.record import Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings

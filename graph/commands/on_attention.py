@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from langchain_core.runnables import RunnableConfig
 
-from ...memory.attention.law import Attention, Explanation
+from ...memory.attention.law import Attention
+from ...memory.attention.law import Explanation as Explanation  # noqa: PLC0414 (exported with the commands)
 from ...memory.errors import CommandError
 from ...memory.record import DEFAULT_USER, Owner
 from ...nodes.turn.values import user_of

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -127,19 +127,6 @@ def test_the_version_is_told() -> None:
     result = run("--version")
 
     assert (result.exit_code, result.stdout) == (0, f"ebbtide {version('ebbtide')}\n")
-
-
-def test_a_checkout_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the metadata of an installation there is no version, and no traceback either."""
-
-    def absent(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("ebbtide.cli.printable.version", absent)
-
-    result = run("--version")
-
-    assert (result.exit_code, result.stdout) == (0, "ebbtide of a checkout\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

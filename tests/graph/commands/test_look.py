@@ -10,7 +10,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
-from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands
+from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
 from ebbtide.graph.commands import look
 from ebbtide.memory.record import Group, place
 from ebbtide.memory.valid_history import note
@@ -180,7 +180,7 @@ def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
     chat.say("hi", ours)
 
     assert commands.messages(chat.agent, ours).lines[0].said == "hi"
-    assert commands.erase(chat.agent, ours, 1).branches == ("main",)
+    assert erase(chat.agent, ours, 1).branches == ("main",)
     with pytest.raises(SettingsError, match="user_id: pass a string"):
         commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
 

@@ -1,0 +1,56 @@
+"""The package: its names are imported at their first use and listed before it."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+from types import ModuleType
+
+import pytest
+
+import ebbtide
+from ebbtide import commands
+
+FIRST_USE = """
+import sys
+import ebbtide
+before = "langgraph" in sys.modules
+ebbtide.create_memory_agent
+print(before, "langgraph" in sys.modules, "create_memory_agent" in vars(ebbtide))
+"""
+
+
+@pytest.mark.parametrize("module", [ebbtide, commands], ids=["ebbtide", "commands"])
+def test_an_unknown_name_is_an_attribute_error(module: ModuleType) -> None:
+    """As with any module, the error names the module and the attribute."""
+    with pytest.raises(AttributeError, match=f"{module.__name__} attribute nothing"):
+        _ = module.nothing
+
+
+def test_a_name_is_imported_at_its_first_use() -> None:
+    """Importing the package imports no LangGraph; using a name does, once."""
+    done = subprocess.run([sys.executable, "-c", FIRST_USE], check=True, capture_output=True)
+
+    assert done.stdout.split() == [b"False", b"True", b"True"]
+
+
+def test_the_names_are_listed_before_they_are_used() -> None:
+    """`dir` lists what can be imported, in a process that has used nothing yet."""
+    code = "import ebbtide; print(*dir(ebbtide)); print(*dir(ebbtide.commands))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    names, in_commands = (line.split() for line in done.stdout.splitlines())
+
+    assert {"create_memory_agent", "DiskArchive", "Settings", "commands", "erase"} <= {*names}
+    assert {"undo", "search", "attention"} <= {*in_commands}
+
+
+def test_a_star_imports_all_names() -> None:
+    """`from ebbtide import *` brings what `dir` lists."""
+    names: dict[str, object] = {}
+    exec("from ebbtide import *", names)  # noqa: S102 (a module cannot do that in a function)
+
+    assert {*dir(ebbtide)} <= {*names}
+
+
+def test_the_version_is_the_installed_one() -> None:
+    """The package says the version that its metadata have."""
+    assert ebbtide.__version__ == version("ebbtide")
