@@ -36,7 +36,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     thread: Annotated[str, typer.Option(help="Name of the conversation.")] = "default",
     root: Root = None,
     model: Annotated[
-        str | None, typer.Option(help="Such as openai:gpt-5-mini, or offline.")
+        str | None, typer.Option(help="Such as openai:gpt-5-mini, or scripted.")
     ] = None,
     embeddings: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""`ebbtide demo`: a scripted conversation and its context, offline."""
+"""`ebbtide demo`: a conversation and its context, with the scripted model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
@@ -69,7 +69,7 @@ def _script() -> Iterator[_Line]:
 
 
 SCRIPT = (*_script(),)
-"""The turns, in order; the offline model answers them by its rules."""
+"""The turns, in order; the scripted model answers them by its rules."""
 
 _EVICTION_THRESHOLD = 8
 """Turns without a mention that evict a summary here, so that a short conversation shows it."""
@@ -98,19 +98,20 @@ def demo(
         Path | None, typer.Option(help="Keep the files here (default: a temporary folder).")
     ] = None,
 ) -> None:
-    """Watch a scripted conversation and its context, offline."""
+    """Watch a conversation and its context, without a key."""
     page, start = _Page(), perf_counter()
     thread = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     settings = Settings(summary_eviction_threshold=_EVICTION_THRESHOLD, rebuild="every-turn")
     with nullcontext(root) if root else TemporaryDirectory(prefix="ebbtide-demo-") as folder:
-        home = Home(folder, settings=settings, model="offline")
+        home = Home(folder, settings=settings, model="scripted")
         page.opening(str(folder))
         stats = _play(home, thread, page)
         results = [*_results(home, thread, stats), ("Time", f"{perf_counter() - start:.1f} s")]
     page.summary(results)
     if root is not None:
         page.command(f"The same figures, turn by turn: ebbtide stats {thread} --root {root}")
-        page.command(f"Go on with it: ebbtide chat --model offline --root {root} --thread {thread}")
+        again = f"ebbtide chat --model scripted --root {root} --thread {thread}"
+        page.command(f"Go on with it: {again}")
 
 
 def _play(home: Home, thread: str, page: "_Page") -> Report:
@@ -184,7 +185,7 @@ class _Page:
         colours = Text(" ").join(Text(f"█ {name}", style=style) for name, style in STYLES.items())
         self._console.print(
             Text("Ebbtide: a working memory that manages itself", style="bold"),
-            Text("A scripted talk. The offline model follows rules, quotes from its context only."),
+            Text("The scripted model follows rules and quotes what stands in its context."),
             Text("Turns in which nothing comes or leaves are one line for all of them."),
             Text.assemble(f"What a turn sends, {_BLOCK} tokens a block: ", colours),
             Text.assemble(("░ ", _HISTORY), "what an agent that sends everything would send more"),

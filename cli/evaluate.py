@@ -24,8 +24,8 @@ from ..evaluation.results import REPLAYED, Setup, Store, Tapes, TrialResult, hol
 from ..evaluation.strategies import OURS, STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
-from ..graph.models import OFFLINE, model_name
-from ..graph.offline_model import OfflineModel
+from ..graph.models import SCRIPTED, model_name
+from ..testing import ScriptedModel
 from .home import ConfigFile, Home, as_settings_error, configured
 from .printable import in_line, printable, without_secrets
 from .screen import fitted
@@ -47,7 +47,7 @@ _Templates = Annotated[
     ),
 ]
 _Answering = Annotated[
-    str | None, typer.Option(help="Compresses and answers; such as openai:gpt-5-mini, or offline.")
+    str | None, typer.Option(help="Compresses and answers; such as openai:gpt-5-mini, or scripted.")
 ]
 _Judging = Annotated[
     str | None, typer.Option(help="Scores the answers (default: the model), or off.")
@@ -111,14 +111,14 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 def _setup(
     home: Home, tapes: Tapes | None, judge: str | None, embeddings: str | None, prices: str | None
 ) -> Setup:
-    """Return the setup that the results will be of; the offline model can judge nothing."""
+    """Return the setup that the results will be of; the scripted model can judge nothing."""
     name = tapes.model if tapes else model_name(home.model, os.environ)
     judge_name = tapes.judge if tapes else judge or name
     by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
         version=__version__,
         model=name,
-        judge=None if judge_name in {"off", OFFLINE} else judge_name,
+        judge=None if judge_name in {"off", SCRIPTED} else judge_name,
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,
         prices=_prices(prices),
         settings=home.settings.model_dump(mode="json", exclude_unset=True),
@@ -146,8 +146,8 @@ def _judge(name: str | None, tapes: Tapes | None, folder: Path) -> Judge | None:
 
 def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
     """Return a model by its name; a replayed one needs no key."""
-    if name == OFFLINE:
-        return OfflineModel()
+    if name == SCRIPTED:
+        return ScriptedModel()
     key: Any = {"api_key": "-"} if replayed else {}
     with as_settings_error(f"model {name!r}"):
         model: BaseChatModel = init_chat_model(name, **key)

@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sessions": ("reports:sessions", "List the sessions of a user."),
     "settings": ("reports:settings", "Show the settings in force, and where each was given."),
     "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
-    "demo": ("demo:demo", "Watch a scripted conversation and its context, offline."),
+    "demo": ("demo:demo", "Watch a conversation and its context, without a key."),
     "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),
     "archive": ("archive:app", "Check, export, import and copy what is stored."),
     "attention": ("reports:attention", "See what is in a user's attention, and why."),

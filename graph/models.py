@@ -1,4 +1,4 @@
-"""Choose the chat model: by name, else OpenAI's if there is a key, else the offline model."""
+"""Choose the chat model: by name, else OpenAI's if there is a key, else the scripted model."""
 
 import logging
 from collections.abc import Mapping
@@ -6,33 +6,33 @@ from collections.abc import Mapping
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from .offline_model import OfflineModel
+from ..testing import ScriptedModel
 
 _log = logging.getLogger("ebbtide.models")
 
-OFFLINE = "offline"
-"""The name of the offline model."""
+SCRIPTED = "scripted"
+"""The name of the scripted model."""
 
 
 def choose_model(name: str | None, environment: Mapping[str, str]) -> BaseChatModel:
-    """Return the model called `name`; "offline" is the offline model.
+    """Return the model called `name`; "scripted" is the scripted model.
 
-    Without a name it is OpenAI's if `OPENAI_API_KEY` is set, else the offline model and a warning.
+    Without a name it is OpenAI's if `OPENAI_API_KEY` is set, else the scripted model and a warning.
     """
     chosen = model_name(name, environment)
-    if chosen != OFFLINE:
+    if chosen != SCRIPTED:
         return init_chat_model(chosen)
     if not name:
         _log.warning(
-            "no model chosen and no OPENAI_API_KEY set: the offline model answers by rules"
+            "no model chosen and no OPENAI_API_KEY set: the scripted model answers by rules"
         )
-    return OfflineModel()
+    return ScriptedModel()
 
 
 def model_name(name: str | None, environment: Mapping[str, str]) -> str:
     """Return the name of the model that `choose_model` returns.
 
     >>> model_name(None, {"OPENAI_API_KEY": "sk-1"}), model_name(None, {})
-    ('openai:gpt-5-mini', 'offline')
+    ('openai:gpt-5-mini', 'scripted')
     """
-    return name or ("openai:gpt-5-mini" if environment.get("OPENAI_API_KEY") else OFFLINE)
+    return name or ("openai:gpt-5-mini" if environment.get("OPENAI_API_KEY") else SCRIPTED)

@@ -23,11 +23,11 @@ PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
 
 LAYOUT = {
     *("benchmarks", "cli", "evaluation", "examples", "graph", "memory", "nodes", "prompts"),
-    "tests",
+    *("testing", "tests"),
 }
 SCRIPTS = {"benchmarks", "examples"}
 MAY_PRINT = {"benchmarks", "cli", "examples"}
-ENTRIES = {"graph/studio.py"}
+ENTRIES = {"graph/studio.py", "testing/in_memory.py"}
 PROTOCOLS = {
     "memory/archive/memories.py": "memory/attention/law.py",
     "memory/archive/sql.py": "memory/archive/protocol.py",
@@ -50,7 +50,7 @@ TESTED_AS = {
 """By module without a test file of its name, where what it does is tested."""
 VAGUE = {"utils", "helpers", "manager", "base", "common"}
 
-FILE_LINES = 450
+FILE_LINES = 500
 SMALL_LINES = 120
 EXAMPLE_LINES = 80
 FUNCTION_LINES = 40
@@ -388,7 +388,7 @@ def test_tests_mirror_modules() -> None:
 
 
 def test_a_file_stays_short() -> None:
-    """No file is longer than 450 lines."""
+    """No file is longer than 500 lines."""
     assert broken(lambda source: read(source).count("\n") > FILE_LINES) == {}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ebbtide import DiskArchive, create_memory_agent
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.testing import ScriptedModel
 from tests.pages import README, RESULTS_FOLDER, blocks, text
 
 
@@ -24,7 +24,7 @@ def test_the_first_program_is_short() -> None:
 
 def test_the_picture_is_the_graph(tmp_path: Path) -> None:
     """The picture is the one that an agent with a tool draws of itself, without styles."""
-    agent = create_memory_agent(OfflineModel(), archive=DiskArchive(tmp_path), tools=[look_up])
+    agent = create_memory_agent(ScriptedModel(), archive=DiskArchive(tmp_path), tools=[look_up])
     drawn = agent.get_graph().draw_mermaid(with_styles=False)
 
     assert f"```mermaid\n{drawn.strip()}\n```" in text(README)

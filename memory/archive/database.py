@@ -115,11 +115,12 @@ class Database:
     """One database, opened when it is first used, once in each process."""
 
     def __init__(
-        self, place: str | os.PathLike[str], *, durable: bool, timeout: float, pool_size: int
+        self, place: str | os.PathLike[str] | URL, *, durable: bool, timeout: float, pool_size: int
     ) -> None:
         """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it cannot be used."""
-        self.url = _url(place)
+        self.url = place if isinstance(place, URL) else _url(place)
         self.sqlite = self.url.get_backend_name() == "sqlite"
+        self._in_memory = self.sqlite and self.url.database == ":memory:"
         self._durable, self._timeout = durable, timeout
         # Locked, so that of the first threads only one sets up the tables and opens the file.
         self._ready, self._process, self._lock = False, os.getpid(), Lock()
@@ -231,24 +232,35 @@ class Database:
 
     def exists(self) -> bool:
         """Tell whether the database exists; the first write creates a SQLite file."""
-        if not self.sqlite or os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
+        if not self.sqlite or self._in_memory:
+            return True
+        if os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
         with self.using():
             return self._identity() is not None
 
     def close(self) -> None:
-        """Close all connections; a later use opens them again."""
+        """Close all connections but one in memory; a later use opens them again."""
+        if not self._in_memory:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close all connections, with which a database in memory is gone."""
         self._engine.dispose()
 
     def _create_engine(self, pool_size: int) -> sa.Engine:
         options: dict[str, Any] = {"connect_args": {"timeout": self._timeout}}
         if not self.sqlite:
             options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
+        elif self._in_memory:  # each connection has a database of its own, so that there is one
+            pool_size = 1
+            options["poolclass"] = sa.QueuePool
+            options["connect_args"]["check_same_thread"] = False
         try:
             engine = sa.create_engine(
                 self.url,
                 pool_size=pool_size,
-                max_overflow=_OVERFLOW if self.sqlite else 0,
+                max_overflow=_OVERFLOW if self.sqlite and not self._in_memory else 0,
                 pool_timeout=self._timeout,
                 **options,
             )
@@ -263,7 +275,8 @@ class Database:
             raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
         sa.event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
         if self.sqlite:
-            _FORKS.engines.add(engine)
+            if not self._in_memory:
+                _FORKS.engines.add(engine)
             sa.event.listen(engine, "do_connect", self._connect)
             sa.event.listen(engine, "begin", _begin)
         return engine
@@ -301,7 +314,8 @@ class Database:
     def _open(self) -> sa.Engine:
         """Return the engine, with the tables set up and sweeps done that were due."""
         with self._lock:
-            if self._process != os.getpid():  # forked: the connections belong to the parent
+            # Forked: connections to files and servers belong to the parent.
+            if self._process != os.getpid() and not self._in_memory:
                 self._engine.dispose(close=False)
                 self._process = os.getpid()
             if self._ready and self.sqlite and self._file != self._identity():
@@ -310,7 +324,7 @@ class Database:
             due = 0
             if not self._ready:
                 self._file = self._identity()
-                if self.sqlite:
+                if self.sqlite and not self._in_memory:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
                 version = migrations.prepare(self._engine, self.name)
                 self._key, due = version.key.encode(), version.sweep
@@ -330,7 +344,7 @@ class Database:
         To read a file SQLite writes a log beside it, unless the file is called immutable. The time
         tells that such a file was changed after all and must be opened again.
         """
-        if not self.sqlite:
+        if not self.sqlite or self._in_memory:
             return None
         path = self.name
         try:

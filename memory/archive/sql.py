@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import select, text
+from sqlalchemy import URL, select, text
 
 from ..attention.law import CAPACITY
 from ..efforts import Effort
@@ -46,7 +46,7 @@ class SqlArchive(Archive):
 
     def __init__(
         self,
-        place: str | os.PathLike[str],
+        place: str | os.PathLike[str] | URL,
         *,
         durable: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,

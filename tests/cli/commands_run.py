@@ -11,9 +11,9 @@ def run(*arguments: str, said: str | None = None) -> Result:
 
 
 def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
-    """Talk to the offline model, the lines piped in."""
+    """Talk to the scripted model, the lines piped in."""
     said = "".join(f"{line}\n" for line in lines)
-    return run("chat", "--model", "offline", *options, said=said)
+    return run("chat", "--model", "scripted", *options, said=said)
 
 
 def talked(*lines: str, thread: str = "default", user: str = "default") -> str:

@@ -229,7 +229,7 @@ def test_what_was_exported_is_imported() -> None:
         "default: default: there already\n0 sessions with 0 turns taken over, 1 there already\n"
     )
     assert archived("verify", "--root", "kept").stdout == "default: 2 turns, intact\n"
-    chat = run("chat", "--model", "offline", "--root", "kept", said="Hello again!\n")
+    chat = run("chat", "--model", "scripted", "--root", "kept", said="Hello again!\n")
     assert "turn 2 was the last" in chat.stdout
     assert held("sessions").keys() == held("kept").keys()
 
@@ -334,7 +334,7 @@ def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch)
         ("archive", "copy", "sessions", url),
         ("sessions", "--root", url),
         ("stats", "--root", url),
-        ("chat", "--model", "offline", "--root", url),
+        ("chat", "--model", "scripted", "--root", url),
     ]
 
     failed = [run(*command, said="Hello!\n") for command in commands]

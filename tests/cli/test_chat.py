@@ -100,14 +100,14 @@ def test_commands_are_listed_and_unknown_ones_named() -> None:
     assert " of 16,000 tokens" not in result.stdout
 
 
-def test_without_a_key_the_offline_model_is_used_and_said_so(
+def test_without_a_key_the_scripted_model_is_used_and_said_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No model named and no key set is no error but a notice."""
     result = run("chat", said="Hello!\n")
 
-    assert "I am Ebbtide's offline model" in result.stdout
-    assert "the offline model answers by rules" in caplog.text
+    assert "I am Ebbtide's scripted model" in result.stdout
+    assert "the scripted model answers by rules" in caplog.text
 
 
 def test_two_users_of_one_thread_share_nothing() -> None:

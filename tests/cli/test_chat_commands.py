@@ -254,7 +254,7 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn() -> None:
 
 def test_what_was_typed_does_not_come_back_after_erasing() -> None:
     """Arrow up brings back what was typed since, and nothing from before."""
-    with terminal(["chat", "--model", "offline"], {}) as screen:
+    with terminal(["chat", "--model", "scripted"], {}) as screen:
         screen.converse(
             ("The vault code is 4711.", "context 1,"),
             ("/message remove 1", "Type yes"),

@@ -54,7 +54,7 @@ def number(text: str, pattern: str) -> int:
         "--- Concluded effort: auth-bug ---",
         "From the summary of auth-bug: ",
         "--- Expanded effort: auth-bug (",
-        'From the log of auth-bug, turn 6: "The stack trace ends in SessionGuard.renew',
+        'From the log of auth-bug, turn 6: "The stack trace ends in',
         "--- Collapsed effort: auth-bug (back to summary) ---",
         "Stopped: the model has called close_effort, and the tool has not run.",
         "A new agent on the same files resumes the turn.",

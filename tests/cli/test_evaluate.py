@@ -26,7 +26,7 @@ from tests.evaluation.conversations import plain, written
 def test_what_cannot_be_used(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     """An unknown name or a file that is not there ends in one line and exit code 1."""
     done = evaluated(
-        tmp_path, *(("--model", "offline") if options[0] == "--judge" else ()), *options
+        tmp_path, *(("--model", "scripted") if options[0] == "--judge" else ()), *options
     )
 
     assert done.exit_code == 1
@@ -48,7 +48,7 @@ def test_what_cannot_be_used(tmp_path: Path, options: tuple[str, ...], said: str
         (("--prices", "-1,2"), "is no price"),
         (("--prices", "nan,2"), "is no price"),
         (("--prices", "1,inf"), "is no price"),
-        (("--replay", "x", "--model", "offline"), "--replay names the model"),
+        (("--replay", "x", "--model", "scripted"), "--replay names the model"),
         (("--replay", "x", "--judge", "off"), "--replay names the model"),
         (("--replay", "x", "--record", "y"), "--replay names the model"),
         (("--strategies", "x"), "--strategies"),
@@ -56,7 +56,7 @@ def test_what_cannot_be_used(tmp_path: Path, options: tuple[str, ...], said: str
 )
 def test_options_that_are_wrong(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     """An option that cannot be is refused with exit code 2, before anything is done."""
-    more = () if {"--replay"} & {*options} else ("--model", "offline")
+    more = () if {"--replay"} & {*options} else ("--model", "scripted")
     done = evaluated(tmp_path, *more, *options)
 
     assert done.exit_code == 2
@@ -67,14 +67,14 @@ def test_options_that_are_wrong(tmp_path: Path, options: tuple[str, ...], said: 
 def test_a_template_that_is_wrong(tmp_path: Path) -> None:
     """The error of a template names file and field."""
     path = written(tmp_path, plain(template_id=""))
-    done = evaluated(tmp_path / "out", "--model", "offline", "--template", path)
+    done = evaluated(tmp_path / "out", "--model", "scripted", "--template", path)
 
     assert done.exit_code == 1
     assert "template.json" in done.output
     assert "template_id: String should have at least 1 character" in done.output
 
 
-def test_without_a_key_the_offline_model_is_measured_and_said_so(
+def test_without_a_key_the_scripted_model_is_measured_and_said_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who forgot the key is told whose figures these are."""
@@ -82,25 +82,25 @@ def test_without_a_key_the_offline_model_is_measured_and_said_so(
     done = evaluated(tmp_path, "--template", "test-simple", "--strategy", "full-history")
 
     assert done.exit_code == 0
-    assert "Model: offline. Judge: none.\n" in done.stdout
+    assert "Model: scripted. Judge: none.\n" in done.stdout
 
 
 def test_results_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with results of another setup is left as it is."""
     simple = ("--template", "test-simple", "--strategy", "full-history")
-    evaluated(tmp_path, "--model", "offline", *simple)
+    evaluated(tmp_path, "--model", "scripted", *simple)
     before = (tmp_path / "results.json").read_bytes()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-1")
     done = evaluated(tmp_path, *simple)
 
     assert done.exit_code == 1
-    assert "holds results with model 'offline', this run has 'openai:gpt-5-mini'" in done.output
+    assert "holds results with model 'scripted', this run has 'openai:gpt-5-mini'" in done.output
     assert (tmp_path / "results.json").read_bytes() == before
 
 
 def test_a_template_that_has_changed(tmp_path: Path) -> None:
     """Results of an older template end in one line, before the progress bar begins."""
-    options = ("--model", "offline", "--strategy", "full-history", "--template")
+    options = ("--model", "scripted", "--strategy", "full-history", "--template")
     first = evaluated(tmp_path / "out", *options, written(tmp_path, plain()))
     done = evaluated(tmp_path / "out", *options, written(tmp_path, plain(probing_tasks={})))
 
@@ -113,7 +113,7 @@ def test_an_out_that_is_a_file(tmp_path: Path) -> None:
     """A file where the folder should be is an error in one line."""
     path = tmp_path / "file"
     path.write_text("mine", encoding="utf-8")
-    done = evaluated(path, "--model", "offline", "--template", "test-simple")
+    done = evaluated(path, "--model", "scripted", "--template", "test-simple")
 
     assert done.exit_code == 1
     assert done.output.startswith("ebbtide: ")
@@ -129,7 +129,7 @@ def test_a_record_of_something_else(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     before = path.read_bytes()
     simple = ("--template", "test-simple", "--record", str(path))
-    done = evaluated(tmp_path / "out", "--model", "offline", *simple)
+    done = evaluated(tmp_path / "out", "--model", "scripted", *simple)
 
     assert done.exit_code == 1
     assert "tape.jsonl" in done.output
@@ -139,7 +139,7 @@ def test_a_record_of_something_else(tmp_path: Path, text: str) -> None:
 def test_without_matplotlib_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without matplotlib the table is written, and a line says how to get the plot."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    done = evaluated(tmp_path, "--model", "offline", "--template", "test-simple")
+    done = evaluated(tmp_path, "--model", "scripted", "--template", "test-simple")
 
     assert done.exit_code == 0
     assert "For a plot, install matplotlib: pip install 'ebbtide[plots]'" in done.output

@@ -12,7 +12,7 @@ def test_the_settings_file_gives_root_and_budget(
 ) -> None:
     """A file named by --config says where the archive is and how large the context may be."""
     monkeypatch.delenv("EBBTIDE_ROOT")
-    Path("my.yaml").write_text("root: kept\nmodel: offline\ncontext_budget: 5000\n", "utf-8")
+    Path("my.yaml").write_text("root: kept\nmodel: scripted\ncontext_budget: 5000\n", "utf-8")
 
     result = run("chat", "--config", "my.yaml", said="Hello!\n")
 
@@ -36,7 +36,7 @@ def test_a_folder_that_cannot_be_written_is_one_line() -> None:
     """A root that is a file ends in one line that names it."""
     Path("taken").write_text("", "utf-8")
 
-    result = run("chat", "--model", "offline", "--root", "taken", said="Hello!\n")
+    result = run("chat", "--model", "scripted", "--root", "taken", said="Hello!\n")
 
     assert "taken" in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
@@ -47,7 +47,7 @@ def test_a_folder_that_cannot_be_written_is_one_line() -> None:
 )
 def test_a_name_that_cannot_be_is_one_line(option: str, name: str) -> None:
     """A name that is empty or no text is refused before anything is written."""
-    result = run("chat", "--model", "offline", option, name)
+    result = run("chat", "--model", "scripted", option, name)
 
     assert f"{option} takes a name" in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
@@ -60,9 +60,9 @@ def test_checkpoints_that_are_damaged_are_named_with_a_remedy() -> None:
     damaged = Path("sessions/.ebbtide/default/checkpoints.sqlite")
     damaged.write_text("no database" * 1_000, "utf-8")
 
-    failed = run("chat", "--model", "offline")
+    failed = run("chat", "--model", "scripted")
     damaged.unlink()
-    mended = run("chat", "--model", "offline")
+    mended = run("chat", "--model", "scripted")
 
     assert str(damaged) in failed.stderr
     assert "move it away: threads are then restored from the archive" in failed.stderr
@@ -74,7 +74,7 @@ def test_sessions_are_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """Wherever one stands the sessions are the same ones, and the chat says where they are."""
     monkeypatch.delenv("EBBTIDE_ROOT")
     (tmp_path / "elsewhere").mkdir()
-    said = run("chat", "--model", "offline", said="Hello!\n").stdout
+    said = run("chat", "--model", "scripted", said="Hello!\n").stdout
 
     monkeypatch.chdir(tmp_path / "elsewhere")
     listed = run("sessions")

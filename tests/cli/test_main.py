@@ -34,7 +34,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         ("archive", "export", "no\n\u202e\u200b", "here"),
         ("sessions", "--user", "no\n\u202e\u200b"),
         ("attention", "forget", f"{HIDING}/gate", "--user", HIDING),
-        ("chat", "--model", "offline", "--thread", HIDING),
+        ("chat", "--model", "scripted", "--thread", HIDING),
     ],
     ids=" ".join,
 )
@@ -169,7 +169,7 @@ def test_the_package_needs_nothing_of_the_command_line() -> None:
 
 def test_an_unknown_option_is_a_usage_error() -> None:
     """A mistyped option exits with 2."""
-    result = run("chat", "--modle", "offline")
+    result = run("chat", "--modle", "scripted")
 
     assert result.exit_code == 2
 

@@ -153,7 +153,7 @@ def test_in_the_chat() -> None:
 @pytest.mark.parametrize("line", ["/attention explain", "/attention remember it"])
 def test_in_the_chat_a_mistake_shows_the_usage(line: str) -> None:
     """Half a command and an unknown one say how it is written."""
-    result = run("chat", "--model", "offline", "--user", "ann", said=f"{line}\n")
+    result = run("chat", "--model", "scripted", "--user", "ann", said=f"{line}\n")
 
     assert "write /attention [explain|suppress|unsuppress|forget MEMORY]" in result.stderr
 

@@ -162,7 +162,7 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, server: OpenAIServer) -> Non
 def test_a_run_goes_on_with_its_settings(tmp_path: Path) -> None:
     """Trials with other settings do not come into the same table."""
     config = tmp_path / "ebbtide.yaml"
-    options = ("--model", "offline", "--template", "test-simple", "--strategy", "ebbtide")
+    options = ("--model", "scripted", "--template", "test-simple", "--strategy", "ebbtide")
     config.write_text("context_budget: 5000\n", encoding="utf-8")
     first = evaluated(tmp_path, *options, "--config", str(config))
     config.write_text("context_budget: 9000\n", encoding="utf-8")
@@ -237,7 +237,7 @@ def test_the_others_go_on_without_a_strategy_that_cannot_begin(
     """The trials of the others are kept, its own has an error; the next run tries it again."""
     both = {"late": Late, "full-history": FullHistory}
     monkeypatch.setattr("ebbtide.evaluation.strategies.STRATEGIES", both)
-    options = ("--model", "offline", "--template", "test-simple", "--strategy", "late")
+    options = ("--model", "scripted", "--template", "test-simple", "--strategy", "late")
     first = evaluated(tmp_path, *options, "--strategy", "full-history")
     begun = {one.strategy: len(one.points) for one in trials(tmp_path)}
     monkeypatch.setattr(Late, "missing", False)
@@ -276,7 +276,7 @@ def test_so_many_trials_at_once(
     monkeypatch.setattr(Meeting, "limit", limit)
     monkeypatch.setattr(Meeting, "running", 0)
     monkeypatch.setattr(Meeting, "most", 0)
-    options = ("--model", "offline", "--strategy", "meeting", "--template", "test-simple")
+    options = ("--model", "scripted", "--strategy", "meeting", "--template", "test-simple")
     limits = ("--trials", str(limit + 1), "--concurrency", str(limit))
     done = evaluated(tmp_path, *options, *limits)
 
@@ -346,9 +346,9 @@ def test_a_replay_of_what_was_not_recorded(tmp_path: Path, server: OpenAIServer)
     assert "no recorded answers for 'full-history/test-simple/2'" in more.output
 
 
-def test_the_offline_model_needs_no_key(tmp_path: Path) -> None:
+def test_the_scripted_model_needs_no_key(tmp_path: Path) -> None:
     """Without a key there are the scores that need no model, of all of Ebbtide's strategies."""
-    done = evaluated(tmp_path, "--model", "offline", "--template", "test-simple")
+    done = evaluated(tmp_path, "--model", "scripted", "--template", "test-simple")
 
     assert done.exit_code == 0, done.output
     assert [row["strategy"] for row in rows(tmp_path)] == sorted(OURS)

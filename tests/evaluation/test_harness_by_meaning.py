@@ -24,7 +24,7 @@ def test_other_words_are_the_same_sentence() -> None:
 
 def test_results_say_how_quotes_were_compared(tmp_path: Path) -> None:
     """With embeddings the results name them."""
-    options = ("--model", "offline", "--embeddings", "minilm", "--template", "test-simple")
+    options = ("--model", "scripted", "--embeddings", "minilm", "--template", "test-simple")
     done = evaluated(tmp_path, *options)
     page = (tmp_path / "results.md").read_text(encoding="utf-8")
 

@@ -29,5 +29,5 @@ def test_what_left_the_window_is_there(ran: Run) -> None:
     """What was anchored is answered from the notes, and what was not is found by searching."""
     said = " ".join(ran.printed.split())
 
-    assert 'From the state block: "Technical Anchors: port 8443"' in said
+    assert 'From the memory: "Technical Anchors: port 8443"' in said
     assert "Found turn 2: user: Miriam keeps the spare key of the server room" in said

@@ -18,8 +18,8 @@ from ebbtide import (
     restore,
     transcript,
 )
-from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.errors import ArchiveError
+from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, talk
 
 WRONG: list[tuple[str, Any]] = [
@@ -38,7 +38,7 @@ WRONG: list[tuple[str, Any]] = [
 def test_an_agent_of_something_else(name: str, value: Any) -> None:
     """An agent is not built of what would fail in its first run."""
     with pytest.raises(SettingsError, match=rf"^{name} must be .* got .*"):
-        create_memory_agent(OfflineModel(), **{name: value})
+        create_memory_agent(ScriptedModel(), **{name: value})
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
@@ -48,7 +48,7 @@ def test_a_middleware_of_something_else(name: str, value: Any) -> None:
         EbbtideMiddleware(**{name: value})
 
 
-@pytest.mark.parametrize("model", [None, 4, OfflineModel, ""])
+@pytest.mark.parametrize("model", [None, 4, ScriptedModel, ""])
 def test_an_agent_without_a_model(model: Any) -> None:
     """What is no model is told before anything is said."""
     with pytest.raises(SettingsError, match=r"^model must be a chat model"):

@@ -57,7 +57,7 @@ def test_arguments_beat_the_environment_which_beats_the_file(
 
 def test_where_each_value_was_given_is_told(tmp_path: Path) -> None:
     """The source that decided is named: file and line, variable or argument."""
-    path = written(tmp_path, "decay_threshold: 3\ncontext_budget: 3000\nmodel: offline\n")
+    path = written(tmp_path, "decay_threshold: 3\ncontext_budget: 3000\nmodel: scripted\n")
 
     config = load(
         {"model": "openai:x", "root": None},
@@ -213,7 +213,7 @@ def test_a_folder_is_beside_the_file_that_names_it(tmp_path: Path) -> None:
 def test_a_variable_that_is_almost_a_setting_is_an_error(tmp_path: Path) -> None:
     """What is misspelt would silently leave the default; the nearest name is given."""
     with pytest.raises(SettingsError, match=r"^EBBTIDE_MODLE: .* did you mean EBBTIDE_MODEL\?"):
-        load({}, environment={"EBBTIDE_MODLE": "offline"}, directory=tmp_path)
+        load({}, environment={"EBBTIDE_MODLE": "scripted"}, directory=tmp_path)
 
 
 def test_a_variable_that_is_like_none_is_told_and_ignored(

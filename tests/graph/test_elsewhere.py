@@ -9,8 +9,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, SqlArchive, create_memory_agent
 from ebbtide.graph.erase.erase import erase
-from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.prompts.loader import render
+from ebbtide.testing import ScriptedModel
 from tests.agents import SUMMARY, Talk, talk
 from tests.databases import Database
 from tests.doubles import call, together
@@ -132,10 +132,10 @@ def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:
     assert SUMMARY["summary"] not in str(chat.records(state))
 
 
-def test_the_offline_model_finds_and_expands_it(tmp_path: Path) -> None:
+def test_the_scripted_model_finds_and_expands_it(tmp_path: Path) -> None:
     """A request in plain words for what another session concluded is answered from there."""
     agent = create_memory_agent(
-        OfflineModel(), archive=DiskArchive(tmp_path), checkpointer=InMemorySaver()
+        ScriptedModel(), archive=DiskArchive(tmp_path), checkpointer=InMemorySaver()
     )
 
     def say(words: str, name: str) -> Any:

@@ -1,27 +1,29 @@
-"""Choosing the chat model: by name, by a key, or the offline one."""
+"""Choosing the chat model: by name, by a key, or the scripted one."""
 
 import pytest
 from langchain_openai import ChatOpenAI
 
-from ebbtide.graph.models import OFFLINE, choose_model
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.graph.models import SCRIPTED, choose_model
+from ebbtide.testing import ScriptedModel
 
 WITHOUT_A_KEY: dict[str, str] = {}
 
 
-def test_the_offline_model_is_chosen_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_scripted_model_is_chosen_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
     """Who asks for it gets it, whatever keys there are, and no warning."""
-    model = choose_model(OFFLINE, {"OPENAI_API_KEY": "x"})
+    model = choose_model(SCRIPTED, {"OPENAI_API_KEY": "x"})
 
-    assert (type(model), caplog.messages) == (OfflineModel, [])
+    assert (type(model), caplog.messages) == (ScriptedModel, [])
 
 
-def test_without_a_name_and_a_key_it_is_the_offline_model(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_name_and_key_it_is_the_scripted_model(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Nobody chose it, so a warning says what answers."""
     model = choose_model(None, WITHOUT_A_KEY)
 
-    assert type(model) is OfflineModel
-    assert ["the offline model answers by rules" in line for line in caplog.messages] == [True]
+    assert type(model) is ScriptedModel
+    assert ["the scripted model answers by rules" in line for line in caplog.messages] == [True]
 
 
 def test_without_a_name_a_key_chooses_openai(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,10 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, create_memory_agent, restore
-from ebbtide.graph.offline_model import OfflineModel
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
 from ebbtide.nodes.turn.langchain_messages import to_dicts
+from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -189,10 +189,10 @@ def test_usage_without_a_figure_changes_nothing(tmp_path: Path, usage: int) -> N
     assert seen == [1.0]
 
 
-def test_the_offline_model_reports_what_was_counted(tmp_path: Path) -> None:
+def test_the_scripted_model_reports_what_was_counted(tmp_path: Path) -> None:
     """Its usage is the total of the report, so that its threads have no factor."""
     agent = create_memory_agent(
-        OfflineModel(),
+        ScriptedModel(),
         archive=DiskArchive(tmp_path, durable=False),
         checkpointer=InMemorySaver(),
     )

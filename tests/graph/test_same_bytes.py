@@ -8,7 +8,7 @@ from pathlib import Path
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import DiskArchive, Settings, create_memory_agent
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD
 
 BUDGET = 2_900
@@ -23,10 +23,10 @@ import sys
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.testing import ScriptedModel
 with SqliteSaver.from_conn_string(sys.argv[1] + "/checkpoints.sqlite") as saver:
     agent = create_memory_agent(
-        OfflineModel(), archive=DiskArchive(sys.argv[1]), checkpointer=saver,
+        ScriptedModel(), archive=DiskArchive(sys.argv[1]), checkpointer=saver,
         settings=Settings(context_budget={BUDGET}),
     )
     asked = HumanMessage("What of the token, the login and the host?", id="asked")
@@ -48,7 +48,7 @@ def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
     with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
         settings = Settings(context_budget=BUDGET)
         agent = create_memory_agent(
-            OfflineModel(),
+            ScriptedModel(),
             archive=DiskArchive(tmp_path, durable=False),
             checkpointer=saver,
             settings=settings,

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, SettingsError, create_memory_agent
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide import DiskArchive, SettingsError, create_memory_agent, testing
 from tests.agents import THREAD, Talk, talk
 from tests.constants import change
 from tests.doubles import Concepts, ScriptedModel, call
@@ -133,7 +132,7 @@ async def test_the_event_loop_is_not_blocked(tmp_path: Path) -> None:
 def test_an_unknown_name_is_an_error(tmp_path: Path, name: str) -> None:
     """One model is known by name, and the error says which."""
     with pytest.raises(SettingsError, match='the only one is "minilm"'):
-        create_memory_agent(OfflineModel(), archive=DiskArchive(tmp_path), embeddings=name)
+        create_memory_agent(testing.ScriptedModel(), archive=DiskArchive(tmp_path), embeddings=name)
 
 
 def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
@@ -141,7 +140,7 @@ def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
     wrong: object = 5
     with pytest.raises(SettingsError, match="must be a LangChain Embeddings"):
         create_memory_agent(
-            OfflineModel(),
+            testing.ScriptedModel(),
             archive=DiskArchive(tmp_path),
             embeddings=wrong,  # type: ignore[arg-type]  # wrong on purpose
         )
@@ -152,4 +151,6 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "langchain_huggingface", None)
 
     with pytest.raises(SettingsError, match=r"pip install 'ebbtide\[semantic\]'"):
-        create_memory_agent(OfflineModel(), archive=DiskArchive(tmp_path), embeddings="minilm")
+        create_memory_agent(
+            testing.ScriptedModel(), archive=DiskArchive(tmp_path), embeddings="minilm"
+        )

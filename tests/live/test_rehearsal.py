@@ -9,7 +9,7 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.testing import ScriptedModel
 from tests.agents import SUMMARY
 from tests.live.journeys import (
     JOURNEYS,
@@ -83,8 +83,8 @@ def test_a_journey_fails(tmp_path: Path, journey: Journey, missed: list[str]) ->
 
 
 @pytest.mark.parametrize("journey", JOURNEYS[:3], ids=NAMES[:3])
-def test_the_offline_model_goes_the_way(tmp_path: Path, journey: Journey) -> None:
+def test_the_scripted_model_goes_the_way(tmp_path: Path, journey: Journey) -> None:
     """The model of rules understands the plain speech of the journeys too."""
-    claims = journey(OfflineModel(), tmp_path)
+    claims = journey(ScriptedModel(), tmp_path)
 
     assert broken(claims) == []

@@ -11,8 +11,7 @@ from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
 
-from ebbtide import DiskArchive, commands, create_memory_agent
-from ebbtide.graph.offline_model import OfflineModel
+from ebbtide import DiskArchive, commands, create_memory_agent, testing
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.salience import Compression
 from ebbtide.nodes.turn.state import unpacked
@@ -149,14 +148,17 @@ def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
 
 def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
     """Model, seconds and the tokens that the model reports stand there for each call of a pass."""
-    models = {"extraction_model": OfflineModel(), "compression_model": OfflineModel()}
+    models = {
+        "extraction_model": testing.ScriptedModel(),
+        "compression_model": testing.ScriptedModel(),
+    }
     chat = compressing(tmp_path, **models)
     talked(chat, 12, {2: RULE})
 
     calls = entries(tmp_path)[0]["told"]["calls"]
     assert [one["what"] for one in calls] == ["extraction", "background"]
     assert all(one["read"] > one["written"] > 0 for one in calls)
-    assert {one["model"] for one in calls} == {"OfflineModel"}
+    assert {one["model"] for one in calls} == {"ScriptedModel"}
     assert all(one["seconds"] >= 0 for one in calls)
 
 

@@ -13,14 +13,18 @@ from pathlib import Path
 import pytest
 
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
+from ebbtide.testing import InMemoryArchive
 from tests.databases import emptied
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "memory", "postgresql"])
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlArchive]:
     """Yield an empty archive of every kind, one after the other."""
     if request.param == "sqlite":
         with DiskArchive(tmp_path / "sessions", durable=False) as kept:
+            yield kept
+    elif request.param == "memory":
+        with InMemoryArchive() as kept:
             yield kept
     else:
         with emptied(request.getfixturevalue("shared_database")) as kept:

@@ -129,6 +129,7 @@ def test_a_session_that_begins_while_its_user_is_deleted_stays(archive: SqlArchi
     assert (archive.sessions("ann"), visible(archive, tip, new)) == ((new,), ["question 1"])
 
 
+@pytest.mark.parametrize("archive", ["sqlite", "postgresql"], indirect=True)
 def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
     """Who knew a deleted session writes to the new one of its name, and others wait."""
     tip = commit_all(archive, [turn(1)])

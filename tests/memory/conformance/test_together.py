@@ -13,6 +13,9 @@ from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.salience import Compression
 from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
 
+# An archive in memory has one connection, so that nobody writes while another thread reads.
+pytestmark = pytest.mark.parametrize("archive", ["sqlite", "postgresql"], indirect=True)
+
 
 @pytest.fixture
 def other(archive: SqlArchive) -> Iterator[SqlArchive]:

@@ -1,0 +1,26 @@
+"""An archive for tests: it keeps everything in memory and writes no file."""
+
+from weakref import finalize
+
+from sqlalchemy import URL
+
+from ..memory.archive.database import LOCK_TIMEOUT
+from ..memory.archive.sql import SqlArchive
+
+
+class InMemoryArchive(SqlArchive):
+    """A SQLite archive in memory, for one process; what it holds is gone when it is dropped.
+
+    It has one connection, so that threads take turns.
+
+    >>> from ebbtide import create_memory_agent
+    >>> from ebbtide.testing import ScriptedModel
+    >>> agent = create_memory_agent(ScriptedModel(["Hello."]), archive=InMemoryArchive())
+    >>> agent.invoke({"messages": "Hi"})["messages"][-1].text
+    'Hello.'
+    """
+
+    def __init__(self, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        """Start empty; `lock_timeout` is how many seconds a thread waits for the others."""
+        super().__init__(URL.create("sqlite", database=":memory:"), lock_timeout=lock_timeout)
+        finalize(self, self.database.drop)

@@ -1,0 +1,166 @@
+"""A chat model without a model: answers from a list, or plain rules if it is given none."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from threading import Lock
+from typing import Any, TypeAlias
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ToolCall,
+    message_to_dict,
+)
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import PrivateAttr
+
+from ..memory.errors import EbbtideError
+from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
+from .stand_in import stand_in
+
+Answer: TypeAlias = (
+    str
+    | AIMessage
+    | ToolCall
+    | Sequence[ToolCall]
+    | Mapping[str, Any]
+    | Exception
+    | Callable[[list[BaseMessage]], Any]
+)
+"""A text, a message, one tool call or several, a structured answer, an error to raise, or a
+function of the prompt that returns one of these."""
+
+
+class ScriptError(EbbtideError):
+    """The model was called more often than its script has answers."""
+
+
+class ScriptedModel(BaseChatModel):
+    """A chat model for tests and for trying things out, with no key and no network.
+
+    With a list it gives these answers, one for each call:
+
+    >>> model = ScriptedModel([ToolCall(name="add", args={"a": 1}, id=None), "It is 1."])
+    >>> [call["name"] for call in model.invoke("Add 1.").tool_calls], model.invoke("And?").text
+    (['add'], 'It is 1.')
+
+    Without one it follows plain rules: "let's work on …", "that's done", "show me the log of …" and
+    the like call the memory's tools, "use NAME with key=value" a tool of the application. Anything
+    else is answered by the sentence of the prompt that fits best, so its answers show what the
+    context holds. `prompts` has the messages of each call, oldest first.
+    """
+
+    answers: list[Any] | None = None
+
+    _prompts: list[list[BaseMessage]] = PrivateAttr(default_factory=list)
+    _lock: Any = PrivateAttr(default_factory=Lock)
+
+    def __init__(self, answers: Iterable[Answer] | None = None, **options: Any) -> None:
+        """Take the script; options are those of any chat model of LangChain."""
+        super().__init__(answers=None if answers is None else [*answers], **options)
+
+    @property
+    def prompts(self) -> list[list[BaseMessage]]:
+        """The messages of each call so far."""
+        return self._prompts
+
+    @property
+    def _llm_type(self) -> str:
+        return "ebbtide-scripted"
+
+    def bind_tools(
+        self,
+        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
+        *,
+        tool_choice: str | None = None,
+        **kwargs: Any,
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return the model with these tools; with the choice "any" it must call the last one."""
+        formatted = [convert_to_openai_tool(tool) for tool in tools]
+        return self.bind(tools=formatted, tool_choice=tool_choice, **kwargs)
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,  # noqa: ARG002 (the base class's signature)
+        run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
+        **kwargs: Any,
+    ) -> ChatResult:
+        tools, choice = kwargs.get("tools") or [], kwargs.get("tool_choice")
+        schemas = {t["function"]["name"]: t["function"].get("parameters", {}) for t in tools}
+        forced = [*schemas][-1] if schemas and choice == "any" else ""
+        with self._lock:
+            self._prompts.append([*messages])
+            number = len(self._prompts)
+        if self.answers is None:
+            answer = stand_in(messages, {} if choice == "none" else schemas, forced)
+        elif number > len(self.answers):
+            raise ScriptError(
+                f"ScriptedModel was called {number} times, and its script has "
+                f"{len(self.answers)} answers: add one"
+            )
+        else:
+            answer = self.answers[number - 1]
+        message = _message(answer, messages, forced)
+        message.response_metadata = {"model_name": "scripted"} | message.response_metadata
+        if message.usage_metadata is None:
+            message.usage_metadata = _usage(messages, tools, message)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        answer = self._generate(messages, stop, run_manager, **kwargs).generations[0].message
+        for word in re.findall(r"\s*\S+\s*|\s+", answer.text):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+        rest = answer.model_dump(exclude={"content", "type", "id"})
+        last = AIMessageChunk(content="", **rest, chunk_position="last")
+        yield ChatGenerationChunk(message=last)
+
+
+def _message(answer: Any, messages: list[BaseMessage], forced: str) -> AIMessage:
+    """Return an answer as a message; a structured one calls the tool that must be called."""
+    if callable(answer):
+        answer = answer(messages)
+    if isinstance(answer, Exception):
+        raise answer
+    if isinstance(answer, AIMessage):
+        return answer.model_copy(deep=True)
+    if isinstance(answer, Mapping) and not {"name", "args"} <= {*answer}:
+        answer = ToolCall(name=forced, args={**answer}, id=None) if forced else json.dumps(answer)
+    if isinstance(answer, str):
+        return AIMessage(answer)
+    calls = [answer] if isinstance(answer, Mapping) else answer
+    # Derived from the prompt, so that the same prompt gives the same answer.
+    seed = repr([(message.type, message.content) for message in messages])
+    return AIMessage(
+        "",
+        tool_calls=[
+            {**call, "id": call.get("id") or _call_id(seed, number)}
+            for number, call in enumerate(calls)
+        ],
+    )
+
+
+def _call_id(seed: str, number: int) -> str:
+    return f"call_{blake2b(f'{number} {seed}'.encode(), digest_size=8).hexdigest()}"
+
+
+def _usage(messages: list[BaseMessage], tools: list[Any], answer: AIMessage) -> UsageMetadata:
+    sent = sum(count_message(message_to_dict(message), count) for message in messages)
+    sent += REPLY_OVERHEAD + count_tools(tools, count)
+    written = count_message(message_to_dict(answer), count)
+    return UsageMetadata(input_tokens=sent, output_tokens=written, total_tokens=sent + written)

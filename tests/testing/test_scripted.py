@@ -1,0 +1,159 @@
+"""The scripted model with a list of answers: what applications use in their own tests."""
+
+import operator
+from functools import reduce
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, ToolCall
+from langchain_core.tools import tool
+from pydantic import BaseModel
+
+from ebbtide import create_memory_agent
+from ebbtide.testing import InMemoryArchive, ScriptedModel, ScriptError
+
+
+class Weather(BaseModel):
+    """What a forecast says."""
+
+    place: str
+    degrees: int
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+ADDING = ToolCall(name="add", args={"a": 1, "b": 2}, id=None)
+
+
+def test_answers_come_in_their_order() -> None:
+    """Each call gets the next answer, whatever it asks."""
+    model = ScriptedModel(["One.", AIMessage("Two.")])
+
+    assert [model.invoke(words).text for words in ("Hello", "Hello")] == ["One.", "Two."]
+
+
+def test_used_up_script_is_an_error() -> None:
+    """The error says how many calls and answers there were."""
+    model = ScriptedModel(["One."])
+    model.invoke("Hello")
+
+    with pytest.raises(ScriptError, match=r"called 2 times, and its script has 1 answers: add one"):
+        model.invoke("Hello")
+
+
+def test_errors_are_raised() -> None:
+    """An error in the list is raised, so that an application can test what it does then."""
+    with pytest.raises(TimeoutError, match="too slow"):
+        ScriptedModel([TimeoutError("too slow")]).invoke("Hello")
+
+
+def test_functions_get_the_prompt() -> None:
+    """A function in the list is called with the messages and returns any answer."""
+    model = ScriptedModel([lambda messages: messages[-1].text.upper()])
+
+    assert model.invoke("hello").text == "HELLO"
+
+
+def test_tool_calls_get_ids() -> None:
+    """Calls without an id get one of their own; several in a list are one answer."""
+    given = ToolCall(name="add", args={"a": 3, "b": 4}, id="mine")
+    answer = ScriptedModel([[ADDING, ADDING, given]]).bind_tools([add]).invoke("Add.")
+
+    ids = [call["id"] for call in answer.tool_calls]
+    assert (len({*ids}), ids[2]) == (3, "mine")
+    assert [call["args"]["a"] for call in answer.tool_calls] == [1, 1, 3]
+
+
+def test_a_message_is_not_changed_by_who_gets_it() -> None:
+    """Each call gets a copy of its message."""
+    message = AIMessage("Hello.")
+    answer = ScriptedModel([message]).invoke("Hi")
+
+    answer.content = "changed"
+    assert message.content == "Hello."
+
+
+@pytest.mark.parametrize("schema", [Weather, Weather.model_json_schema()])
+def test_structured_answers(schema: Any) -> None:
+    """A mapping fills the schema that is asked for."""
+    model = ScriptedModel([{"place": "Tarn", "degrees": 12}])
+
+    answer = model.with_structured_output(schema).invoke("How is it?")
+
+    assert dict(answer) == {"place": "Tarn", "degrees": 12}
+
+
+def test_mapping_is_json_where_no_schema_is_asked_for() -> None:
+    """The same mapping is JSON in a text otherwise."""
+    assert ScriptedModel([{"degrees": 12}]).invoke("?").text == '{"degrees": 12}'
+
+
+@pytest.mark.parametrize("answer", ["It rains in Tarn.", ADDING])
+def test_streaming_gives_the_same(answer: Any) -> None:
+    """The chunks add up to the answer, calls and usage included."""
+    whole = reduce(operator.add, ScriptedModel([answer]).stream("Hi"))
+    once = ScriptedModel([answer]).invoke("Hi")
+
+    assert (whole.text, whole.tool_calls) == (once.text, once.tool_calls)
+    assert whole.usage_metadata == once.usage_metadata
+
+
+async def test_async() -> None:
+    """The asynchronous paths give the same answers, from the same script."""
+    model = ScriptedModel(["One.", "Two and three."])
+    first = await model.ainvoke("Hi")
+    chunks = [chunk.text async for chunk in model.astream("Hi")]
+
+    assert (first.text, chunks) == ("One.", ["Two ", "and ", "three.", ""])
+
+
+def test_prompts_are_recorded() -> None:
+    """A test can look at what the model was sent."""
+    model = ScriptedModel(["One.", "Two."])
+    model.invoke("Hello")
+    model.invoke([HumanMessage("And?")])
+
+    assert [[message.text for message in prompt] for prompt in model.prompts] == [
+        ["Hello"],
+        ["And?"],
+    ]
+
+
+def test_usage_is_counted() -> None:
+    """Usage is counted over messages, tools and the answer, unless a message brings its own."""
+    usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
+    bare = ScriptedModel(["Hello."]).invoke("one two three")
+    bound = ScriptedModel(["Hello."]).bind_tools([add]).invoke("one two three")
+    own = ScriptedModel([AIMessage("Hello.", usage_metadata=usage)]).invoke("one two three")
+
+    assert bare.usage_metadata == {"input_tokens": 10, "output_tokens": 6, "total_tokens": 16}
+    assert bound.usage_metadata is not None
+    assert bound.usage_metadata["input_tokens"] > 10
+    assert own.usage_metadata == usage
+
+
+def test_an_agent_follows_the_script() -> None:
+    """In an agent the script drives the memory's tools and the application's."""
+    opening = ToolCall(name="open_effort", args={"name": "sums"}, id=None)
+    model = ScriptedModel([opening, "Opened.", ADDING, "It is 3."])
+    with InMemoryArchive() as archive:
+        agent = create_memory_agent(model, tools=[add], archive=archive)
+        state = agent.invoke({"messages": "Let's do sums."})
+        after = agent.invoke({"messages": "1 and 2?"})
+
+    assert state["memory"]["active_effort"] == "sums"
+    assert [m.text for m in after["messages"] if m.type == "tool"] == ["3"]
+
+
+def test_it_works_in_other_agents() -> None:
+    """It is a chat model like any other."""
+    agent = create_agent(ScriptedModel([ADDING, "It is 3."]), [add])
+
+    state = agent.invoke({"messages": [HumanMessage("1 and 2?")]})
+
+    assert [message.text for message in state["messages"]][2:] == ["3", "It is 3."]
