@@ -101,7 +101,7 @@ def configured(
     """Read the configuration; the options of a command override it, unless they are None."""
     if user:
         name_given(user, "--user")
-    keys = load({"root": root, "model": model}, environment=os.environ, path=config)
+    keys = load({"root": root, "model": model}, path=config)
     return Home(keys.root, user or DEFAULT_USER, keys.settings, keys.model)
 
 

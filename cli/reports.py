@@ -1,6 +1,5 @@
 """`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from textwrap import fill
 from typing import Annotated, Any, TypeAlias
@@ -129,7 +128,7 @@ def settings(
     if markdown:
         typer.echo(settings_table())
         return
-    keys = load({}, environment=os.environ, path=config)
+    keys = load({}, path=config)
     width, schemas = Console().width, Keys.model_json_schema()["properties"]
     values = {**dict(keys.settings), "model": keys.model, "root": discreet(keys.root)}
     for name in NAMES:

@@ -1,20 +1,26 @@
 """The configuration: arguments beat the environment, which beats `ebbtide.yaml`.
 
 The file and the environment (`EBBTIDE_CONTEXT_BUDGET`) may give every field of `Settings` but
-`user_id`, which belongs to a run, and `model` and `root`. A misspelt variable is an error: if it
-were ignored, the setting would silently keep its default.
+`user_id`, which belongs to a run, and `model` and `root`.
 """
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import yaml
 from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
@@ -71,6 +77,10 @@ class Keys(Settings):
     )
 
 
+NAMES = tuple(name for name in Keys.model_fields if name != "user_id")
+"""The names that are allowed in a file, the environment and the arguments."""
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """A configuration that was read; `model` is None if none was chosen.
@@ -84,90 +94,89 @@ class Config:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-_Layer: TypeAlias = dict[str, tuple[Any, str]]
-"""Values by name, each with its source: `ebbtide.yaml:3`, `EBBTIDE_MODEL`."""
-
-_NEAR = 0.8
-"""The ratio of `difflib` from which a variable counts as misspelt. All begin with EBBTIDE_, so
-any two are alike by half: at 0.8 a letter too many is found, and EBBTIDE_CI is no misspelling."""
-
-NAMES = tuple(name for name in Keys.model_fields if name != "user_id")
-"""The names that are allowed in a file, the environment and the arguments."""
-
-
 def load(
-    arguments: Mapping[str, object],
-    *,
-    environment: Mapping[str, str],
-    path: Path | None = None,
-    directory: Path = Path(),
+    arguments: Mapping[str, object], *, path: Path | None = None, directory: Path = Path()
 ) -> Config:
     """Return the configuration; arguments that are None are ignored.
 
     Reads `path`, by default `ebbtide.yaml` in `directory` if it exists. Raises `SettingsError` for
     unknown names and bad values, overridden or not, with file and line, variable or argument.
     """
-    layers: tuple[_Layer, ...] = (
+    layers = (
+        _Layer(arguments, {name: f"argument {name}" for name in arguments}),
+        _from_environment(),
         _from_file(path or directory / FILE, required=path is not None),
-        _from_environment(environment),
-        {name: (value, f"argument {name}") for name, value in arguments.items()},
     )
-    chosen: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    for layer in layers:
-        checked = _checked(layer)
-        chosen |= checked
-        sources |= {name: layer[name][1] for name in checked}
-    model, root = chosen.pop("model", None), _folder(chosen.pop("root", ROOT))
-    return Config(Settings.model_validate(chosen), model, root, sources)
 
+    class Sources(_Sources):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            *_: PydanticBaseSettingsSource,
+            **__: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return tuple(InitSettingsSource(settings_cls, layer.checked()) for layer in layers)
 
-def _checked(layer: _Layer) -> dict[str, Any]:
-    """Return the values of a layer; raise `SettingsError` for an unknown name or a bad value."""
-    for name, (_, source) in layer.items():
-        if name not in NAMES:
-            raise SettingsError(f"{source}: {_unknown(name)}")
-    values = {name: value for name, (value, _) in layer.items() if value is not None}
-    try:
-        keys = Keys.model_validate(values)
-    except ValidationError as error:
-        problems = (
-            f"{layer[str(item['loc'][0])][1]}: {item['loc'][0]}: {item['msg']} "
-            f"(got {item['input']!r})"
-            for item in error.errors()
-        )
-        raise SettingsError("; ".join(problems)) from error
-    return {name: getattr(keys, name) for name in values}
-
-
-def _unknown(name: str) -> str:
-    """Return what to do about an unknown key."""
-    if name == "user_id":
-        return "'user_id' may only be set by a run: remove it"
-    if near := get_close_matches(name, NAMES, n=1):
-        return f"unknown key {name!r}: did you mean {near[0]!r}?"
-    return f"unknown key {name!r}: use one of {', '.join(NAMES)}"
-
-
-def _from_environment(environment: Mapping[str, str]) -> _Layer:
-    """Return the values of environment variables; raise `SettingsError` for a misspelt one."""
-    variables = {name: PREFIX + name.upper() for name in NAMES}
-    allowed = [*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"]
-    for unknown in sorted({name for name in environment if name.startswith(PREFIX)} - {*allowed}):
-        if near := get_close_matches(unknown, allowed, n=1, cutoff=_NEAR):
-            raise SettingsError(f"{unknown}: unknown variable: did you mean {near[0]}?")
-        _log.warning("%s is no setting of Ebbtide and is ignored", unknown)
-    return {
-        name: (environment[variable], variable)
-        for name, variable in variables.items()
-        if environment.get(variable)
+    keys = Sources()
+    values = {name: getattr(keys, name) for name in NAMES if name in keys.model_fields_set}
+    sources = {
+        name: next(one.places[name] for one in layers if one.values.get(name) is not None)
+        for name in values
     }
+    model, root = values.pop("model", None), _folder(values.pop("root", ROOT))
+    return Config(Settings.model_validate(values), model, root, sources)
+
+
+class _Sources(BaseSettings, Keys):
+    """The keys as pydantic-settings reads them from their sources."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """The values of one source, None for those it does not give, and the place of each."""
+
+    values: Mapping[str, Any]
+    places: Mapping[str, str]
+
+    def checked(self) -> dict[str, Any]:
+        """Return the values; raise `SettingsError` for an unknown name or a bad value."""
+        for name in self.values:
+            if name == "user_id":
+                raise SettingsError(f"{self.places[name]}: 'user_id' may only be set by a run")
+            if name not in NAMES:
+                raise SettingsError(
+                    f"{self.places[name]}: unknown key {name!r}: use one of {', '.join(NAMES)}"
+                )
+        values = {name: value for name, value in self.values.items() if value is not None}
+        try:
+            Keys.model_validate(values)
+        except ValidationError as error:
+            problems = (
+                f"{self.places[str(item['loc'][0])]}: {item['loc'][0]}: {item['msg']} "
+                f"(got {item['input']!r})"
+                for item in error.errors()
+            )
+            raise SettingsError("; ".join(problems)) from error
+        return values
+
+
+def _from_environment() -> _Layer:
+    """Return the variables of the environment; others with our prefix are told of and ignored."""
+    variables = {name: PREFIX + name.upper() for name in NAMES}
+    known = {*variables.values(), _REDIS_URL, f"{PREFIX}USER_ID"}
+    for name in sorted({one for one in os.environ if one.startswith(PREFIX)} - known):
+        _log.warning("%s is no setting of Ebbtide and is ignored", name)
+    values = EnvSettingsSource(_Sources)()
+    return _Layer({name: values[name] for name in variables if name in values}, variables)
 
 
 def _from_file(path: Path, *, required: bool) -> _Layer:
     """Return the values of a file; raise `SettingsError` if it cannot be read."""
     if not required and not path.exists():
-        return {}
+        return _Layer({}, {})
     try:
         layer = _entries(yaml.SafeLoader(path.read_text(encoding="utf-8")), path)
     except yaml.MarkedYAMLError as error:
@@ -177,9 +186,9 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
     except RecursionError as error:
         raise SettingsError(f"{path}: cannot be read: it is nested too deeply") from error
-    root, source = layer.get("root", (None, ""))
+    root = layer.values.get("root")
     if root:  # a relative folder is relative to the file
-        layer["root"] = _folder(root, path.parent), source
+        return _Layer({**layer.values, "root": _folder(root, path.parent)}, layer.places)
     return layer
 
 
@@ -192,21 +201,19 @@ def _entries(loader: yaml.SafeLoader, path: Path) -> _Layer:
     """Return each key with the text of its scalar: YAML would read `off` as False."""
     root = loader.get_single_node()
     if root is None:
-        return {}
+        return _Layer({}, {})
     if not isinstance(root, yaml.MappingNode):
         raise SettingsError(f"{path}:{root.start_mark.line + 1}: expected lines `name: value`")
-    layer: _Layer = {}
+    values: dict[str, Any] = {}
+    places: dict[str, str] = {}
     for key, node in root.value:
-        source = f"{path}:{key.start_mark.line + 1}"
+        place = f"{path}:{key.start_mark.line + 1}"
         if not isinstance(key, yaml.ScalarNode):
-            raise SettingsError(f"{source}: expected lines `name: value`")
-        if key.value in layer:
-            raise SettingsError(f"{source}: {key.value!r} was given before: remove one of the two")
-        if isinstance(node, yaml.ScalarNode):
-            is_null = loader.construct_object(node) is None
-            layer[key.value] = (None if is_null else node.value, source)
-        elif key.value in NAMES:
-            raise SettingsError(f"{source}: {key.value}: expected one value, got a {node.id}")
-        else:  # `_checked` says that there is no such name
-            layer[key.value] = (None, source)
-    return layer
+            raise SettingsError(f"{place}: expected lines `name: value`")
+        if key.value in values:
+            raise SettingsError(f"{place}: {key.value!r} was given before: remove one of the two")
+        if not isinstance(node, yaml.ScalarNode) and key.value in NAMES:
+            raise SettingsError(f"{place}: {key.value}: expected one value, got a {node.id}")
+        is_null = loader.construct_object(node) is None
+        values[key.value], places[key.value] = None if is_null else node.value, place
+    return _Layer(values, places)

@@ -35,7 +35,7 @@ async def make_graph(_config: RunnableConfig) -> CompiledStateGraph[Any, Any, An
 
 @cache
 def _built() -> CompiledStateGraph[Any, Any, Any, Any]:
-    config = load({}, environment=os.environ)
+    config = load({})
     # A server keeps its checkpoints in its working directory, so the archive is there too.
     archive = SqlArchive(config.root if "root" in config.sources else "sessions")
     return create_memory_agent(

@@ -105,21 +105,21 @@ def test_a_mistake_in_the_settings_file_is_named_with_its_line() -> None:
     result = run("sessions")
 
     assert result.exit_code == 1
-    assert result.stderr == (
-        "ebbtide: ebbtide.yaml:2: unknown key 'contxt_budget': did you mean 'context_budget'?\n"
-    )
+    start = "ebbtide: ebbtide.yaml:2: unknown key 'contxt_budget': use one of context_budget, "
+    assert result.stderr.startswith(start)
+    assert result.stderr.count("\n") == 1
 
 
-def test_a_misspelt_variable_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that is almost a setting's ends any command, and the setting is named."""
+def test_a_misspelt_variable_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A variable with our prefix that is no setting is named, and does not stop a command."""
     monkeypatch.setenv("EBBTIDE_CONTXT_BUDGET", "3000")
 
     result = run("sessions")
 
-    assert result.exit_code == 1
-    assert result.stderr == (
-        "ebbtide: EBBTIDE_CONTXT_BUDGET: unknown variable: did you mean EBBTIDE_CONTEXT_BUDGET?\n"
-    )
+    assert result.exit_code == 0
+    assert "EBBTIDE_CONTXT_BUDGET is no setting of Ebbtide and is ignored" in caplog.text
 
 
 def test_the_version_is_told() -> None:
