@@ -68,7 +68,7 @@ oldest: $(VENV)/dev ## run the quick tests with the oldest versions of the depen
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/python -m build --wheel --outdir $(OLDEST) . > $(OLDEST)/build.log
 	@$(BIN)/python -m pip freeze | grep -E $(TOOLS) > $(OLDEST)/tools.txt
-	@$(UV) --resolution lowest-direct --requirements pyproject.toml --extra postgres --extra redis --extra plots
+	@$(UV) --resolution lowest-direct --requirements pyproject.toml --extra cli --extra postgres --extra redis --extra plots
 	@$(UV) --no-deps $(OLDEST)/*.whl
 	@$(UV) --requirements $(OLDEST)/tools.txt
 	@$(OLDEST)/bin/python -m pytest $(WORKERS) -p no:anyio \
@@ -89,8 +89,8 @@ clean: ## remove everything that was made
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/run: pyproject.toml $(VENV)/files
-	@echo "Installing ebbtide into $(VENV)"
-	@$(INSTALL) .
+	@echo "Installing ebbtide[cli] into $(VENV)"
+	@$(INSTALL) '.[cli]'
 	@touch $@
 
 $(VENV)/dev: pyproject.toml $(VENV)/files

@@ -8,6 +8,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,12 @@ LAYOUT = {
 SCRIPTS = {"benchmarks", "examples"}
 MAY_PRINT = {"benchmarks", "cli", "examples"}
 ENTRIES = {"graph/studio.py", "testing/in_memory.py"}
+OPTIONAL = {"graph/server.py", "memory/redis_attention.py"}
+"""What is imported only where its extra is installed."""
+NAMED = {"langchain-openai", "langgraph-checkpoint-sqlite"}
+"""Dependencies that are imported by a name, or share the package of another distribution."""
+BROUGHT = {"pydantic-core"}
+"""What a dependency pins itself."""
 PROTOCOLS = {
     "memory/archive/memories.py": "memory/attention/law.py",
     "memory/archive/sql.py": "memory/archive/protocol.py",
@@ -96,6 +103,27 @@ def tree(source: str) -> ast.Module:
 def functions(source: str) -> list[Function]:
     """Return all functions and methods of a source file, nested ones too."""
     return [node for node in ast.walk(tree(source)) if isinstance(node, Function)]
+
+
+def third_party(source: str) -> set[str]:
+    """Return the top-level packages of others that a source file imports."""
+    modules = [
+        name
+        for node in ast.walk(tree(source))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [str(node.module)]
+            if isinstance(node, ast.ImportFrom) and not node.level
+            else []
+        )
+    ]
+    return {name.partition(".")[0] for name in modules} - {*sys.stdlib_module_names}
+
+
+def canonical(requirement: str) -> str:
+    """Return the normalised name of a distribution, from a requirement or a name."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[>=<;]", requirement)[0]).lower()
 
 
 def parameters(function: Function) -> list[str]:
@@ -306,17 +334,33 @@ def test_every_source_folder_is_packaged() -> None:
     assert sorted(packages) == sorted(PACKAGES)
 
 
-def test_the_extras_are_what_an_application_goes_without() -> None:
-    """The extras `cli` and `openai` repeat dependencies; docs/embedding.md names all others."""
-    needed, extras = PROJECT["project"]["dependencies"], PROJECT["project"]["optional-dependencies"]
-    spared = {*extras["cli"], *extras["openai"]}
-    page = (ROOT / "docs/embedding.md").read_text(encoding="utf-8")
-    named = page.partition("pip install --no-deps ebbtide\npip install ")[2].partition("```")[0]
-
-    assert spared <= {*needed}
-    assert set(named.replace("\\", "").split()) == {
-        one.partition(">=")[0] for one in needed if one not in spared
+def test_the_dependencies_are_what_the_package_imports() -> None:
+    """A plain install brings no more and no less than all but the command line imports."""
+    imports = {
+        name
+        for source in SOURCES
+        if source.split("/")[0] not in SCRIPTS | {"cli"} and source not in OPTIONAL
+        for name in third_party(source)
     }
+    declared = {canonical(one) for one in PROJECT["project"]["dependencies"]}
+
+    homes = packages_distributions()
+    needed = [{*map(canonical, homes[name])} for name in imports]
+    assert declared - NAMED <= set().union(*needed)
+    assert [names for names in needed if not names & (declared | BROUGHT)] == []
+
+
+def test_the_command_line_is_an_extra() -> None:
+    """What `cli` brings is imported by the command line alone, and is what that imports beside."""
+    of_cli = {canonical(one) for one in PROJECT["project"]["optional-dependencies"]["cli"]}
+    homes = packages_distributions()
+    packaged = [source for source in SOURCES if source.split("/")[0] not in SCRIPTS]
+    beside = {
+        name for source in packaged if not source.startswith("cli/") for name in third_party(source)
+    }
+    alone = {name for source in packaged for name in third_party(source)} - beside
+
+    assert {canonical(homes[name][0]) for name in alone} == of_cli
 
 
 @pytest.mark.parametrize("package", PACKAGES)
