@@ -5,9 +5,11 @@ import sys
 import lazy_loader
 
 from .graph import commands
+from .memory import attention
 
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-sys.modules[f"{__name__}.commands"] = commands  # so that `import ebbtide.commands` finds it as well
+# So that `import ebbtide.attention` and `import ebbtide.commands` find them as well.
+sys.modules |= {f"{__name__}.attention": attention, f"{__name__}.commands": commands}

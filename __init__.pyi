@@ -1,3 +1,4 @@
+from . import attention as attention
 from . import commands as commands
 from .graph.agent import build_memory_graph as build_memory_graph
 from .graph.agent import create_memory_agent as create_memory_agent

@@ -399,10 +399,10 @@ def test_a_test_states_its_expectation() -> None:
 
 
 def test_the_public_surface_is_what_all_names() -> None:
-    """`ebbtide.__all__` is sorted, and names what the package exports and its module."""
+    """`ebbtide.__all__` is sorted, and names what the package exports and its modules."""
     exported = surface(ebbtide)
 
-    assert list(ebbtide.__all__) == sorted([*exported, "commands"])
+    assert list(ebbtide.__all__) == sorted([*exported, "attention", "commands"])
 
 
 def test_a_file_is_named_by_what_it_holds() -> None:

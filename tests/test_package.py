@@ -54,3 +54,24 @@ def test_a_star_imports_all_names() -> None:
 def test_the_version_is_the_installed_one() -> None:
     """The package says the version that its metadata have."""
     assert ebbtide.__version__ == version("ebbtide")
+
+
+PUBLIC = """
+import sys
+from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SqlArchive, attention, commands
+from ebbtide import adelete_session, adelete_user, aerase, arestore, atranscript
+from ebbtide import build_memory_graph, create_memory_agent
+from ebbtide import delete_session, delete_user, erase, restore, transcript
+from ebbtide.testing import InMemoryArchive, ScriptedModel
+import ebbtide.attention
+assert "redis" not in sys.modules
+from ebbtide.attention import RedisAttention
+assert ebbtide.attention.RedisAttention is attention.RedisAttention
+"""
+
+
+def test_the_public_names_are_where_they_belong() -> None:
+    """In a process that has imported nothing else each is found, and no extra before its use."""
+    done = subprocess.run([sys.executable, "-c", PUBLIC], check=False, capture_output=True)
+
+    assert (done.returncode, done.stderr) == (0, b"")
