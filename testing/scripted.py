@@ -56,7 +56,7 @@ class ScriptedModel(BaseChatModel):
     Without one it follows plain rules: "let's work on …", "that's done", "show me the log of …" and
     the like call the memory's tools, "use NAME with key=value" a tool of the application. Anything
     else is answered by the sentence of the prompt that fits best, so its answers show what the
-    context holds. `prompts` has the messages of each call, oldest first.
+    context holds.
     """
 
     answers: list[Any] | None = None
@@ -70,7 +70,7 @@ class ScriptedModel(BaseChatModel):
 
     @property
     def prompts(self) -> list[list[BaseMessage]]:
-        """The messages of each call so far."""
+        """The messages of each call so far, if there is a list of answers."""
         return self._prompts
 
     @property
@@ -84,7 +84,7 @@ class ScriptedModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with these tools; with the choice "any" it must call the last one."""
+        """Return the model with these tools; the choice may force one, "any" the last."""
         formatted = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=formatted, tool_choice=tool_choice, **kwargs)
 
@@ -95,26 +95,31 @@ class ScriptedModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 (as above)
         **kwargs: Any,
     ) -> ChatResult:
-        tools, choice = kwargs.get("tools") or [], kwargs.get("tool_choice")
+        tools, choice = kwargs.get("tools") or [], str(kwargs.get("tool_choice"))
         schemas = {t["function"]["name"]: t["function"].get("parameters", {}) for t in tools}
-        forced = [*schemas][-1] if schemas and choice == "any" else ""
-        with self._lock:
-            self._prompts.append([*messages])
-            number = len(self._prompts)
+        last = next(reversed(schemas), "")
+        forced = last if choice in {"any", "required"} else choice if choice in schemas else ""
+        answer: Any
         if self.answers is None:
             answer = stand_in(messages, {} if choice == "none" else schemas, forced)
-        elif number > len(self.answers):
-            raise ScriptError(
-                f"ScriptedModel was called {number} times, and its script has "
-                f"{len(self.answers)} answers: add one"
-            )
         else:
-            answer = self.answers[number - 1]
+            answer = self._next(messages, self.answers)
         message = _message(answer, messages, forced)
         message.response_metadata = {"model_name": "scripted"} | message.response_metadata
         if message.usage_metadata is None:
             message.usage_metadata = _usage(messages, tools, message)
         return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _next(self, messages: list[BaseMessage], answers: list[Any]) -> Any:
+        with self._lock:
+            self._prompts.append([*messages])
+            number = len(self._prompts)
+        if number > len(answers):
+            raise ScriptError(
+                f"ScriptedModel was called {number} times, and its script has {len(answers)} "
+                "answers: add one"
+            )
+        return answers[number - 1]
 
     def _stream(
         self,

@@ -144,6 +144,12 @@ def test_what_is_no_request(text: str) -> None:
     assert calls(ask(text)) == []
 
 
+@pytest.mark.parametrize("choice", ["add", "any", "required"])
+def test_forced_tools_are_called(choice: str) -> None:
+    """A choice makes the model call a tool, the named one or the last, whatever was said."""
+    assert calls(ask("hm", tools=[add], tool_choice=choice)) == [("add", {})]
+
+
 def test_only_bound_tools_are_called() -> None:
     """Without tools, or with the choice "none", a request is acknowledged."""
     said = "let's work on billing"
