@@ -49,6 +49,12 @@ class LruCache(Generic[T]):
         value = self.get(key)
         return self.put(key, make()) if value is None else value
 
+    def drop(self, key: Hashable) -> None:
+        """Drop the value of a key, if there is one."""
+        with self._lock:
+            if key in self._values:
+                self._sum -= self._size(self._values.pop(key))
+
     def clear(self) -> None:
         """Drop all values."""
         with self._lock:
