@@ -259,7 +259,7 @@ class Thread:
         try:
             return self.with_request()
         except SettingsError as error:
-            _log.warning("thread %r: %s", self.owner.thread, error)
+            _log.info("thread %r: %s", self.owner.thread, error)
             return replace(self, parts=cast("Any", self.place.memory).sized(self.values))
 
     def checked(self, what: What) -> "Thread":

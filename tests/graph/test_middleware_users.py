@@ -37,7 +37,7 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.valid_history import NAME
-from tests.doubles import ScriptedModel, call
+from tests.doubles import ScriptedModel, call, together
 
 USERS = ("ann", "bob")
 PROMPTS = {user: f"You serve {user}, whose account is {user}-iban." for user in USERS}
@@ -45,6 +45,7 @@ ROUNDS = {
     "open": [call("open_effort", name="work", goal="do it")],
     "close": [call("close_effort")],
     "all": [call("open_effort", name="work", goal="do it"), call("close_effort")],
+    "both": [together(call("close_effort"), call("book"))],
     "book": [call("close_effort"), call("book")],
 }
 
