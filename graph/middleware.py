@@ -367,6 +367,8 @@ class _NoContext:
     def __getattr__(self, name: str) -> Any:
         raise SettingsError(f"the command was given no context with {name!r}")
 
+    __getitem__ = __getattr__
+
 
 def _run(
     graph: CompiledStateGraph[Any, Any, Any, Any], state: Any, config: RunnableConfig, context: Any

@@ -65,13 +65,13 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 class _CommandCall:
     """A client's call of a command, with the agent and the config that commands take.
 
-    `context` has the settings of the assistant that the thread ran with last.
+    `context` is that of the assistant that the thread ran with last, None without one.
     """
 
     request: Request
     agent: Agent
     config: RunnableConfig
-    context: Mapping[str, Any]
+    context: Mapping[str, Any] | None
 
     def run(self, command: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Run a command for the thread."""
@@ -239,7 +239,7 @@ async def _command_call(request: Request, make: Make, client: LangGraphClient) -
     elif user_id := request.query_params.get("user_id"):
         chosen["user_id"] = user_id
     metadata: Mapping[str, Any] = {}
-    context: Mapping[str, Any] = {}
+    context: Mapping[str, Any] | None = None
     if "thread_id" in request.path_params:
         chosen["thread_id"] = request.path_params["thread_id"]
         thread = await client.threads.get(chosen["thread_id"])
@@ -248,7 +248,7 @@ async def _command_call(request: Request, make: Make, client: LangGraphClient) -
             raise TurnRunningError(chosen["thread_id"], _turn_in(thread["values"]))
         if "assistant_id" in metadata:
             assistant = await client.assistants.get(metadata["assistant_id"])
-            context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
+            context = cast("Mapping[str, Any] | None", assistant.get("context") or None)
     config: RunnableConfig = {"configurable": chosen}
     served = _ServedAgent(await make(config), client, metadata)
     return _CommandCall(request, cast("Agent", served), config, context)
@@ -313,7 +313,7 @@ def _by_hand(call: _CommandCall) -> Any:
         collapse=(change.collapse_effort, "effort"),
     )
     user = call.config["configurable"].get("user_id")
-    context = {**call.context, "user_id": user} if user else call.context
+    context = {**(call.context or {}), "user_id": user} if user else call.context
     return call.run(command, *map(call.query, names), context=context)
 
 

@@ -14,8 +14,9 @@ class LruCache(Generic[T]):
     >>> cache = LruCache[int](2)
     >>> [cache.put(key, number) for number, key in enumerate("abc")]
     [0, 1, 2]
-    >>> cache.get("a"), cache.get("c")
-    (None, 2)
+    >>> cache.drop("b")
+    >>> cache.get("a"), cache.get("b"), cache.get("c")
+    (None, None, 2)
     """
 
     def __init__(self, limit: int, size: Callable[[T], int] = lambda _: 1) -> None:

@@ -200,7 +200,7 @@ def test_what_else_takes_an_agent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("explicit", [True, False])
 def test_a_turn_that_goes_on_in_another_process(tmp_path: Path, *, explicit: bool) -> None:
-    """Before its first call there a given model concludes the effort; without one the call fails."""
+    """Before its first call there a given model concludes the effort; else the tool fails."""
     asking, saver = HumanInTheLoopMiddleware({"book": True}), InMemorySaver()
     first = service(tmp_path, asking, checkpointer=saver)
     for words in ("open it", "The code is ann-code. " * 9, "both"):
