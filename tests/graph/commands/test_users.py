@@ -148,7 +148,7 @@ def test_the_agents_own_model_for_want_of_a_context(tmp_path: Path, context: Any
     class Lenient(AgentMiddleware[Any, Any, Any]):
         def wrap_model_call(self, request: Any, handler: Callable[..., Any]) -> Any:
             user = getattr(request.runtime.context, "user_id", None)
-            return handler(request.override(model=models.get(user, request.model)))
+            return handler(request.override(model=models.get(str(user), request.model)))
 
     models = {"ann": model_of("ann", [])}
     served = service(tmp_path, before=Lenient(), model=own)
