@@ -17,7 +17,7 @@ EbbtideError
     │   └── TurnArrivedError        one ran while another was erased
     ├── ArchiveLockedError      another process holds the database
     ├── ArchiveUnavailableError the database is gone, full or read-only
-    └── ArchiveFormatError      the stored format is newer or damaged
+    └── ArchiveFormatError      the tables are of another version, or are damaged
 """
 
 from typing import Any
@@ -180,4 +180,4 @@ class ArchiveUnavailableError(ArchiveError, OSError):
 
 
 class ArchiveFormatError(ArchiveError, ValueError):
-    """The stored format is newer than this program, or is damaged."""
+    """The tables are of another version than this program knows, or are damaged."""

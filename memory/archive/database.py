@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ..errors import ArchiveError, ArchiveFormatError, ArchiveLockedError, ArchiveUnavailableError
-from . import index, migrations, schema
+from . import create, index, schema
 
 FILE = "ebbtide.sqlite"
 
@@ -312,7 +312,7 @@ class Database:
                 self._file = self._identity()
                 if self.sqlite:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
-                version = migrations.prepare(self._engine, self.name)
+                version = create.prepare(self._engine, self.name)
                 self._key, due = version.key.encode(), version.sweep
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
         if due and self.sqlite and not self._open_mode:  # read-only: who can write sweeps
