@@ -89,20 +89,19 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
         raise typer.BadParameter("--record keeps a model's answers, --replay asks none: leave one")
     home = configured(None, None, config, model)
     setup = _setup(home, judge, embeddings, prices, note=REPLAYED if replay else "")
-    replayed = _replayed(replay) if replay else None
-    recorded = Answers(record) if record else None
+    kept = replay or record
+    answers = Answers(kept, replayed=bool(replay)) if kept else None
     plan = Plan(
         strategies=select(strategy or []),
         templates=read_templates(template or SHIPPED),
         setup=setup,
         model=_loaded(setup.model, setup),
-        judge=_judge(setup, replayed or recorded or Answers(out / "judged.jsonl")),
+        judge=_judge(setup, answers or Answers(out / "judged.jsonl")),
         embedder=choose_embedder(embeddings),
         settings=home.settings,
         trials=trials,
         concurrency=concurrency,
-        recorded=recorded,
-        replayed=replayed,
+        answers=answers,
         discreet=lambda text: without_secrets(text, os.environ),
     )
     _run(plan, out)
@@ -138,12 +137,6 @@ def _prices(text: str | None) -> tuple[float, float] | None:
     if not (0 <= reading < float("inf") and 0 <= writing < float("inf")):
         raise typer.BadParameter(f"--prices: {text!r} is no price")
     return reading, writing
-
-
-def _replayed(path: Path) -> Answers:
-    """Return the recorded answers in a file, which must exist."""
-    with path.open("rb"):
-        return Answers(path, replayed=True)
 
 
 def _judge(setup: Setup, answers: Answers) -> Judge | None:

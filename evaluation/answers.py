@@ -47,16 +47,19 @@ class Answers:
     def __init__(self, path: Path, *, replayed: bool = False) -> None:
         """Read the file; raises `LinesError` if it holds something else.
 
-        If it is `replayed`, a request without an answer is an `AnswerMissingError`.
+        If it is `replayed` it must exist, and a request without an answer is an
+        `AnswerMissingError`.
         """
-        self._path, self._replayed = path, replayed
+        if replayed:
+            path.stat()  # raises `FileNotFoundError`
+        self._path, self.replayed = path, replayed
         entries = read_lines(path, RecordedAnswer)
         self._answers = {entry.request: entry.answer for entry in entries}
 
     def get(self, request: str) -> Any:
         """Return the answer to a request, None if a model has to be asked."""
         answer = self._answers.get(_digest(request))
-        if answer is None and self._replayed:
+        if answer is None and self.replayed:
             raise AnswerMissingError(self._path)
         return answer
 
@@ -75,22 +78,22 @@ def _digest(request: str) -> str:
 class Calls(BaseCache):
     """The calls of a model in one trial; it is the model's cache, which LangChain asks first.
 
-    `recorded` get the answers of the model, `replayed` give them in its place.
+    `kept` are to get the answers of the model, or to give them in its place if they are replayed.
     """
 
-    def __init__(self, recorded: Answers | None = None, replayed: Answers | None = None) -> None:
+    def __init__(self, kept: Answers | None = None) -> None:
         """Begin with no call; `missing` counts those without a recorded answer."""
-        self._recorded, self._replayed = recorded, replayed
+        self._kept = kept
         self.answers: list[Mapping[str, Any]] = []
         self.missing = 0
 
     @override
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
         """Return the recorded answer to a call, None if the model has to answer."""
-        if self._replayed is None:
+        if self._kept is None or not self._kept.replayed:
             return None
         try:
-            answer = self._replayed.get(_request(prompt))
+            answer = self._kept.get(_request(prompt))
         except AnswerMissingError:
             self.missing += 1
             raise
@@ -103,8 +106,8 @@ class Calls(BaseCache):
         messages = [choice.message for choice in return_val if isinstance(choice, ChatGeneration)]
         answer = to_jsonable_python(message_to_dict(messages[0]), fallback=str)
         self.answers.append(answer)
-        if self._recorded is not None:
-            self._recorded.put(_request(prompt), answer)
+        if self._kept is not None:
+            self._kept.put(_request(prompt), answer)
 
     @override
     def clear(self, **kwargs: Any) -> None:

@@ -47,8 +47,8 @@ Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 class Plan:
     """Each strategy on each template, `trials` times.
 
-    The model's answers are kept among those `recorded`, or taken from those `replayed`. `discreet`
-    takes secrets out of the errors that the results keep: a provider may repeat a key.
+    The model's answers are kept among `answers`, or taken from them if they are replayed.
+    `discreet` takes secrets out of the errors that the results keep: a provider may repeat a key.
     """
 
     strategies: Mapping[str, Callable[[StrategyInputs], Strategy]]
@@ -60,8 +60,7 @@ class Plan:
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     trials: int = 1
     concurrency: int = 4
-    recorded: Answers | None = None
-    replayed: Answers | None = None
+    answers: Answers | None = None
     discreet: Callable[[str], str] = str
 
     def pending(self, trials: Mapping[str, TrialResult]) -> tuple[Job, ...]:
@@ -103,7 +102,7 @@ class _Trial:
 
     def __init__(self, plan: Plan, job: Job, folder: Path) -> None:
         self.plan, self.job = plan, job
-        self.calls = Calls(plan.recorded, plan.replayed)
+        self.calls = Calls(plan.answers)
         self.template = plan.templates[job.template]
         self.model = plan.model.model_copy(update={"cache": self.calls})
         self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings)

@@ -9,7 +9,7 @@ from pydantic import Field
 from ..memory.questions import What
 from ..nodes.llm.calls import Call
 from .lines import read_lines
-from .strategy_protocol import Chosen
+from .strategy_protocol import Quoted
 from .template import EvaluationError, Strict
 
 REPLAYED = "replayed, not a measurement"
@@ -53,7 +53,7 @@ class PointScores(Strict):
     drift: float | None = None
     behavioural_alignment: float | None = None
     calls: tuple[Call, ...] = ()
-    chosen: tuple[Chosen, ...] = ()
+    chosen: tuple[Quoted, ...] = ()
 
     @property
     def extraction_seconds(self) -> float | None:

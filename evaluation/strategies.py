@@ -35,8 +35,7 @@ from ..memory.archive.transfer import read
 from ..memory.compression.extract import MOST_QUOTED, Previous, Sizes
 from ..memory.compression.extract import background as describe
 from ..memory.compression.merge import embedding_similarity, lexical, merged, obsolete_quotes
-from ..memory.compression.passes import Chosen as Choice
-from ..memory.compression.passes import choose
+from ..memory.compression.passes import Chosen, choose
 from ..memory.compression.quotes import core
 from ..memory.context.shortening import line_tokens, quote
 from ..memory.efforts import Effort
@@ -49,7 +48,7 @@ from ..memory.valid_history import note
 from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
-from .strategy_protocol import Chosen, Context, Strategy, after, as_messages
+from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 
 RECENT = 3
@@ -147,13 +146,13 @@ class ProtectedCore(Strategy):
         return Context(
             self._messages(turns),
             quotes=tuple(item.quote for item in self._compression.current),
-            chosen=tuple(Chosen(quote=v.quote, verdict=v.verdict) for v in choice.verdicts),
+            chosen=tuple(Quoted(quote=v.quote, verdict=v.verdict) for v in choice.verdicts),
             fallbacks=bool(choice.fallback) + failed,
             calls=tuple(self._calls),
         )
 
-    def _choose(self, new: Sequence[Group]) -> Choice:
-        return Choice(core(self.goals, new), "protected-core")
+    def _choose(self, new: Sequence[Group]) -> Chosen:
+        return Chosen(core(self.goals, new), "protected-core")
 
     def _background(self, _leaving: Sequence[Group], _new: Compression) -> str:
         """Return the background for exchanges that leave the context; rules write none."""
@@ -180,12 +179,12 @@ class SelectiveSalience(ProtectedCore):
     name = "selective-salience"
     note = f"has a model quote, beside the last {RECENT} exchanges."
 
-    def _choose(self, new: Sequence[Group]) -> Choice:
+    def _choose(self, new: Sequence[Group]) -> Chosen:
         try:
             steps = choose(self._effort(), new, self._compression.items, self._sizes, count)
             choice = drive(steps, self._models, self._calls.append)
         except AnswerError as error:
-            choice = Choice((), "salience", fallback=str(error))
+            choice = Chosen((), "salience", fallback=str(error))
         if not choice.fallback:
             return choice
         return replace(super()._choose(new), verdicts=choice.verdicts, fallback=choice.fallback)
@@ -285,7 +284,7 @@ class EbbtideAgent(Strategy):
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,
             chosen=tuple(
-                Chosen(quote=one["quote"], verdict=one["verdict"])
+                Quoted(quote=one["quote"], verdict=one["verdict"])
                 for entry in passes
                 for one in entry["quotes"]
             ),

@@ -15,7 +15,7 @@ from ..nodes.llm.calls import Call
 from .template import Strict, TemplateTurn
 
 
-class Chosen(Strict):
+class Quoted(Strict):
     """A quote that a model chose, and what became of it: `verbatim`, `fabricated` and so on."""
 
     quote: str
@@ -35,7 +35,7 @@ class Context:
 
     messages: tuple[AnyMessage, ...] = ()
     quotes: tuple[str, ...] | None = None
-    chosen: tuple[Chosen, ...] = ()
+    chosen: tuple[Quoted, ...] = ()
     through: int | None = None
     fallbacks: int | None = None
     calls: tuple[Call, ...] = ()

@@ -30,12 +30,12 @@ def called(calls: Calls, *answers: Any) -> ScriptedModel:
 
 def recording(path: Path, *answers: Any) -> ScriptedModel:
     """Return a model whose answers are recorded."""
-    return called(Calls(recorded=Answers(path)), *answers)
+    return called(Calls(Answers(path)), *answers)
 
 
 def replaying(path: Path) -> Calls:
     """Return calls that are replayed."""
-    return Calls(replayed=Answers(path, replayed=True))
+    return Calls(Answers(path, replayed=True))
 
 
 def test_answers_are_replayed(path: Path) -> None:
@@ -108,7 +108,7 @@ def test_structured_answers_are_replayed(path: Path) -> None:
     """Structured output is read again by the model's own parser."""
     schema = {"title": "S", "type": "object", "properties": {"score": {"type": "integer"}}}
     model = ScriptedModel(structured=[{"score": 1}])
-    model = model.model_copy(update={"cache": Calls(recorded=Answers(path))})
+    model = model.model_copy(update={"cache": Calls(Answers(path))})
     said = model.with_structured_output(schema).invoke("a")
     player = called(replaying(path))
 
@@ -123,7 +123,7 @@ class Port(BaseModel):
 
 def test_a_parsed_answer_is_replayed(path: Path) -> None:
     """OpenAI's client keeps the parsed object in its message; it is there again."""
-    calls = Calls(recorded=Answers(path))
+    calls = Calls(Answers(path))
     with serving(Structured({"port": 8443})) as server:
         model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x", cache=calls)
         said = model.with_structured_output(Port).invoke("Which port?")

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.evaluation.harness import scores, size
-from ebbtide.evaluation.strategy_protocol import Chosen, Context, as_messages
+from ebbtide.evaluation.strategy_protocol import Context, Quoted, as_messages
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 TEMPLATE = shed()
@@ -44,7 +44,7 @@ def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")
     verdicts = ("fabricated", "verbatim", "fabricated")
-    chosen = tuple(Chosen(quote="Two tins.", verdict=verdict) for verdict in verdicts)
+    chosen = tuple(Quoted(quote="Two tins.", verdict=verdict) for verdict in verdicts)
     result = scores(FIRST, Context((), quotes, chosen), None)
 
     assert (result["verbatim_rate"], result["fabricated"]) == (0.75, 3)

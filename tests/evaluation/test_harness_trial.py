@@ -208,7 +208,8 @@ class Careless(Strategy):
 
 def test_an_answer_that_is_missing_is_an_error(tmp_path: Path) -> None:
     """A strategy that hides a missing recorded answer does not hide it from the result."""
-    result = run(Careless, replayed=Answers(tmp_path / "none", replayed=True))
+    (tmp_path / "none").touch()
+    result = run(Careless, answers=Answers(tmp_path / "none", replayed=True))
 
     assert result.errors == ("2 calls have no recorded answer",)
 

@@ -6,14 +6,14 @@ import pytest
 
 from ebbtide.evaluation.lines import append
 from ebbtide.evaluation.results import ResultsError, Setup, read_trials
-from ebbtide.evaluation.strategy_protocol import Chosen
+from ebbtide.evaluation.strategy_protocol import Quoted
 from tests.evaluation.outcomes import SETUP, point, result
 
 QUOTED = point(
     quotes=("It rains.",),
     chosen=(
-        Chosen(quote="It rains.", verdict="verbatim"),
-        Chosen(quote="It snows.", verdict="fabricated"),
+        Quoted(quote="It rains.", verdict="verbatim"),
+        Quoted(quote="It snows.", verdict="fabricated"),
     ),
 )
 
