@@ -6,7 +6,7 @@ the turn ends, under a key in the state: LangGraph has no name for a run that it
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
@@ -26,7 +26,13 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
@@ -56,6 +62,7 @@ from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked, updated
+from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from ..nodes.turn.values import owner_of, running, sealed, trusted
 from .agent import build_memory_graph, tool_parts
 
@@ -117,21 +124,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn; remove messages of anybody but the thread's user."""
-        turn_state = trusted(state, self._initial.archive)
-        try:  # a hook cannot both remove messages and raise, so `after_agent` raises
-            owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
-        except SessionNotFoundError:
-            foreign = [RemoveMessage(str(message.id)) for message in split_messages(turn_state).new]
-            if foreign:
-                return {"messages": foreign, "jump_to": "end"}
-        update = begin_turn(turn_state, runtime, parts=self.sized(state))
-        # A turn that broke off may have left its key.
-        return {**self._sealed(update, turn_state), "ebbtide_request": ""}
+        return self._begun(state, runtime, with_unapplied(_new(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
-        return await asyncio.to_thread(self.before_agent, state, runtime)
+        new = await awith_unapplied(_new(state))
+        return await asyncio.to_thread(self._begun, state, runtime, new)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -193,14 +192,16 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
-        turn_state, update = self._committed(state, runtime)
+        new = with_unapplied(_not_begun(state))
+        turn_state, update = self._committed(state, runtime, new)
         if turn_state.get("due"):
             update |= compress(turn_state, runtime, parts=self._parts(state))
         return self._ended(update, state)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
-        turn_state, update = await asyncio.to_thread(self._committed, state, runtime)
+        new = await awith_unapplied(_not_begun(state))
+        turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
         if turn_state.get("due"):
             update |= await acompress(turn_state, runtime, parts=self._parts(state))
         return await asyncio.to_thread(self._ended, update, state)
@@ -250,6 +251,22 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""
         return self._requests.get(state.get("ebbtide_request")) or self.sized(state)
+
+    def _begun(
+        self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
+    ) -> dict[str, Any]:
+        """Begin the turn of the new messages."""
+        turn_state = trusted(state, self._initial.archive)
+        try:  # a hook cannot both remove messages and raise, so `after_agent` raises
+            owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
+        except SessionNotFoundError:
+            foreign = [RemoveMessage(str(message.id)) for message in split_messages(turn_state).new]
+            if foreign:
+                return {"messages": foreign, "jump_to": "end"}
+        turn_state = _with_new(turn_state, new)
+        update = begin_turn(turn_state, runtime, parts=self.sized(state))
+        # A turn that broke off may have left its key.
+        return {**self._sealed(update, turn_state), "ebbtide_request": ""}
 
     def _sealed(self, update: dict[str, Any], before: TurnState) -> dict[str, Any]:
         return sealed(update, before, self._initial.archive)
@@ -322,7 +339,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return replace(initial, **parts)
 
     def _committed(
-        self, state: MemoryAgentState, runtime: Runtime[Any]
+        self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> tuple[TurnState, dict[str, Any]]:
         """Commit the turn; return the state after it, and the update that leads to it.
 
@@ -331,8 +348,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         turn_state, update = trusted(state, self._initial.archive), cast("dict[str, Any]", {})
         parts = self._parts(state)
-        begun = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
-        if not begun and split_messages(turn_state).new:
+        if new:
+            turn_state = _with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)
             turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
         owner_of(turn_state, runtime, resolve(runtime.context, parts.settings))
@@ -340,6 +357,24 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return turn_state, update
         update |= persist(turn_state, runtime, parts=parts)
         return updated(turn_state, update), update
+
+
+def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return the new messages at the end of a run, none if it counted a turn."""
+    turn_state = unpacked(state)
+    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
+    return [] if is_running else _new(state)
+
+
+def _new(state: Mapping[str, Any]) -> list[BaseMessage]:
+    return split_messages(unpacked(state)).new
+
+
+def _with_new(state: TurnState, new: Sequence[BaseMessage]) -> TurnState:
+    """Return the state with these messages as its new ones."""
+    messages = [*state.get("messages", [])]
+    known = len(messages) - len(split_messages(state).new)
+    return updated(state, {"messages": [*messages[:known], *new]})
 
 
 class UnknownModel(BaseChatModel):
