@@ -35,9 +35,10 @@ def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
 
     Call it in a node. In a graph inside another one there are none: the input is the parent's.
     """
-    inputs: list[_Input] = []
-    source = _source()
-    for limit in _LIMITS if source and new else ():
+    source, inputs = _source(), list[_Input]()
+    if source is None or not new:
+        return [*new]
+    for limit in _LIMITS:
         found = source.saver.list(source.thread, before=source.before, limit=limit)
         inputs, is_all = _collected([*found], limit, new)
         if is_all:
@@ -47,9 +48,10 @@ def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 async def awith_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return what `with_unapplied` does."""
-    inputs: list[_Input] = []
-    source = _source()
-    for limit in _LIMITS if source and new else ():
+    source, inputs = _source(), list[_Input]()
+    if source is None or not new:
+        return [*new]
+    for limit in _LIMITS:
         found = source.saver.alist(source.thread, before=source.before, limit=limit)
         inputs, is_all = _collected([one async for one in found], limit, new)
         if is_all:

@@ -18,6 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import MessagesState
+from langgraph.types import Durability
 
 from ebbtide import TurnRunningError, erase
 from tests.agents import THREAD, Talk, inside, talk
@@ -25,7 +26,7 @@ from tests.doubles import call
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-DURABILITIES = ["sync", "async", "exit"]
+DURABILITIES: list[Durability] = ["sync", "async", "exit"]
 
 
 class Died(BaseException):
@@ -64,7 +65,9 @@ def begun(root: Path, **options: Any) -> Talk:
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 @pytest.mark.parametrize("way", ["sync", "async"])
-async def test_a_new_message_takes_it_along(tmp_path: Path, durability: str, way: str) -> None:
+async def test_a_new_message_takes_it_along(
+    tmp_path: Path, durability: Durability, way: str
+) -> None:
     """It is archived once, before the new message, and the model reads it."""
     chat = begun(tmp_path)
     died(chat, "second")
