@@ -105,7 +105,7 @@ def duplicate(
 
 def _print_session(session: Moved) -> None:
     state = _counted(session.turns, "turn") if session.fresh else "there already"
-    typer.echo(in_line(f"{session.owner.user}: {session_label(session.owner)}: {state}"))
+    typer.echo(in_line(f"{session.owner.user_label}: {session_label(session.owner)}: {state}"))
 
 
 def _print_total(moved: tuple[Moved, ...]) -> None:

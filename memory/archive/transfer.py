@@ -83,9 +83,9 @@ class WholeSession:
             difference = _difference(scope, self)
             if difference:
                 raise ArchiveError(
-                    f"session {self.owner.thread!r} of {self.owner.user!r} is there already with "
-                    f"other records ({difference}): delete that one, or name another archive; it "
-                    "was left as it is"
+                    f"session {self.owner.thread!r} of {self.owner.user_label!r} is there already "
+                    f"with other records ({difference}): delete that one, or name another archive; "
+                    "it was left as it is"
                 )
         return fresh
 

@@ -157,10 +157,10 @@ def _is_pair(said: list[Any]) -> bool:
     return isinstance(role, str) and role in _ROLES and len(text) == 1 and isinstance(text[0], str)
 
 
-def _stands_in(messages: Sequence[BaseMessage], said: Sequence[BaseMessage]) -> bool:
-    """Tell whether what was said stands in the messages, one after the other."""
-    texts = [(message.type, message.content) for message in messages]
-    wanted = [(message.type, message.content) for message in map(cleaned, said)]
+def _stands_in(new: Sequence[BaseMessage], said: Sequence[BaseMessage]) -> bool:
+    """Tell whether the end of what was said, whose beginning may be known, is among the new."""
+    texts = [(message.type, message.content) for message in new]
+    wanted = [(message.type, message.content) for message in map(cleaned, said)][-len(new) :]
     return any(texts[at : at + len(wanted)] == wanted for at in range(len(texts)))
 
 

@@ -23,7 +23,7 @@ from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import answered, clean
 from ...memory.names import span
-from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
+from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.salience import Compression
 from ...memory.settings import Settings, resolve, user_named
@@ -135,7 +135,7 @@ def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
     user = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
     if user is None:
         user = configurable.get("user_id")
-    return DEFAULT_USER if user is None or user == "" else user_named(user)
+    return ANONYMOUS if user is None or user == "" else user_named(user)
 
 
 def tip_of(state: TurnState) -> Tip:

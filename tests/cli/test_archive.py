@@ -67,7 +67,7 @@ def test_verify_names_the_turn_that_is_damaged() -> None:
 
 def test_verify_checks_the_file_once() -> None:
     """Damage of the file's pages is told once before the sessions, and the exit code is 1."""
-    committed(Owner("default", "one"), Owner("default", "two"))
+    committed(Owner("", "one"), Owner("", "two"))
     with closing(connect(FILE)) as connection, connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
@@ -84,7 +84,7 @@ def test_verify_checks_the_file_once() -> None:
 
 def test_verify_notes_what_is_harmless() -> None:
     """A branch that nothing follows is noted, and the exit code stays 0."""
-    owner = Owner("default", "t")
+    owner = Owner("", "t")
     committed(owner)
     with SqlArchive("sessions") as archive:
         archive.commit(owner, Tip(), turn(1, "another beginning"))
@@ -97,17 +97,24 @@ def test_verify_notes_what_is_harmless() -> None:
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize("wrong", [("--root", "nowhere"), ("--user", "ann")])
-def test_verify_says_that_there_are_no_sessions(wrong: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "whose", "root"),
+    [
+        (("--root", "nowhere"), "without a user", "nowhere"),
+        (("--user", "ann"), "of ann", "sessions"),
+        (("--user", "default"), "of default", "sessions"),
+    ],
+)
+def test_verify_says_that_there_are_no_sessions(
+    wrong: tuple[str, str], whose: str, root: str
+) -> None:
     """Nothing to verify is said, and the exit code is 1: the root or the user is wrong."""
-    committed(Owner("default", "t"))
-    asked = {"--root": "sessions", "--user": "default"} | dict([wrong])
+    committed(Owner("", "t"))
+    asked = {"--root": "sessions"} | dict([wrong])
 
     result = archived("verify", *(word for pair in asked.items() for word in pair))
 
-    assert (
-        result.stdout == f"No sessions of {asked['--user']} in {Path(asked['--root']).absolute()}\n"
-    )
+    assert result.stdout == f"No sessions {whose} in {Path(root).absolute()}\n"
     assert result.exit_code == 1
 
 
@@ -116,7 +123,7 @@ def test_verify_says_that_there_are_no_sessions(wrong: tuple[str, str]) -> None:
 )
 def test_an_unknown_session_is_named(command: tuple[str, ...]) -> None:
     """A session that is not there, or is another user's, ends in one line and exit code 1."""
-    committed(Owner("default", "t"))
+    committed(Owner("", "t"))
 
     result = archived(*command)
 
@@ -170,7 +177,7 @@ def test_the_export_of_a_damaged_session_says_so() -> None:
 @pytest.mark.parametrize("form", ["folder", "markdown"])
 def test_export_overwrites_nothing(form: str) -> None:
     """A target that is there is one line and exit code 1."""
-    committed(Owner("default", "t"))
+    committed(Owner("", "t"))
     Path("out").write_text("mine", "utf-8")
 
     result = archived("export", "t", "out", "--format", form)
@@ -182,7 +189,7 @@ def test_export_overwrites_nothing(form: str) -> None:
 
 def test_a_session_with_a_namespace_is_verified_and_exported_by_its_thread() -> None:
     """The agent inside another graph has a namespace; its thread's name reaches it."""
-    committed(Owner("default", "t", "agent"))
+    committed(Owner("", "t", "agent"))
 
     verified, exported = archived("verify", "t"), archived("export", "t", "out")
 
@@ -193,7 +200,7 @@ def test_a_session_with_a_namespace_is_verified_and_exported_by_its_thread() -> 
 
 def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
     """A name as `sessions` shows it means one session, a thread means all that verify can."""
-    committed(Owner("default", "t", "one"), Owner("default", "t", "two"))
+    committed(Owner("", "t", "one"), Owner("", "t", "two"))
 
     assert archived("verify", "t (two)").stdout == "t (two): 1 turn, intact\n"
     assert archived("verify", "t").stdout.count("intact") == 2
@@ -205,7 +212,7 @@ def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
 
 def test_a_thread_without_namespace_is_meant_before_those_with_one() -> None:
     """The bare name of a thread exports the session that is called just so."""
-    committed(Owner("default", "t"), Owner("default", "t", "agent"))
+    committed(Owner("", "t"), Owner("", "t", "agent"))
 
     assert archived("export", "t", "out").stdout == "Wrote t to out\n"
 
@@ -247,7 +254,7 @@ def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.Monk
     assert "default" in run("sessions").stdout
     assert run("stats", "default").exit_code == 0
     assert archived("export", "default", "out").exit_code == 0
-    assert Path(".ebbtide/.ebbtide/default/checkpoints.sqlite").exists()
+    assert Path(".ebbtide/.ebbtide/%/checkpoints.sqlite").exists()
     assert not FILE.exists()
 
 
@@ -261,7 +268,7 @@ def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.Monk
 )
 def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that cannot be reached is one line without the password, so are the settings."""
-    committed(Owner("default", "t"))
+    committed(Owner("", "t"))
     commands = [
         ("archive", "verify", "--root", url),
         ("archive", "export", "t", "out", "--root", url),

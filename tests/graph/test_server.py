@@ -247,8 +247,11 @@ def test_the_server_keeps_its_archive_where_it_was_started(
 
     say(client, thread, "Hello!")
 
+    refused = asked(client, "GET", f"threads/{thread}/messages", user_id="default")
+
     with DiskArchive(folder / "sessions") as archive:
-        assert [owner.thread for owner in archive.sessions("default")].count(thread) == 1
+        assert [owner.thread for owner in archive.sessions("")].count(thread) == 1
+    assert refused.status_code == 404
     assert (folder / ".langgraph_api").exists()
 
 

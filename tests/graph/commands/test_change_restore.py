@@ -78,7 +78,7 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
 
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert chat.said(state)[-2:] == ["read turn 1", "next"]
-    assert [tip.branch for tip in chat.archive.tips(Owner("default", "t"))] == ["main"]
+    assert [tip.branch for tip in chat.archive.tips(Owner("", "t"))] == ["main"]
 
 
 async def test_async_restore(tmp_path: Path) -> None:
