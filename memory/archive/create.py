@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DataError
 
 from ..errors import ArchiveFormatError
 from . import schema
@@ -13,6 +14,19 @@ from .schema import METADATA, headed, heading_vectors, said, vectors
 
 _LOCK = 7_351_204_518
 """The advisory lock under which one of many processes makes the tables; any number."""
+
+_VERSION_LOCK = 7_351_204_519
+"""The advisory lock that writers share, and that who changes the version has alone."""
+
+_BEGIN = f"""
+BEGIN;
+SELECT pg_advisory_xact_lock_shared({_VERSION_LOCK});
+SELECT 1 / count(*) FROM {schema.version.name} WHERE version = {{}}
+"""  # noqa: S608 (ours)
+"""Begins a transaction on PostgreSQL and fails if the version is another, in one round trip."""
+
+_DIVISION_BY_ZERO = "22012"
+"""PostgreSQL's code for how `_BEGIN` fails."""
 
 _FTS5 = (
     "CREATE VIRTUAL TABLE {} USING"
@@ -55,6 +69,35 @@ def checked_version(connection: sa.Connection, name: str) -> sa.Row[Any] | None:
     return row
 
 
+def check_version(connection: sa.Connection, name: str) -> None:
+    """Check the version in a transaction that writes; begin that transaction on PostgreSQL.
+
+    Until its end nobody can change the version: a file of SQLite has one writer, PostgreSQL a lock.
+    Raises `ArchiveFormatError` if the version is not this program's.
+    """
+    version: Any = None
+    if is_sqlite(connection):
+        query = f"SELECT version FROM {schema.version.name}"  # noqa: S608 (ours)
+        version = connection.exec_driver_sql(query).scalar()
+        if version == schema.VERSION:
+            return
+    else:
+        try:
+            connection.exec_driver_sql(_BEGIN.format(schema.VERSION))
+        except DataError as error:
+            if getattr(error.orig, "sqlstate", "") != _DIVISION_BY_ZERO:
+                raise
+            connection.exec_driver_sql("ROLLBACK")
+            version = connection.execute(sa.select(schema.version.c.version)).scalar()
+        else:
+            return
+    raise ArchiveFormatError(
+        f"{name!r} has got tables of version {version}, and this program writes {schema.VERSION}: "
+        "use the ebbtide that changed them; nothing was written, and a turn that is in a checkpoint "
+        "can be committed later"
+    )
+
+
 def create_vectors(connection: sa.Connection) -> None:
     """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
     _wait_for_others(connection)
@@ -77,6 +120,12 @@ def _wait_for_others(connection: sa.Connection) -> None:
     """Let one process at a time make tables; a file of SQLite has one writer anyway."""
     if not is_sqlite(connection):
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+
+
+def wait_for_writers(connection: sa.Connection) -> None:
+    """Let nobody write until the end of a transaction that changes the version."""
+    if not is_sqlite(connection):
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_VERSION_LOCK})"))
 
 
 def _create(connection: sa.Connection, tables: list[sa.Table]) -> None:

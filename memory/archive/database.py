@@ -3,8 +3,10 @@
 import logging
 import os
 import re
+import sqlite3
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from json import JSONDecodeError
 from pathlib import Path
 from threading import Condition, Lock, local
@@ -39,10 +41,15 @@ _log = logging.getLogger("ebbtide.archive")
 
 # Drivers distinguish these errors only by their texts; the user must do something else for each.
 _BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
-_STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
 _LACKING = ("no such table", "no such column", "has no column named")
 _LACKING_STATES = ("42P01", "42703")
 """PostgreSQL's codes for a missing table or column; `_LACKING` has SQLite's messages."""
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""SQLite's codes for a file that is damaged, or where a page could not be read."""
+
+_CHECK_SECONDS = 5.0
+"""How long SQLite checks a file at most, before an error says that the file is damaged."""
 
 _UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 """No file name has these; the surrogates left out stand for bytes that are no UTF-8."""
@@ -165,11 +172,21 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads.
+
+        Raises `ArchiveFormatError` if another program has changed the tables' version meanwhile.
+        """
         self.leave()
+        # On PostgreSQL the transaction is begun by `check_version`, not by the driver.
+        options = {"ebbtide_writes": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         with self.using(), self._open().connect() as connection:
-            connection.execution_options(ebbtide_writes=True)
+            connection.execution_options(**options)
             with connection.begin():
+                try:
+                    create.check_version(connection, self.name)
+                except ArchiveFormatError:
+                    self._ready = False  # the next use migrates, or says what to do
+                    raise
                 yield connection
 
     def leave(self) -> None:
@@ -369,7 +386,8 @@ class Database:
         text = str(cause).partition("\nLINE ")[0].strip()  # our statement follows
         if any(busy in text.lower() for busy in _BUSY):
             return ArchiveLockedError(self.name, self._timeout)
-        if any(strange in text for strange in _STRANGE):
+        code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # without its details
+        if code in _DAMAGED and self._is_damaged():
             return ArchiveFormatError(
                 f"{self.name!r} is damaged, or no database of Ebbtide ({text}): restore it from a "
                 "backup, or name another place"
@@ -378,8 +396,24 @@ class Database:
             return ArchiveFormatError(
                 f"{self.name!r} lacks a part of Ebbtide's tables ({text}): restore it from a backup"
             )
+        if code in _DAMAGED:
+            self._engine.dispose()  # a connection may have kept what it read
+            text = f"an I/O error: {text}, but it is whole when it is read again"
         lost = getattr(error, "connection_invalidated", False)
         return ArchiveUnavailableError(self.name, text, lost=lost)
+
+    def _is_damaged(self) -> bool:
+        """Tell whether SQLite finds the file damaged; a page that could not be read looks so too.
+
+        A file that cannot be checked in a few seconds counts as damaged.
+        """
+        end = time.monotonic() + _CHECK_SECONDS
+        try:
+            with closing(sqlite3.connect(self.name, timeout=_CHECK_SECONDS)) as connection:
+                connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+                return [*connection.execute("PRAGMA quick_check(1)")] != [("ok",)]
+        except sqlite3.Error as error:
+            return error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_IOERR
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:
