@@ -16,10 +16,17 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
+from ...memory.archive.database import kept_by_postgresql
 from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
-from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
+from ...memory.errors import (
+    AnswerError,
+    SessionNotFoundError,
+    SettingsError,
+    StateError,
+    TurnArrivedError,
+)
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
@@ -178,14 +185,18 @@ def _delete_checkpoints(
 
     A thread whose state names no user belongs to the user if a session of theirs was deleted.
     """
-    saver, owned = place.saver, list[str]()
+    saver, owned, not_erased = place.saver, list[str](), list[str]()
     for thread in threads if saver else ():
         snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
-        session = unpacked(snapshot.values).get("session")
-        owner = session["user"] if session else (user if sessions else None)
-        if snapshot.created_at is not None and owner == user:
+        if snapshot.created_at is None:
+            continue
+        if _user_in(snapshot, user if sessions else None) == user:
             owned.append(thread)
-    not_erased: list[str] = []
+        elif sessions:
+            not_erased.append(
+                f"the checkpoints of {thread!r}: their state names another user or cannot be read; "
+                "look at it, and delete it with the checkpointer if it is this user's"
+            )
     if saver and not _delete_threads(saver, owned):
         kind = type(saver).__name__
         not_erased += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
@@ -196,6 +207,15 @@ def _delete_checkpoints(
         for name in sorted(outer)
     )
     return owned, not_erased
+
+
+def _user_in(snapshot: StateSnapshot, default: str | None) -> str | None:
+    """Return the user whom a state names, None if it cannot be read, else the default."""
+    try:
+        session = unpacked(snapshot.values).get("session")
+    except StateError:
+        return None
+    return session["user"] if session else default
 
 
 def _resummarise(thread: Thread) -> dict[str, bool]:
@@ -326,7 +346,10 @@ def _vacuum(saver: _Saver | None) -> tuple[str, ...]:
         return ()
     if not isinstance(saver, SqliteSaver | AsyncSqliteSaver):
         kind = type(saver).__name__
-        return (f"what the database of {kind} keeps of deleted rows until `VACUUM ANALYZE`",)
+        if "langgraph.checkpoint.postgres.base" not in {c.__module__ for c in type(saver).__mro__}:
+            return (f"what the database of {kind} keeps of deleted rows",)
+        samples = "samples of the checkpoints in PostgreSQL's statistics, until `ANALYZE`"
+        return (kept_by_postgresql(f"checkpoints of {kind}"), samples)
     try:
         _execute(saver, "VACUUM")
         busy = _execute(saver, "PRAGMA wal_checkpoint(TRUNCATE)")[0][0]

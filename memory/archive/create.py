@@ -93,8 +93,8 @@ def check_version(connection: sa.Connection, name: str) -> None:
             return
     raise ArchiveFormatError(
         f"{name!r} has got tables of version {version}, and this program writes {schema.VERSION}: "
-        "use the ebbtide that changed them; nothing was written, and a turn that is in a checkpoint "
-        "can be committed later"
+        "use the ebbtide that changed them; nothing was written, and a turn that is in a "
+        "checkpoint can be committed later"
     )
 
 

@@ -211,13 +211,13 @@ class Database:
                 # If another process erased meanwhile, the count differs and a sweep stays due.
                 swept = sa.update(schema.version).where(schema.version.c.sweep == due)
                 connection.execute(swept.values(sweep=0))
-        return unswept
+        return unswept if self.sqlite else (*unswept, kept_by_postgresql(f"archive {self.name!r}"))
 
     def _vacuum(self) -> tuple[str, ...]:
         """Run `VACUUM`, and truncate SQLite's write-ahead log, which has earlier pages.
 
         PostgreSQL only marks the space of deleted rows as free, if no older transaction is open:
-        the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
+        what it keeps says `kept_by_postgresql`.
         """
         options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
@@ -414,6 +414,14 @@ class Database:
                 return [*connection.execute("PRAGMA quick_check(1)")] != [("ok",)]
         except sqlite3.Error as error:
             return error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_IOERR
+
+
+def kept_by_postgresql(what: str) -> str:
+    """Return what PostgreSQL keeps of deleted rows of a database, as a report says it."""
+    return (
+        f"deleted rows of the {what}: PostgreSQL keeps them in its files until `VACUUM FULL`, and "
+        "in its write-ahead log, its replicas and backups longer"
+    )
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:
