@@ -3,10 +3,8 @@
 import logging
 import os
 import re
-import sqlite3
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from json import JSONDecodeError
 from pathlib import Path
 from threading import Condition, Lock, local
@@ -20,8 +18,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from ..errors import ArchiveError, ArchiveFormatError, ArchiveLockedError, ArchiveUnavailableError
+from ..errors import ArchiveError, ArchiveFormatError, ArchiveUnavailableError
 from . import create, index, schema
+from .failures import archive_error
 
 FILE = "ebbtide.sqlite"
 
@@ -38,18 +37,6 @@ _CONNECT_TIMEOUT = 10
 """Seconds in which PostgreSQL must take a new connection; psycopg itself would wait for 130."""
 
 _log = logging.getLogger("ebbtide.archive")
-
-# Drivers distinguish these errors only by their texts; the user must do something else for each.
-_BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
-_LACKING = ("no such table", "no such column", "has no column named")
-_LACKING_STATES = ("42P01", "42703")
-"""PostgreSQL's codes for a missing table or column; `_LACKING` has SQLite's messages."""
-
-_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""SQLite's codes for a file that is damaged, or where a page could not be read."""
-
-_CHECK_SECONDS = 5.0
-"""How long SQLite checks a file at most, before an error says that the file is damaged."""
 
 _UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 """No file name has these; the surrogates left out stand for bytes that are no UTF-8."""
@@ -368,7 +355,7 @@ class Database:
             with _FORKS.delayed():
                 yield
         except (DBAPIError, PoolTimeoutError) as error:
-            raise self._error(error) from error
+            raise self._failed(error) from error
         except SQLAlchemyError as error:
             raise ArchiveError(f"{self.name!r}: {error}") from error
         except JSONDecodeError as error:
@@ -381,39 +368,11 @@ class Database:
         except OSError as error:
             raise ArchiveUnavailableError(self.name, str(error)) from error
 
-    def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        text = str(cause).partition("\nLINE ")[0].strip()  # our statement follows
-        if any(busy in text.lower() for busy in _BUSY):
-            return ArchiveLockedError(self.name, self._timeout)
-        code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # without its details
-        if code in _DAMAGED and self._is_damaged():
-            return ArchiveFormatError(
-                f"{self.name!r} is damaged, or no database of Ebbtide ({text}): restore it from a "
-                "backup, or name another place"
-            )
-        if text.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
-            return ArchiveFormatError(
-                f"{self.name!r} lacks a part of Ebbtide's tables ({text}): restore it from a backup"
-            )
-        if code in _DAMAGED:
-            self._engine.dispose()  # a connection may have kept what it read
-            text = f"an I/O error: {text}, but it is whole when it is read again"
-        lost = getattr(error, "connection_invalidated", False)
-        return ArchiveUnavailableError(self.name, text, lost=lost)
-
-    def _is_damaged(self) -> bool:
-        """Tell whether SQLite finds the file damaged; a page that could not be read looks so too.
-
-        A file that cannot be checked in a few seconds counts as damaged.
-        """
-        end = time.monotonic() + _CHECK_SECONDS
-        try:
-            with closing(sqlite3.connect(self.name, timeout=_CHECK_SECONDS)) as connection:
-                connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
-                return [*connection.execute("PRAGMA quick_check(1)")] != [("ok",)]
-        except sqlite3.Error as error:
-            return error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_IOERR
+    def _failed(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
+        found = archive_error(error, self.name, self._timeout)
+        if isinstance(found, ArchiveUnavailableError) and self.sqlite:
+            self._engine.dispose()  # a connection may have kept a page that was read wrongly
+        return found
 
 
 def kept_by_postgresql(what: str) -> str:
