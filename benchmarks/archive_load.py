@@ -162,7 +162,7 @@ def stored_turns(load: Load) -> Iterator[list[tuple[int, str]]]:
         for thread in load.threads:
             if load.agent == PLAIN:
                 messages = agent.get_state(config(thread)).values["messages"]
-            elif any(finding.fatal for finding in archive.verify(Owner("default", thread))):
+            elif any(finding.fatal for finding in archive.verify(Owner("", thread))):
                 messages = []
             else:  # twice as many, so that what is doubled is seen
                 messages = commands.transcript(agent, config(thread), turns=2 * load.turns)

@@ -82,7 +82,7 @@ class Side:
     def _texts(self) -> Iterator[str]:
         yield from (message.text for message in self.messages)
         if self.archive is not None:
-            owner = Owner("default", "cost")
+            owner = Owner("", "cost")
             tip = self.archive.newest(owner) or Tip()
             for record in self.archive.turns(owner, tip, range(1, tip.turn + 1)):
                 yield from map(text, record.messages)

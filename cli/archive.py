@@ -1,4 +1,4 @@
-"""`ebbtide archive`: check, export, import and copy the stored sessions."""
+"""`ebbtide archive`: check, export and copy the stored sessions."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from ..memory.archive.folder import export as export_folder
-from ..memory.archive.folder import import_folder
 from ..memory.archive.page import export_markdown
 from ..memory.archive.protocol import Archive, Finding
 from ..memory.archive.sql import SqlArchive
@@ -17,7 +16,7 @@ from .home import AnySession, ConfigFile, Root, Session, User, configured, sessi
 from .printable import discreet, in_line
 
 app = typer.Typer(
-    help="Check, export, import and copy what is stored.",
+    help="Check, export and copy what is stored.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -60,7 +59,7 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown.")],
     form: Annotated[
         Literal["folder", "markdown"],
-        typer.Option("--format", help="A folder that can be imported, or one page."),
+        typer.Option("--format", help="A folder of files, or one page."),
     ] = "folder",
     root: Root = None,
     user: User = None,
@@ -87,28 +86,8 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             damaged = False
     typer.echo(in_line(f"Wrote {session_label(owner)} to {target}"))
     if damaged:
-        state = f"session {session_label(owner)!r} is damaged"
-        limit = f"{str(target)!r} can be read, but not imported"
-        raise ArchiveError(f"{state}: {limit}; `ebbtide archive verify` says where")
-
-
-@app.command("import")
-def take_over(
-    folder: Annotated[Path, typer.Argument(help="Folder of a session, a user, or all users.")],
-    root: Root = None,
-    config: ConfigFile = None,
-) -> None:
-    """Read exported sessions into the archive. An archive kept in folders is read as well."""
-    home = configured(root, None, config)
-    with home.archive() as archive:
-        redis = home.redis(archive)
-
-        def report(session: Moved) -> None:
-            if redis is not None and session.fresh:  # what Redis cached lacks the new session
-                redis.changed(session.owner.user)
-            _print_session(session)
-
-        _print_total(import_folder(archive, folder, report))
+        state = f"session {session_label(owner)!r} is damaged, and {str(target)!r} with it"
+        raise ArchiveError(f"{state}: `ebbtide archive verify` says where")
 
 
 @app.command("copy")
@@ -119,23 +98,21 @@ def duplicate(
     """Copy all sessions of all users. Stopped and called again, it goes on where it was."""
     with SqlArchive(source) as original, SqlArchive(target) as copied:
         if not original.users():
-            raise ArchiveError(f"{discreet(source)!r} holds no session: use import for folders")
+            place = "the folder or URL of an archive"
+            raise ArchiveError(f"{discreet(source)!r} holds no session: name {place}")
         _print_total(copy(original, copied, _print_session))
 
 
 def _print_session(session: Moved) -> None:
-    """Print a line for a session that is there now, and a line for each finding in it."""
     state = _counted(session.turns, "turn") if session.fresh else "there already"
-    typer.echo(in_line(f"{session.owner.user}: {session_label(session.owner)}: {state}"))
-    for finding in session.findings:
-        typer.echo(_line(finding))
+    typer.echo(in_line(f"{session.owner.user_label}: {session_label(session.owner)}: {state}"))
 
 
 def _print_total(moved: tuple[Moved, ...]) -> None:
     fresh = [session for session in moved if session.fresh]
     turns = _counted(sum(session.turns for session in fresh), "turn")
     sessions = _counted(len(fresh), "session")
-    typer.echo(f"{sessions} with {turns} taken over, {len(moved) - len(fresh)} there already")
+    typer.echo(f"{sessions} with {turns} copied, {len(moved) - len(fresh)} there already")
 
 
 def _counted(number: int, noun: str) -> str:

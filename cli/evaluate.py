@@ -17,10 +17,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from .. import __version__
+from ..evaluation.answers import Answers
 from ..evaluation.harness import Plan
 from ..evaluation.judge import Judge
+from ..evaluation.lines import append
 from ..evaluation.report import PICTURE, Report
-from ..evaluation.results import REPLAYED, Setup, Store, Tapes, TrialResult, hold_folder
+from ..evaluation.results import REPLAYED, Setup, TrialResult, read_trials
 from ..evaluation.strategies import OURS, STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
@@ -52,9 +54,7 @@ _Answering = Annotated[
 _Judging = Annotated[
     str | None, typer.Option(help="Scores the answers (default: the model), or off.")
 ]
-_Trials = Annotated[
-    int | None, typer.Option(min=1, max=1_000, help="How many of each (default: 1).")
-]
+_Trials = Annotated[int, typer.Option(min=1, max=1_000, help="How many of each.")]
 _Embedding = Annotated[
     str | None, typer.Option(help="Compares quotes by meaning: minilm (default: by letters).")
 ]
@@ -62,7 +62,8 @@ _Prices = Annotated[
     str | None, typer.Option(help="Dollars per million tokens read and written: 0.25,2.00.")
 ]
 _Replay = Annotated[
-    Path | None, typer.Option(help="Take all answers from this file: no measurement.")
+    Path | None,
+    typer.Option(help="Take all answers from this file, with the options of the recording."),
 ]
 
 
@@ -72,7 +73,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     template: _Templates = None,
     model: _Answering = None,
     judge: _Judging = None,
-    trials: _Trials = None,
+    trials: _Trials = 1,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("evaluation-results"),
     embeddings: _Embedding = None,
     prices: _Prices = None,
@@ -85,35 +86,34 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 
     A run that was stopped goes on where it was if it is started again with the same options.
     """
-    if replay and (model or judge or record):
-        raise typer.BadParameter("--replay names the model and the judge; leave out the others")
-    tapes = Tapes.read(replay) if replay else None
-    strategies, templates, last_trial = tapes.jobs() if tapes else ([], [*SHIPPED], 1)
+    if replay and record:
+        raise typer.BadParameter("--record keeps a model's answers, --replay asks none: leave one")
     home = configured(None, None, config, model)
-    setup = _setup(home, tapes, judge, embeddings, prices)
+    setup = _setup(home, judge, embeddings, prices, note=REPLAYED if replay else "")
+    kept = replay or record
+    answers = Answers(kept, replayed=bool(replay)) if kept else None
     plan = Plan(
-        strategies=select(strategy or strategies),
-        templates=read_templates(template or templates),
+        strategies=select(strategy or []),
+        templates=read_templates(template or SHIPPED),
         setup=setup,
-        model=_loaded(setup.model, replayed=tapes is not None),
-        judge=_judge(setup.judge, tapes, out / "judged"),
+        model=_loaded(setup.model, setup),
+        judge=_judge(setup, answers or Answers(out / "judged.jsonl")),
         embedder=choose_embedder(embeddings),
         settings=home.settings,
-        trials=trials or last_trial,
+        trials=trials,
         concurrency=concurrency,
-        tapes=tapes,
-        record=record,
+        answers=answers,
         discreet=lambda text: without_secrets(text, os.environ),
     )
     _run(plan, out)
 
 
 def _setup(
-    home: Home, tapes: Tapes | None, judge: str | None, embeddings: str | None, prices: str | None
+    home: Home, judge: str | None, embeddings: str | None, prices: str | None, *, note: str
 ) -> Setup:
     """Return the setup that the results will be of; the scripted model can judge nothing."""
-    name = tapes.model if tapes else model_name(home.model, os.environ)
-    judge_name = tapes.judge if tapes else judge or name
+    name = model_name(home.model, os.environ)
+    judge_name = judge or name
     by_letters = "their letters (rapidfuzz's ratio, no embeddings were given)"
     return Setup(
         version=__version__,
@@ -122,7 +122,7 @@ def _setup(
         likeness=f"their meaning (cosine of {embeddings})" if embeddings else by_letters,
         prices=_prices(prices),
         settings=home.settings.model_dump(mode="json", exclude_unset=True),
-        note=REPLAYED if tapes else "",
+        note=note,
     )
 
 
@@ -140,15 +140,15 @@ def _prices(text: str | None) -> tuple[float, float] | None:
     return reading, writing
 
 
-def _judge(name: str | None, tapes: Tapes | None, folder: Path) -> Judge | None:
-    return Judge(name, tapes.judged if tapes else _loaded(name), folder) if name else None
+def _judge(setup: Setup, answers: Answers) -> Judge | None:
+    return Judge(setup.judge, _loaded(setup.judge, setup), answers) if setup.judge else None
 
 
-def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
+def _loaded(name: str, setup: Setup) -> BaseChatModel:
     """Return a model by its name; a replayed one needs no key."""
     if name == SCRIPTED:
         return ScriptedModel()
-    key: Any = {"api_key": "-"} if replayed else {}
+    key: Any = {"api_key": "-"} if setup.note else {}
     with as_settings_error(f"model {name!r}"):
         model: BaseChatModel = init_chat_model(name, **key)
         return model
@@ -156,20 +156,21 @@ def _loaded(name: str, *, replayed: bool = False) -> BaseChatModel:
 
 def _run(plan: Plan, out: Path) -> None:
     """Run the pending trials with a progress bar on stderr, then write and print all results."""
-    with hold_folder(out):
-        if plan.record:
-            Tapes.begin(plan.record, plan.setup.model, plan.setup.judge)
-        store = Store(out, plan.setup)
-        pending = len(plan.pending(store))  # its error comes before the bar, which prints a line
-        with Progress(*_BAR, console=Console(stderr=True)) as progress, warned_once():
-            task = progress.add_task("trials", total=pending)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "trials.jsonl"
+    trials = read_trials(path, plan.setup)
+    pending = plan.pending(trials)  # its error comes before the bar, which prints a line
+    with Progress(*_BAR, console=Console(stderr=True)) as progress, warned_once():
+        task = progress.add_task("trials", total=len(pending))
 
-            def advance(trial: TrialResult) -> None:
-                progress.update(task, advance=1, description=in_line(trial.name))
+        def keep(trial: TrialResult) -> None:
+            append(path, trial)
+            trials[trial.name] = trial
+            progress.update(task, advance=1, description=in_line(trial.name))
 
-            asyncio.run(plan.run(store, advance))
-        report = Report(plan.setup, store.trials)
-        files = report.write(out)
+        asyncio.run(plan.run(pending, keep))
+    report = Report(plan.setup, trials.values())
+    files = report.write(out)
     _print_tables(report)
     typer.echo(in_line(f"Model: {plan.setup.model}. Judge: {plan.setup.judge or 'none'}."))
     typer.echo(in_line(f"Quotes are compared by {plan.setup.likeness}."))

@@ -18,12 +18,12 @@ from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
 from ..memory.messages import clean
 from ..memory.names import safe_name
-from ..memory.record import DEFAULT_USER, Owner
+from ..memory.record import ANONYMOUS, Owner
 from ..memory.settings import Settings
 from .printable import discreet, in_line, one_line
 
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
-User = Annotated[str | None, typer.Option(help="Whose sessions (default: default).")]
+User = Annotated[str | None, typer.Option(help="Whose sessions (default: those without a user).")]
 ConfigFile = Annotated[Path | None, typer.Option(help="Settings file (default: ebbtide.yaml).")]
 Session = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
 AnySession = Annotated[
@@ -45,7 +45,7 @@ class Home:
     """Where a command works: folder or URL of the archive, user, settings, name of the model."""
 
     root: str | Path
-    user: str = DEFAULT_USER
+    user: str = ANONYMOUS
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     model: str | None = None
 
@@ -61,7 +61,8 @@ class Home:
     @property
     def no_sessions(self) -> str:
         """The sentence for a user without sessions."""
-        return in_line(f"No sessions of {self.user} in {self.location}")
+        whose = f"of {self.user}" if self.user else "without a user"
+        return in_line(f"No sessions {whose} in {self.location}")
 
     def archive(self) -> SqlArchive:
         """Open the archive."""
@@ -88,7 +89,7 @@ class Home:
 
     def attention(self) -> UserAttention:
         """Return the user's attention; raises `CommandError` if no user was named."""
-        if self.user == DEFAULT_USER:
+        if self.user == ANONYMOUS:
             raise nobody()
         archive = self.archive()
         attention = self.redis(archive) or archive.attention(self.settings.attention_threshold)
@@ -102,7 +103,7 @@ def configured(
     if user:
         name_given(user, "--user")
     keys = load({"root": root, "model": model}, path=config)
-    return Home(keys.root, user or DEFAULT_USER, keys.settings, keys.model)
+    return Home(keys.root, user or ANONYMOUS, keys.settings, keys.model)
 
 
 def name_given(name: str, option: str) -> str:

@@ -1,10 +1,9 @@
 """The harness: runs the trials of a plan, and scores the context at each compression point."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -27,19 +26,9 @@ from ..memory.messages import fenced
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render
+from .answers import Answers, Calls
 from .judge import Judge
-from .results import (
-    AnswerTape,
-    Job,
-    PointScores,
-    ResultsError,
-    Setup,
-    Store,
-    TapeError,
-    Tapes,
-    TrialResult,
-    append,
-)
+from .results import Job, PointScores, ResultsError, Setup, TrialResult
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
 from .template import Point, Template, stands_in
 
@@ -53,14 +42,12 @@ Table: TypeAlias = list[list[float]]
 Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 """Returns the similarity, 0 to 1, of each text (row) with each text of the truth (column)."""
 
-_log = logging.getLogger("ebbtide.evaluation")
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Each strategy on each template, `trials` times.
 
-    With `tapes` their answers are replayed; those of the model are appended to the file `record`.
+    The model's answers are kept among `answers`, or taken from them if they are replayed.
     `discreet` takes secrets out of the errors that the results keep: a provider may repeat a key.
     """
 
@@ -73,56 +60,41 @@ class Plan:
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     trials: int = 1
     concurrency: int = 4
-    tapes: Tapes | None = None
-    record: Path | None = None
+    answers: Answers | None = None
     discreet: Callable[[str], str] = str
 
-    def pending(self, store: Store) -> tuple[Job, ...]:
+    def pending(self, trials: Mapping[str, TrialResult]) -> tuple[Job, ...]:
         """Return the trials without a result, or with errors; the first trial of each comes first.
 
         Raises `ResultsError` if a template has changed since its trials.
         """
         digests = {name: template.digest for name, template in self.templates.items()}
-        for trial in store.trials:
+        for trial in trials.values():
             if digests.get(trial.template, trial.digest) != trial.digest:
                 state = f"template {trial.template!r} has changed since its trials"
                 raise ResultsError(f"{state}: choose another folder")
-        done = {trial.name for trial in store.trials if not trial.errors}
         jobs = [
             Job(strategy=strategy, template=template, trial=number)
             for number in range(1, self.trials + 1)
             for template in self.templates
             for strategy in self.strategies
         ]
-        return tuple(job for job in jobs if job.name not in done)
+        return tuple(job for job in jobs if job.name not in trials or trials[job.name].errors)
 
-    async def run(self, store: Store, report: Callable[[TrialResult], None]) -> None:
-        """Run the pending trials; pass each result to `report` once it is stored."""
+    async def run(self, jobs: Sequence[Job], keep: Callable[[TrialResult], None]) -> None:
+        """Run these trials, and keep each result when the trial ends."""
         gate = asyncio.Semaphore(self.concurrency)
 
         async def run_job(job: Job) -> None:
             async with gate:
-                result, tape_line = await asyncio.to_thread(self.run_trial, job)
-            if self.record and tape_line:  # first: a stored trial is not run, so not recorded again
-                append(self.record, tape_line)
-            store.append(result)
-            report(result)
+                keep(await asyncio.to_thread(self.run_trial, job))
 
-        await asyncio.gather(*map(run_job, self.pending(store)))
+        await asyncio.gather(*map(run_job, jobs))
 
-    def run_trial(self, job: Job) -> tuple[TrialResult, str]:
-        """Run one trial; return its result, and its line for the file of recorded answers.
-
-        The line is empty if a call got no answer: a replay would shift the later answers.
-        """
+    def run_trial(self, job: Job) -> TrialResult:
+        """Run one trial in a folder of its own, and return its result."""
         with TemporaryDirectory() as folder:
-            trial = _Trial(self, job, Path(folder))
-            result = trial.run()
-        if trial.tape.failed:
-            if self.record:
-                _log.warning("%s is not recorded: %d calls failed", job.name, trial.tape.failed)
-            return result, ""
-        return result, trial.tape.line(job.name, trial.judge.verdicts if trial.judge else {})
+            return _Trial(self, job, Path(folder)).run()
 
 
 class _Trial:
@@ -130,14 +102,9 @@ class _Trial:
 
     def __init__(self, plan: Plan, job: Job, folder: Path) -> None:
         self.plan, self.job = plan, job
-        recorded = plan.tapes.trials if plan.tapes else None
-        if recorded is not None and job.name not in recorded:
-            names = ", ".join(sorted(recorded)) or "none"
-            raise TapeError(f"no recorded answers for {job.name!r}: there are {names}")
-        self.tape = AnswerTape(recorded[job.name] if recorded is not None else None)
-        self.judge = replace(plan.judge, verdicts={}) if plan.judge else None
+        self.calls = Calls(plan.answers)
         self.template = plan.templates[job.template]
-        self.model = plan.model.model_copy(update={"cache": self.tape})
+        self.model = plan.model.model_copy(update={"cache": self.calls})
         self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings)
         self.errors: list[str] = []
 
@@ -153,15 +120,15 @@ class _Trial:
                 points.append(self._score(strategy, point))
         except Exception as error:  # noqa: BLE001 (any strategy's, any provider's)
             self._add_error(place, error)
-        if self.tape.missing and not self.errors:
-            self.errors.append(f"{self.tape.missing} calls have no recorded answer")
+        if self.calls.missing and not self.errors:
+            self.errors.append(f"{self.calls.missing} calls have no recorded answer")
         return TrialResult(
             **self.job.model_dump(),
+            setup=self.plan.setup,
             turns=len(self.template.turns),
             digest=self.template.digest,
             points=tuple(points),
             errors=tuple(self.errors),
-            note=self.plan.setup.note,
         )
 
     def _score(self, strategy: Strategy, point: Point) -> PointScores:
@@ -171,16 +138,17 @@ class _Trial:
         for turn in new:
             if change := turn.goal_change:
                 strategy.update_goal(change.goal, change.rationale, turn.turn_id)
-        first_answer, start = len(self.tape.answers), time.perf_counter()
+        first_answer, start = len(self.calls.answers), time.perf_counter()
         context = strategy.compress(point.turns)
         seconds = time.perf_counter() - start
         # Before the judge asks: its questions are answered by the same model.
-        usage = self.tape.usage(first_answer, self.plan.setup.prices)
+        usage = self.calls.usage(first_answer, self.plan.setup.prices)
         return PointScores(
             point=point.number,
             turn_id=point.turn_id,
             seconds=seconds,
             calls=context.calls,
+            chosen=context.chosen,
             **usage,
             **scores(point, context, self.plan.embedder),
             **self._judged(point, before, context.messages),
@@ -190,7 +158,7 @@ class _Trial:
         self, point: Point, before: Sequence[AnyMessage], compressed: Sequence[AnyMessage]
     ) -> dict[str, float | None]:
         """Return the judge's scores of the contexts before and after compressing."""
-        judge, tasks, answer = self.judge, self.template.probing_tasks, self._answer
+        judge, tasks, answer = self.plan.judge, self.template.probing_tasks, self._answer
         if judge is None:
             return {}
         goal, rules, tests = point.goal, point.constraints, point.temptations
@@ -249,7 +217,7 @@ def by_meaning(embedder: Embedder, quotes: Sequence[str], truth: Sequence[str]) 
 def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[str, Any]:
     """Return the scores at a point by name; those of quotes only if the strategy chooses quotes.
 
-    `fabricated` counts quotes that stand in no turn, and those that the strategy dropped itself. A
+    `fabricated` counts quotes that stand in no turn, kept ones and those that were dropped. A
     score without truth in the template is None, or missing.
     """
     tokens_before, tokens_after = size(as_messages(point.turns)), size(context.messages)
@@ -264,9 +232,10 @@ def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[st
     if (quotes := context.quotes) is None:
         return measured
     verbatim = sum(stands_in(quote, point.turns) for quote in quotes)
-    measured["quotes"] = len(quotes)
+    measured["quotes"] = quotes
     measured["verbatim_rate"] = verbatim / len(quotes) if quotes else None
-    measured["fabricated"] = len(quotes) - verbatim + (context.fabricated or 0)
+    dropped = sum(one.verdict == "fabricated" for one in context.chosen)
+    measured["fabricated"] = len(quotes) - verbatim + dropped
     truth = point.salient(context.through)
     if truth is not None:
         similarity = partial(by_meaning, embedder) if embedder else lexical

@@ -1,11 +1,7 @@
 """The judge: a model that scores answers by a rubric."""
 
-import hashlib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
@@ -13,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from ..memory.messages import fenced
 from ..prompts.loader import render
-from .results import TapeError, write_atomically
+from .answers import Answers
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -29,17 +25,14 @@ class JudgeError(EvaluationError):
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Scores answers; a verdict is cached in a folder by the digest of the model's name and prompt.
+    """Scores answers; a verdict is kept among `answers` by the model's name and the prompt.
 
-    `model` may be recorded verdicts by digest: then nothing is cached, and a missing verdict is a
-    `TapeError`. A verdict without a score is a `JudgeError` and is not cached. `verdicts` collects
-    the verdicts of this object by digest.
+    A verdict without a score is a `JudgeError` and is not kept.
     """
 
     name: str
-    model: BaseChatModel | Mapping[str, str]
-    folder: Path
-    verdicts: dict[str, str] = field(default_factory=dict)
+    model: BaseChatModel
+    answers: Answers
 
     def goal(self, goal: str, answer: str) -> float:
         """Score how well an answer knows the goal, from 0 to 1."""
@@ -75,27 +68,15 @@ class Judge:
         return self._verdict(prompt, lambda verdict: known_share(verdict, len(rules)))
 
     def _verdict(self, prompt: str, parse: Callable[[str], float]) -> float:
-        """Return the score in the judge's verdict: the cached one, if there is one."""
-        digest = hashlib.sha256(f"{self.name}\n{prompt}".encode("utf-8", "replace")).hexdigest()
-        path = self.folder / f"{digest}.json"
-        cached: str | None = None
-        if isinstance(self.model, BaseChatModel):
-            with suppress(FileNotFoundError, ValidationError):  # a damaged file counts as none
-                cached = _Cached.model_validate_json(path.read_bytes()).said
-            verdict = str(self.model.invoke(prompt).text) if cached is None else cached
-        elif digest in self.model:
-            verdict = cached = self.model[digest]
-        else:
-            raise TapeError("there is no recorded answer of the judge: record this trial again")
-        self.verdicts[digest] = verdict
+        """Return the score in the judge's verdict: the one that is kept, if there is one."""
+        request = f"{self.name}\n{prompt}"
+        kept = self.answers.get(request)
+        if kept is not None:
+            return parse(str(kept))
+        verdict = str(self.model.invoke(prompt).text)
         value = parse(verdict)
-        if cached is None:  # only what was parsed: a verdict without a score is asked for again
-            write_atomically(path, json.dumps({"said": verdict}))
+        self.answers.put(request, verdict)  # what was not parsed is asked for again
         return value
-
-
-class _Cached(BaseModel):
-    said: str
 
 
 class _Score(BaseModel, strict=True):

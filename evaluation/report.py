@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from .results import REPLAYED, Setup, TrialResult, write_atomically
+from .results import REPLAYED, Setup, TrialResult
 from .strategies import STRATEGIES
 
 LONG_TURNS = 40
@@ -157,10 +157,9 @@ class Report:
             "note": self.setup.note,
             "setup": self.setup.model_dump(),
             "rows": [asdict(row) for row in self.rows],
-            "trials": [trial.model_dump() for trial in self.trials],
         }
-        write_atomically(folder / JSON, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
-        write_atomically(folder / TABLE, self.page())
+        (folder / JSON).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        (folder / TABLE).write_text(self.page(), encoding="utf-8")
         has_picture = _plot(folder / PICTURE, self.setup, self.rows)
         return (JSON, TABLE, PICTURE) if has_picture else (JSON, TABLE)
 

@@ -48,7 +48,7 @@ from ..memory.valid_history import note
 from ..nodes.llm.calls import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
-from .strategy_protocol import Context, Strategy, after, as_messages
+from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 
 RECENT = 3
@@ -146,7 +146,7 @@ class ProtectedCore(Strategy):
         return Context(
             self._messages(turns),
             quotes=tuple(item.quote for item in self._compression.current),
-            fabricated=sum(verdict.verdict == "fabricated" for verdict in choice.verdicts),
+            chosen=tuple(Quoted(quote=v.quote, verdict=v.verdict) for v in choice.verdicts),
             fallbacks=bool(choice.fallback) + failed,
             calls=tuple(self._calls),
         )
@@ -217,8 +217,7 @@ _CONFIG: RunnableConfig = {"configurable": {"thread_id": "trial"}, "recursion_li
 class EbbtideAgent(Strategy):
     """Runs each exchange as a turn of the agent, which decides itself when to compress.
 
-    The seconds of a compression are those of all turns since the last one. Fabricated quotes that a
-    pass dropped stand in the agent's own log, and are not counted here.
+    The seconds of a compression are those of all turns since the last one.
     """
 
     name = "ebbtide"
@@ -284,6 +283,11 @@ class EbbtideAgent(Strategy):
         return Context(
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,
+            chosen=tuple(
+                Quoted(quote=one["quote"], verdict=one["verdict"])
+                for entry in passes
+                for one in entry["quotes"]
+            ),
             through=self._last_turns[newest.through] if newest else None,
             fallbacks=sum("fallback" in entry for entry in passes),
             calls=tuple(Call(**call) for entry in passes for call in entry["calls"]),

@@ -12,22 +12,30 @@ from ..memory.compression.quotes import Goals
 from ..memory.embeddings import Embedder
 from ..memory.settings import Settings
 from ..nodes.llm.calls import Call
-from .template import TemplateTurn
+from .template import Strict, TemplateTurn
+
+
+class Quoted(Strict):
+    """A quote that a model chose, and what became of it: `verbatim`, `fabricated` and so on."""
+
+    quote: str
+    verdict: str
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """The messages that a strategy sends for a conversation, without instructions and tools.
 
-    `quotes` are the sentences that it keeps word for word, None if it does not quote; `fabricated`
-    counts quotes that it dropped since nobody had said them. `through` is the last turn that quotes
-    were chosen from, None for all turns: later turns are sent as they are. `fallbacks` counts
-    passes in which rules chose the quotes since the model failed; `calls` are those of all passes.
+    `quotes` are the sentences that it keeps word for word, None if it does not quote; `chosen` are
+    those that a model chose since the last compression, dropped ones too. `through` is the last
+    turn that quotes were chosen from, None for all turns: later turns are sent as they are.
+    `fallbacks` counts passes in which rules chose the quotes since the model failed; `calls` are
+    those of all passes.
     """
 
     messages: tuple[AnyMessage, ...] = ()
     quotes: tuple[str, ...] | None = None
-    fabricated: int | None = None
+    chosen: tuple[Quoted, ...] = ()
     through: int | None = None
     fallbacks: int | None = None
     calls: tuple[Call, ...] = ()

@@ -9,8 +9,9 @@ EvaluationError
 ├── TemplateFileError       a template cannot be read, or is invalid
 ├── StrategyError           unknown strategy, missing package, or turns that it cannot run
 ├── JudgeError              the judge's answer is no score
-├── TapeError               a file of recorded answers is damaged, or lacks one
-└── ResultsError            the folder holds results of another setup, or is in use
+├── LinesError              a file holds something else than results or recorded answers
+├── AnswerMissingError      a file of recorded answers lacks one
+└── ResultsError            the folder holds results of another setup or template
 """
 
 import hashlib

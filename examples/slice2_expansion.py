@@ -68,7 +68,7 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
 
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
     """Return the raw log of an effort and its entry in the manifest."""
-    (tip,) = archive.tips(owner := Owner("default", "slice2"))
+    (tip,) = archive.tips(owner := Owner("", "slice2"))
     turns = archive.turns(owner, tip, archive.effort_turns(owner, tip, name))
     return transcript(turns), archive.effort(owner, tip, name)
 

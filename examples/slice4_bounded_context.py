@@ -48,7 +48,7 @@ def main() -> None:
         agent = create_memory_agent(choose_model(None, os.environ), archive=archive, **options)
         talk = SETUP + [RUN.get(row, ("", TRAIN))[1] for row in range(1, 28)]
         sent = [say(agent, words) for words in talk]
-        (tip,) = archive.tips(owner := Owner("default", "slice4"))
+        (tip,) = archive.tips(owner := Owner("", "slice4"))
         sizes = report(archive.turns(owner, tip, range(1, tip.turn + 1))).turns
     table = Table("turn", "what happens", "summaries", "ambient", "log", "context", "history")
     for row, (event, _) in RUN.items():

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from itertools import chain
 from typing import Any, Literal, TypeAlias, cast
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -26,6 +26,7 @@ from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
+from ..nodes.turn.unapplied_input import unapplied
 from ..nodes.turn.values import claimed, sealed, trusted, user_of
 
 _Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
@@ -204,9 +205,10 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """Return the input of a run, after tool results that an interrupted turn left pending.
+        """Return the input of a run, after what an earlier one left in the checkpointer.
 
-        Raises `SessionNotFoundError` if the checkpoint is another user's.
+        That is an input that no run applied, and tool results that an interrupted turn left
+        pending. Raises `SessionNotFoundError` if the checkpoint is another user's.
         """
         update = without_reserved(input)
         settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
@@ -215,11 +217,14 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             return update
         claimed(unpacked(checkpoint.checkpoint["channel_values"]), user)
         is_fork = "checkpoint_id" in ensure_config(config)["configurable"]
-        if is_fork or not isinstance(update, Mapping) or "messages" not in update:
+        if is_fork or not isinstance(update, Mapping):
             return update
-        results = _pending_results(checkpoint)
-        messages = [*results, *_listed(update["messages"])]
-        return {**update, "messages": messages} if results else update
+        left = unapplied(checkpoint) or (
+            _pending_results(checkpoint) if "messages" in update else []
+        )
+        # LangGraph merges messages of one id, as of a client that sends one again.
+        messages = [*left, *_listed(update.get("messages", []))]
+        return {**update, "messages": messages} if left else update
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, with the prompt among the keys of its `updates`.
@@ -236,7 +241,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         return kwargs
 
 
-def _pending_results(checkpoint: CheckpointTuple) -> list[ToolMessage]:
+def _pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     """Return the results of application tools that ran in parallel with an interrupted one.
 
     LangGraph keeps them for a resumed run and drops them when a new message arrives. Results of

@@ -1,16 +1,19 @@
 """The memory as a middleware of LangChain's `create_agent`.
 
 Its hooks call the functions of the nodes, so that a turn is the same as in the graph of `build`.
-The agent's model, tools and prompt are learned from the requests for its model.
+Model, tools and prompt are those of the turn's own last request for the model. They are kept until
+the turn ends, under a key in the state: LangGraph has no name for a run that its nodes know.
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from dataclasses import replace
+from inspect import getclosurevars
 from itertools import takewhile
 from typing import Annotated, Any, NotRequired, TypeAlias, Unpack, cast
+from uuid import uuid4
 
 from langchain.agents import AgentState
 from langchain.agents.middleware import (
@@ -23,7 +26,13 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
@@ -38,6 +47,7 @@ from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget, instructions
 from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.lru_cache import LruCache
 from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
@@ -52,21 +62,28 @@ from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
 from ..nodes.turn.state import Memory, TurnState, merged, unpacked, updated
+from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from ..nodes.turn.values import owner_of, running, sealed, trusted
 from .agent import build_memory_graph, tool_parts
 
-_log = logging.getLogger("ebbtide.calls")
-_probing: ContextVar[bool] = ContextVar("ebbtide_probing", default=False)
-"""True while `EbbtideMiddleware.parts` runs the model node only to learn its request."""
+_probe: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe", default=None)
+"""Takes the request while `EbbtideMiddleware.parts` runs the model node without the model."""
+
+_REQUESTS = 1_000
+"""Turns whose last request is kept at once. Only turns that broke off are ever too many."""
 
 _ToUpdate: TypeAlias = Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]]
 
 
 class MemoryAgentState(AgentState[Any]):
-    """The state of a thread beside its messages; `memory` is no input."""
+    """The state of a thread beside its messages; `memory` is no input.
+
+    `ebbtide_request` is the key under which the middleware keeps the last request of the turn.
+    """
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
     raw_answers: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+    ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -98,35 +115,29 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         **options: Unpack[AgentOptions],
     ) -> None:
         """Take the arguments of `build_memory_graph`; models are by default the agent's own."""
-        graph = build_memory_graph(_UnknownModel(), archive=archive, settings=settings, **options)
-        self._initial = graph.parts
-        # The signature of the last request to the model, and the parts made from it.
-        self._learned: tuple[tuple[Any, ...], AgentParts] | None = None
+        graph = build_memory_graph(UnknownModel(), archive=archive, settings=settings, **options)
+        # The anchor has no model of its own: if the agent's is not known, the given one writes it.
+        models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
+        self._initial = replace(graph.parts, models=models)
+        self._requests: LruCache[AgentParts] = LruCache(_REQUESTS)
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn; remove messages of anybody but the thread's user."""
-        turn_state = trusted(state, self._initial.archive)
-        try:  # a hook cannot both remove messages and raise, so `after_agent` raises
-            owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
-        except SessionNotFoundError:
-            foreign = [RemoveMessage(str(message.id)) for message in split_messages(turn_state).new]
-            if foreign:
-                return {"messages": foreign, "jump_to": "end"}
-        update = begin_turn(turn_state, runtime, parts=self._parts(turn_state))
-        return self._sealed(update, turn_state)
+        return self._begun(state, runtime, with_unapplied(_new(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
-        return await asyncio.to_thread(self.before_agent, state, runtime)
+        new = await awith_unapplied(_new(state))
+        return await asyncio.to_thread(self._begun, state, runtime, new)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Send the working context instead of the messages."""
-        if _probing.get():
-            self._parts_from(request)
+        if (probe := _probe.get()) is not None:
+            probe.append(request)
             return AIMessage("")
         config, new_request, to_update = self._prepared(request)
         with set_config_context(config) as context:
@@ -138,6 +149,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
+        if (probe := _probe.get()) is not None:
+            probe.append(request)
+            return AIMessage("")
         config, new_request, to_update = await asyncio.to_thread(self._prepared, request)
 
         async def answer() -> ModelResponse[Any]:
@@ -178,44 +192,89 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
-        turn_state, update = self._committed(state, runtime)
+        new = with_unapplied(_not_begun(state))
+        turn_state, update = self._committed(state, runtime, new)
         if turn_state.get("due"):
-            update |= compress(turn_state, runtime, parts=self._parts(turn_state))
-        return self._sealed(update, unpacked(state))
+            update |= compress(turn_state, runtime, parts=self._parts(state))
+        return self._ended(update, state)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
-        turn_state, update = await asyncio.to_thread(self._committed, state, runtime)
+        new = await awith_unapplied(_not_begun(state))
+        turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
         if turn_state.get("due"):
-            update |= await acompress(turn_state, runtime, parts=self._parts(turn_state))
-        return await asyncio.to_thread(self._sealed, update, unpacked(state))
+            update |= await acompress(turn_state, runtime, parts=self._parts(state))
+        return await asyncio.to_thread(self._ended, update, state)
 
-    def parts(self, agent: CompiledStateGraph[Any, Any, Any, Any]) -> AgentParts:
-        """Return an agent's parts; before its first call, run its model node without the model."""
-        if self._learned is None:
-            graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema)
-            graph.add_node("model", agent.builder.nodes["model"].runnable)
-            graph.add_edge(START, "model")
-            token = _probing.set(True)
-            try:
-                graph.compile(checkpointer=False).invoke({"messages": []})
-            except Exception as error:  # noqa: BLE001 (another middleware may raise anything)
-                _log.warning("the agent's parts are not known before its first call: %s", error)
-            finally:
-                _probing.reset(token)
-        return self._initial if self._learned is None else self._learned[1]
+    def parts(
+        self,
+        agent: CompiledStateGraph[Any, Any, Any, Any],
+        config: RunnableConfig,
+        state: Mapping[str, Any],
+        runtime: Runtime[Any],
+    ) -> AgentParts:
+        """Return an agent's parts as its next call has them, in a run with this config and state.
+
+        Of the runtime context and store count. The agent's model node runs without the model, so
+        that other middleware makes the request as in a run. A model that another middleware chose
+        is left out: a command may have another context than the turns. Raises `SettingsError` if a
+        middleware fails, or reads a context that is not given.
+        """
+        node: Any = agent.builder.nodes["model"].runnable
+        graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema, agent.context_schema)
+        graph.add_node("model", node).add_edge(START, "model")
+        compiled = graph.compile(checkpointer=False, store=runtime.store)
+        context = _NoContext() if runtime.context is None else runtime.context
+        requests: list[ModelRequest[Any]] = []
+        token = _probe.set(requests)
+        try:
+            _run(compiled, state, config, context)
+            request = requests[-1]
+        except Exception as error:  # another middleware may raise anything
+            raise SettingsError(
+                "what the agent sends to its model depends on the run, and another middleware "
+                f"failed without one ({type(error).__name__}: {error}): pass the config and the "
+                "context= that runs of the thread have"
+            ) from error
+        finally:
+            _probe.reset(token)
+        built_with = getclosurevars(node.func).nonlocals.get("model")
+        return self._parts_from(request, known=request.model is built_with)
+
+    def sized(self, state: Mapping[str, Any]) -> AgentParts:
+        """Return the parts without a request: with the thread's sizes, and no model of its own."""
+        tokens = state.get("memory", {}).get("context_report", {}).get("tokens")
+        if not tokens:
+            return self._initial
+        return replace(self._initial, fixed=(tokens["system"], tokens["tools"]))
+
+    def _parts(self, state: Mapping[str, Any]) -> AgentParts:
+        """Return the parts of the turn's last request, without one in this process `sized`."""
+        return self._requests.get(state.get("ebbtide_request")) or self.sized(state)
+
+    def _begun(
+        self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
+    ) -> dict[str, Any]:
+        """Begin the turn of the new messages."""
+        turn_state = trusted(state, self._initial.archive)
+        try:  # a hook cannot both remove messages and raise, so `after_agent` raises
+            owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
+        except SessionNotFoundError:
+            foreign = [RemoveMessage(str(message.id)) for message in split_messages(turn_state).new]
+            if foreign:
+                return {"messages": foreign, "jump_to": "end"}
+        turn_state = _with_new(turn_state, new)
+        update = begin_turn(turn_state, runtime, parts=self.sized(state))
+        # A turn that broke off may have left its key.
+        return {**self._sealed(update, turn_state), "ebbtide_request": ""}
 
     def _sealed(self, update: dict[str, Any], before: TurnState) -> dict[str, Any]:
         return sealed(update, before, self._initial.archive)
 
-    def _parts(self, turn_state: TurnState) -> AgentParts:
-        """Return the parts of the last model call; before the first, with the thread's sizes."""
-        if self._learned is not None:
-            return self._learned[1]
-        tokens = turn_state.get("context_report", {}).get("tokens")
-        if not tokens:
-            return self._initial
-        return replace(self._initial, fixed=(tokens["system"], tokens["tools"]))
+    def _ended(self, update: dict[str, Any], state: MemoryAgentState) -> dict[str, Any]:
+        """Return the update that ends the turn, and drop its request."""
+        self._requests.drop(state.get("ebbtide_request"))
+        return self._sealed(update, unpacked(state))
 
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
@@ -224,7 +283,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, application_calls):
             return turn_state, None
-        return turn_state, replace(self._parts(turn_state), tools=application_calls)
+        return turn_state, replace(self._parts(state), tools=application_calls)
 
     def _after_tools(
         self, state: MemoryAgentState, turn_state: TurnState, update: dict[str, Any]
@@ -258,25 +317,29 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             update = final_call.answered(response.result)
             shown = replace(response, result=update.pop("messages"))
             update.pop("context", None)
-            return ExtendedModelResponse(shown, Command(update=self._sealed(update, state)))
+            self._requests.drop(request.state.get("ebbtide_request"))
+            key = uuid4().hex
+            self._requests.put(key, parts)
+            update = {**self._sealed(update, state), "ebbtide_request": key}
+            return ExtendedModelResponse(shown, Command(update=update))
 
         return call.config, new_request, to_update
 
-    def _parts_from(self, request: ModelRequest[Any]) -> AgentParts:
-        """Return the parts of the agent that sends a request; remember them."""
-        signature = (request.model, request.response_format, request.system_prompt, *request.tools)
-        learned, initial = self._learned, self._initial
-        if learned is None or not _same_objects(signature, learned[0]):
-            tools = [*request.tools, *_answer_schemas(request.response_format)]
-            parts = tool_parts(tools, initial.count)
-            own, old = taking_tools(request.model), initial.models
-            models = {what: own if m is initial.model else m for what, m in old.items()}
-            parts |= {"model": own, "models": models, "system": request.system_prompt or ""}
-            learned = self._learned = signature, replace(initial, **parts)
-        return learned[1]
+    def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
+        """Return the parts of the agent that sends a request; its model may not be `known`."""
+        initial = self._initial
+        parts = tool_parts(
+            [*request.tools, *_answer_schemas(request.response_format)], initial.count
+        )
+        parts["system"] = request.system_prompt or ""
+        if known:
+            own, given = taking_tools(request.model), initial.models.items()
+            models = {what: own if isinstance(m, UnknownModel) else m for what, m in given}
+            parts |= {"model": own, "models": {**models, "anchor": own}}
+        return replace(initial, **parts)
 
     def _committed(
-        self, state: MemoryAgentState, runtime: Runtime[Any]
+        self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> tuple[TurnState, dict[str, Any]]:
         """Commit the turn; return the state after it, and the update that leads to it.
 
@@ -284,9 +347,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         another middleware broke off is settled when the user's next message arrives.
         """
         turn_state, update = trusted(state, self._initial.archive), cast("dict[str, Any]", {})
-        parts = self._parts(turn_state)
-        begun = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
-        if not begun and split_messages(turn_state).new:
+        parts = self._parts(state)
+        if new:
+            turn_state = _with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)
             turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
         owner_of(turn_state, runtime, resolve(runtime.context, parts.settings))
@@ -296,24 +359,62 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return updated(turn_state, update), update
 
 
-def _same_objects(signature: tuple[Any, ...], older: tuple[Any, ...]) -> bool:
-    """Tell whether two signatures have the same objects; texts may be equal copies."""
-    first, second = ([s if isinstance(s, str) else id(s) for s in o] for o in (signature, older))
-    return first == second
+def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return the new messages at the end of a run, none if it counted a turn."""
+    turn_state = unpacked(state)
+    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
+    return [] if is_running else _new(state)
 
 
-class _UnknownModel(BaseChatModel):
-    """A placeholder for the agent's model until its first request."""
+def _new(state: Mapping[str, Any]) -> list[BaseMessage]:
+    return split_messages(unpacked(state)).new
+
+
+def _with_new(state: TurnState, new: Sequence[BaseMessage]) -> TurnState:
+    """Return the state with these messages as its new ones."""
+    messages = [*state.get("messages", [])]
+    known = len(messages) - len(split_messages(state).new)
+    return updated(state, {"messages": [*messages[:known], *new]})
+
+
+class UnknownModel(BaseChatModel):
+    """Stands for the agent's model where no request for it is known."""
 
     @property
     def _llm_type(self) -> str:
         return "unknown"
 
     def _generate(self, *_given: Any, **_more: Any) -> Any:
-        raise SettingsError(
-            "which model the agent has is not known before its first call in this process: give "
-            "EbbtideMiddleware a summary_model, an extraction_model and a compression_model"
+        raise self.error
+
+    @property
+    def error(self) -> SettingsError:
+        """The error of whoever needs the model."""
+        return SettingsError(
+            "which model the agent has depends on its request, and none is known here: give "
+            "EbbtideMiddleware a summary_model=, an extraction_model= and a compression_model="
         )
+
+
+class _NoContext:
+    """Stands for a context that a command was not given, so that no other is made up for it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise SettingsError(f"the command was given no context with {name!r}")
+
+    __getitem__ = __getattr__
+
+
+def _run(
+    graph: CompiledStateGraph[Any, Any, Any, Any], state: Any, config: RunnableConfig, context: Any
+) -> None:
+    """Run a graph, in its asynchronous form if another middleware has no other."""
+    try:
+        graph.invoke(state, config, context=context)
+    except NotImplementedError:
+        run = graph.ainvoke(state, config, context=context)
+        with ThreadPoolExecutor(1) as executor:  # this thread may have an event loop that runs
+            executor.submit(copy_context().run, asyncio.run, run).result()
 
 
 def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,7 +1,8 @@
 """The commands as routes of a LangGraph server: `http.app` in `langgraph.json` names `app`.
 
 Threads are read and written over the server's own API with the headers of the request, so that
-the server's access rules hold. The user is the one it authenticated, else `user_id`.
+the server's access rules hold. The user is the one it authenticated, else `user_id`. What changes
+something asks for the header `X-Ebbtide`: a page of another site cannot send one without leave.
 """
 
 import asyncio
@@ -29,6 +30,7 @@ from ..memory.errors import (
     ArchiveUnavailableError,
     CommandError,
     EbbtideError,
+    RequestError,
     SettingsError,
     TipNotFoundError,
     TurnRunningError,
@@ -49,12 +51,16 @@ _MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
 _OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
 """Headers of one request that are not passed on: its body is not sent again."""
 
+_HEADER = "X-Ebbtide"
+"""A header that forms and simple requests of browsers cannot have; any value will do."""
+
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (TurnRunningError, 409),
     (TipNotFoundError, 409),
     (ArchiveLockedError, 503),
     (ArchiveUnavailableError, 503),
     (LookupError, 404),
+    (RequestError, 403),
     (CommandError, 400),
     (ValueError, 422),
 )
@@ -65,13 +71,13 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 class _CommandCall:
     """A client's call of a command, with the agent and the config that commands take.
 
-    `context` has the settings of the assistant that the thread ran with last.
+    `context` is that of the assistant that the thread ran with last, None without one.
     """
 
     request: Request
     agent: Agent
     config: RunnableConfig
-    context: Mapping[str, Any]
+    context: Mapping[str, Any] | None
 
     def run(self, command: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Run a command for the thread."""
@@ -227,19 +233,23 @@ def _refused(error: Exception, status: int) -> Response:
 
 
 async def _command_call(request: Request, make: Make, client: LangGraphClient) -> _CommandCall:
-    """Return the call of a command; raises `TurnRunningError` for a change of a busy thread."""
+    """Return the call of a command.
+
+    Raises `TurnRunningError` for a change of a busy thread, and what `_check_request` raises.
+    """
     if "user" not in request.scope:
         raise SettingsError(
             "the server does not say who asks: set http.enable_custom_route_auth to true in "
             "langgraph.json"
         )
+    _check_request(request)
     chosen: dict[str, Any] = {}
     if request.user.is_authenticated:
         chosen["langgraph_auth_user"] = request.user
     elif user_id := request.query_params.get("user_id"):
         chosen["user_id"] = user_id
     metadata: Mapping[str, Any] = {}
-    context: Mapping[str, Any] = {}
+    context: Mapping[str, Any] | None = None
     if "thread_id" in request.path_params:
         chosen["thread_id"] = request.path_params["thread_id"]
         thread = await client.threads.get(chosen["thread_id"])
@@ -248,10 +258,25 @@ async def _command_call(request: Request, make: Make, client: LangGraphClient) -
             raise TurnRunningError(chosen["thread_id"], _turn_in(thread["values"]))
         if "assistant_id" in metadata:
             assistant = await client.assistants.get(metadata["assistant_id"])
-            context = dict(cast("Mapping[str, Any]", assistant.get("context") or {}))
+            context = cast("Mapping[str, Any] | None", assistant.get("context") or None)
     config: RunnableConfig = {"configurable": chosen}
     served = _ServedAgent(await make(config), client, metadata)
     return _CommandCall(request, cast("Agent", served), config, context)
+
+
+def _check_request(request: Request) -> None:
+    """Raise `RequestError` for a change without our header, and for another user's id."""
+    if request.method not in {"GET", "HEAD"} and _HEADER not in request.headers:
+        raise RequestError(
+            f"{request.method} {request.url.path} has no header {_HEADER}, so that it may come "
+            f"from a page of another site: send {_HEADER}: 1 with it; nothing was changed"
+        )
+    named = request.query_params.getlist("user_id")
+    if request.user.is_authenticated and {*named} - {"", str(request.user.identity)}:
+        raise RequestError(
+            f"user_id is {named[-1]!r}, and you are {request.user.identity!r}: leave it out, since "
+            "the server knows who asks; nothing was changed"
+        )
 
 
 def _turn_in(values: Any) -> int:
@@ -313,7 +338,7 @@ def _by_hand(call: _CommandCall) -> Any:
         collapse=(change.collapse_effort, "effort"),
     )
     user = call.config["configurable"].get("user_id")
-    context = {**call.context, "user_id": user} if user else call.context
+    context = {**(call.context or {}), "user_id": user} if user else call.context
     return call.run(command, *map(call.query, names), context=context)
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from .banners import banner_of
-from .record import Event, Record
+from .record import Event
 from .settings import Settings
 
 _Status: TypeAlias = Literal["open", "concluded"]
@@ -166,18 +166,6 @@ class EffortState:
                 state = happened(state, {"type": "evicted", "effort": name})
         return state
 
-    @staticmethod
-    def after(records: Iterable[Record]) -> "EffortState":
-        """Return the state after these records, oldest first, without events and banners."""
-        state = EMPTY
-        for record in records:
-            state = replace(state, turn=record.turn)
-            if state.active is not None:
-                state = state.activated(state.active)
-            for event in record.events:
-                state = applied(state, event)
-        return replace(state, events=(), banners=())
-
 
 EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
 
@@ -291,4 +279,4 @@ _TRANSITIONS: Mapping[str, Callable[[EffortState, str, Event], EffortState]] = {
         _compressed(state, name, event["turn"]) if name in state.open else state
     ),
 }
-"""What each type of event changes, live and in a replay."""
+"""What each type of event changes."""

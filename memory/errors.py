@@ -9,6 +9,7 @@ EbbtideError
 ├── EmbeddingError          the embedding model failed, or returned no vectors
 ├── AttentionError          the store of attention failed
 ├── CommandError            a command cannot be done; nothing was changed
+├── RequestError            a route of the server refuses a request; nothing was changed
 └── ArchiveError            the archive cannot do what was asked
     ├── SessionNotFoundError    no such session for this owner
     ├── TurnNotFoundError       no such turn in what this state sees
@@ -17,7 +18,7 @@ EbbtideError
     │   └── TurnArrivedError        one ran while another was erased
     ├── ArchiveLockedError      another process holds the database
     ├── ArchiveUnavailableError the database is gone, full or read-only
-    └── ArchiveFormatError      the stored format is newer or damaged
+    └── ArchiveFormatError      the tables are of another version, or are damaged
 """
 
 from typing import Any
@@ -90,6 +91,10 @@ class AttentionError(EbbtideError):
 
 class CommandError(EbbtideError):
     """A command cannot be done; the message says why, and nothing was changed."""
+
+
+class RequestError(EbbtideError):
+    """A route of the server refuses a request; the message says why, and nothing was changed."""
 
 
 class ArchiveError(EbbtideError):
@@ -180,4 +185,4 @@ class ArchiveUnavailableError(ArchiveError, OSError):
 
 
 class ArchiveFormatError(ArchiveError, ValueError):
-    """The stored format is newer than this program, or is damaged."""
+    """The tables are of another version than this program knows, or are damaged."""

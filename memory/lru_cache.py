@@ -15,8 +15,9 @@ class LruCache(LRUCache[Hashable, T]):
     >>> cache = LruCache[int](2)
     >>> [cache.put(key, number) for number, key in enumerate("abc")]
     [0, 1, 2]
-    >>> cache.get("a"), cache.get("c")
-    (None, 2)
+    >>> cache.drop("b")
+    >>> cache.get("a"), cache.get("b"), cache.get("c")
+    (None, None, 2)
     """
 
     def __init__(self, limit: int, size: Callable[[T], int] | None = None) -> None:
@@ -42,6 +43,11 @@ class LruCache(LRUCache[Hashable, T]):
         """Return the value of a key, made and stored if there is none."""
         value: T | None = self.get(key)
         return self.put(key, make()) if value is None else value
+
+    def drop(self, key: Hashable) -> None:
+        """Drop the value of a key, if there is one."""
+        with self._lock:
+            self.pop(key, None)
 
     def clear(self) -> None:
         """Drop all values."""

@@ -241,7 +241,7 @@ def _turns(events: Iterable[tuple[int, Event]]) -> Iterator[TurnTokens]:
             tiers = event["tokens"]
             message_tokens += event["said"]
             missing = sum(max(0, size - in_context.get(log, 0)) for log, size in logs.items())
-            full = event.get("alone", 0) + message_tokens - event.get("answer", 0)
+            full = event["alone"] + message_tokens - event["answer"]
             yield TurnTokens(turn, tiers, sum(tiers.values()) + missing, full)
 
 
@@ -249,7 +249,7 @@ def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
     """Yield for each search whether an effort that it found was expanded by the next turn."""
     for at, (turn, event) in enumerate(events):
         if event["type"] == "searched":
-            results = event.get("efforts", ())
+            results = event["efforts"]
             soon = (later for later_turn, later in events[at:] if later_turn <= turn + 1)
             yield any(later["type"] == "expanded" and later["effort"] in results for later in soon)
 

@@ -15,8 +15,8 @@ Status: TypeAlias = Literal["done", "aborted", "erased"]
 Origin: TypeAlias = tuple[str, int] | None
 """Where a branch began: its parent branch, and the last turn of the parent that it sees."""
 
-DEFAULT_USER = "default"
-"""The user of sessions without a user; they share no memory."""
+ANONYMOUS = ""
+"""The user of sessions without a user, which share no memory; no user id is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,16 @@ class Owner:
     @property
     def anonymous(self) -> bool:
         """Whether there is no user, so no memory across sessions."""
-        return self.user == DEFAULT_USER
+        return self.user == ANONYMOUS
+
+    @property
+    def user_label(self) -> str:
+        """The user as people are shown it.
+
+        >>> Owner("ann", "t").user_label, Owner(ANONYMOUS, "t").user_label
+        ('ann', '(anonymous)')
+        """
+        return "(anonymous)" if self.anonymous else self.user
 
 
 @dataclass(frozen=True, slots=True)

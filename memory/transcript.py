@@ -44,7 +44,7 @@ class Recalled:
     """A range of characters of a rendered turn, of this session if none is named.
 
     With an `effort` it is the whole summary that this effort had after the turn. `score` is that of
-    the search. With `blocks`, as in earlier versions, offsets count the model's state blocks too.
+    the search.
     """
 
     turn: int
@@ -54,7 +54,6 @@ class Recalled:
     branch: str = ""
     effort: str = ""
     score: float | None = None
-    blocks: bool = False
 
     def __str__(self) -> str:
         """Name the range, for logs that show it instead of the text.
@@ -70,8 +69,7 @@ class Recalled:
     @property
     def item(self) -> dict[str, Any]:
         """The range as an item of an artifact; the inverse of `recalled`."""
-        fields = asdict(self).items()
-        return {key: value for key, value in fields if key != "blocks" and value not in {"", None}}
+        return {key: value for key, value in asdict(self).items() if value not in {"", None}}
 
 
 _Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
@@ -97,8 +95,7 @@ def quotations(message: Message) -> list[_Quotation]:
         return []
     body, (_, name) = result_of(message), _names(message)
     parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
-    first_build = "turns" not in body
-    ranges = [Recalled(**item, blocks=first_build and "score" not in item) for item in items]
+    ranges = [Recalled(**item) for item in items]
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
 
@@ -202,7 +199,7 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
     body, (listed, name) = result_of(message), _names(message)
     replacements = iter(quoting)
     parts = [next(replacements) if name in part else part for part in _parts(message, body)]
-    result = {**body, listed: parts} if listed in body else parts[0]
+    result = {**body, listed: parts}
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
     return with_content(
         message, compact({**result, "next": cut} if cut and "next" in body else result)
@@ -210,9 +207,8 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
 
 
 def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:
-    """Return the list in a result; `read_log` of earlier versions returned one turn, unlisted."""
-    listed, name = _names(message)
-    parts = body.get(listed, [body] if name == "text" else None)
+    """Return the list in a result, empty if it has none."""
+    parts = body.get(_names(message)[0])
     return parts if isinstance(parts, list) else []
 
 
@@ -263,18 +259,17 @@ def transcript(turns: Iterable[Logged]) -> str:
     return "\n\n".join(parts)
 
 
-def rendered(messages: Sequence[Message], *, blocks: bool = False) -> str:
+def rendered(messages: Sequence[Message]) -> str:
     """Render the messages of one turn as text; contents stand unchanged.
 
-    The model's state blocks are left out, since only the newest is valid; `blocks` keeps them.
-    Recalled text is shown as a reference, so that logs do not grow by being read. New messages only
-    append text, so offsets stay valid while a turn runs.
+    The model's state blocks are left out, since only the newest is valid. Recalled text is shown as
+    a reference, so that logs do not grow by being read. New messages only append text, so offsets
+    stay valid while a turn runs.
 
     >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
     'user: Which port?'
     """
-    words_of = text if blocks else visible_text
-    lines = (line for message in messages for line in _lines(message, words_of(message)))
+    lines = (line for message in messages for line in _lines(message, visible_text(message)))
     return "\n".join(f"{label}{words}" for label, words, _ in lines)
 
 

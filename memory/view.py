@@ -54,7 +54,7 @@ class ArchiveView:
         if quoted.effort:
             effort = view.effort(quoted.effort, ())
             return effort.summary if effort else ""
-        return view.render(quoted.turn, blocks=quoted.blocks)[quoted.offset : quoted.end]
+        return view.render(quoted.turn)[quoted.offset : quoted.end]
 
     def session(self, name: str) -> "ArchiveView | None":
         """Return this view, or that of the newest branch of another session of the user.
@@ -70,12 +70,12 @@ class ArchiveView:
         tip = None if owner is None else self.archive.newest(owner)
         return past(self.archive, owner, tip) if owner and tip else None
 
-    def render(self, turn: int, *, blocks: bool = False) -> str:
+    def render(self, turn: int) -> str:
         """Return a visible turn as text, the running one included; empty if there is none."""
         if turn == self.running.turn:
-            return rendered(self.running.messages, blocks=blocks)
+            return rendered(self.running.messages)
         records = self.turns([turn])
-        return "".join(rendered(record.messages, blocks=blocks) for record in records)
+        return "".join(rendered(record.messages) for record in records)
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort after these `events` of the running turn, None if there is none.

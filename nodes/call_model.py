@@ -103,8 +103,10 @@ class Call:
     @property
     def tool_choice(self) -> Any:
         """The `tool_choice` that forbids calls if the limit of rounds is reached, else None."""
+        if self.limit is None:
+            return None
         kind = self.parts.model._llm_type  # noqa: SLF001 (LangChain's name for the kind)
-        return None if self.limit is None else _NO_CALLS.get(kind, "none")
+        return _NO_CALLS.get(kind, "none")
 
     @property
     def model(self) -> Runnable[LanguageModelInput, AIMessage]:

@@ -183,7 +183,7 @@ def test_parallel_threads_do_not_mix(tmp_path: Path) -> None:
     states = here.agent.batch([{"messages": name} for name in names], configs)
 
     assert [here.said(state) for state in states] == [[name] for name in names]
-    assert {owner.thread for owner in here.archive.sessions("default")} == set(names)
+    assert {owner.thread for owner in here.archive.sessions("")} == set(names)
 
 
 @pytest.mark.parametrize("budget", [3_000, 16_000])
@@ -343,5 +343,5 @@ def test_topics_do_not_mix(tmp_path: Path) -> None:
     assert [record.efforts for record in records] == [(), ("a",), ("a",), *[()] * 4]
     tip = records[-1].tip
     archive = DiskArchive(tmp_path)
-    assert archive.effort_turns(Owner("default", "t"), tip, "a") == (2, 3)
+    assert archive.effort_turns(Owner("", "t"), tip, "a") == (2, 3)
     assert not any(isinstance(m, AIMessage) and m.text == "x" for m in here.last)

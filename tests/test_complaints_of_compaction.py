@@ -35,7 +35,7 @@ def long_effort(root: Path, answers: Any, turns: int) -> tuple[Talk, list[dict[s
 def passes(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
     with DiskArchive(root) as archive:
-        return [dict(entry) for entry in read(archive, Owner("default", "t")).extractions]
+        return [dict(entry) for entry in read(archive, Owner("", "t")).extractions]
 
 
 def test_compaction_does_not_loop(tmp_path: Path) -> None:

@@ -28,7 +28,6 @@ from ...memory.settings import Settings, resolve
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...nodes.begin_turn import begin_turn
-from ...nodes.llm.calls import drive
 from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
 from ...nodes.turn.arrivals import split_messages, unarchived
@@ -169,16 +168,18 @@ def rebuild_anchor(
     of its last turn. Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not
     finished.
     """
-    thread = _changeable(agent, config, context)
+    thread = _changeable(agent, config, context).with_sizes()
     if thread.settings.anchor == "off":
         raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
+    if model:
+        thread.checked("anchor")
     shown_parts = next_context(thread).parts
     turns = {part.turn for part in shown_parts if part.name == "turns" and part.turn is not None}
     records = thread.view.turns(sorted(turns))
     answer = ""
     if model and records:
         try:
-            answer = drive(_ask_for_anchor(thread, records), thread.parts.models)
+            answer = thread.asked(_ask_for_anchor(thread, records))
         except AnswerError as error:
             _log.warning("the model gave no anchor: %s", error)
     new_block = newest(answer)
@@ -236,7 +237,9 @@ def _run_by_hand(
     for name, value in arguments.items():
         if not isinstance(value, str | None):
             raise CommandError(f"{name} must be a text, got {value!r}")
-    thread = resting(agent, config, context)
+    thread = resting(agent, config, context).with_sizes()
+    if verb == "close":
+        thread.checked("summary")
     words = (": " if verb == "open" else " ").join(filter(None, arguments.values()))
     question = HumanMessage(f"/{verb} {words}".strip(), id=str(uuid4()))
     call = {"name": f"{verb}_effort", "args": arguments, "id": f"call_{uuid4().hex}"}

@@ -188,7 +188,8 @@ def show_context(
     sends. Raises `TurnRunningError` for a message in an unfinished turn, or if that turn was killed
     before its message was in the state.
     """
-    return next_context(thread_at(agent, config, context), message)
+    thread = thread_at(agent, config, context)
+    return next_context(thread.with_request(_question(message)), message)
 
 
 def next_context(thread: Thread, message: str | BaseMessage | None = None) -> ShownContext:
@@ -199,8 +200,7 @@ def next_context(thread: Thread, message: str | BaseMessage | None = None) -> Sh
     begins = not resumed or thread.turn > thread.state.get("turn", 0)
     values = dict(thread.values)
     if not resumed:
-        question = message if isinstance(message, BaseMessage) else HumanMessage(message or "")
-        values["messages"] = [*values.get("messages", []), question]
+        values["messages"] = [*values.get("messages", []), _question(message)]
     first = {"begin_turn": Node(thread.parts, begin_turn)} if begins else {}
 
     def look(state: _Looking, runtime: Runtime[Settings]) -> dict[str, Any]:
@@ -211,6 +211,10 @@ def next_context(thread: Thread, message: str | BaseMessage | None = None) -> Sh
     if message is None and not resumed:
         parts = tuple(part for part in parts if part.name != "turn")
     return ShownContext(rehearsed["memory"]["turn"], parts, thread.parts.schemas, resumed)
+
+
+def _question(message: str | BaseMessage | None) -> BaseMessage:
+    return message if isinstance(message, BaseMessage) else HumanMessage(message or "")
 
 
 amessages = on_a_thread(messages)

@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from ...memory.attention.law import Attention
 from ...memory.attention.law import Explanation as Explanation  # noqa: PLC0414 (exported with the commands)
 from ...memory.errors import CommandError
-from ...memory.record import DEFAULT_USER, Owner
+from ...memory.record import Owner
 from ...nodes.turn.values import user_of
 from .threads import Agent, on_a_thread, place_of
 
@@ -101,8 +101,8 @@ def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
 def nobody() -> CommandError:
     """Return the error for a command on attention without a user."""
     return CommandError(
-        f"no user is named, and without one (or as {DEFAULT_USER!r}) there is no memory across "
-        "sessions: give a user id (in the terminal `--user NAME`)"
+        "no user is named, and without one there is no memory across sessions: give a user id (in "
+        "the terminal `--user NAME`)"
     )
 
 

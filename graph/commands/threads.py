@@ -1,13 +1,16 @@
 """A thread as commands read and write it: its agent, its session, its state."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import chain
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import set_config_context
 from langgraph.channels import BinaryOperatorAggregate
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -18,9 +21,11 @@ from langgraph.types import Overwrite, StateSnapshot
 from ...memory.archive.protocol import Archive
 from ...memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
 from ...memory.messages import answered, clean
+from ...memory.questions import Asks, What
 from ...memory.record import Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
+from ...nodes.llm.calls import drive
 from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
@@ -28,7 +33,9 @@ from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, unpacked
 from ...nodes.turn.values import claimed, resumed, sealed, tip_of, trusted, user_of
 from ..build import MemoryGraph
-from ..middleware import EbbtideMiddleware
+from ..middleware import EbbtideMiddleware, UnknownModel
+
+_log = logging.getLogger("ebbtide.calls")
 
 Agent: TypeAlias = CompiledStateGraph[Any, Any, Any, Any]
 _Arguments = ParamSpec("_Arguments")
@@ -39,14 +46,19 @@ _Result = TypeVar("_Result")
 class Place:
     """The graph passed to a command, and the agent with the memory in it.
 
-    `path` has the nodes that lead to the agent, joined by "|"; it is "" if `graph` is the agent.
-    `memory` is the agent's `MemoryGraph`, or its middleware; `parts` are the agent's.
+    `path` has the nodes that lead to the `agent`, joined by "|"; it is "" if `graph` is the agent.
+    `memory` is the agent's `MemoryGraph`, or its middleware.
     """
 
     graph: Agent
     path: str
+    agent: Agent
     memory: MemoryGraph | EbbtideMiddleware
-    parts: AgentParts
+
+    @property
+    def parts(self) -> AgentParts:
+        """The agent's parts, of one with the middleware those that no request changes."""
+        return self.memory.parts if isinstance(self.memory, MemoryGraph) else self.memory.sized({})
 
     @property
     def node(self) -> str:
@@ -137,8 +149,7 @@ def place_of(agent: Agent) -> Place:
     graphs: Iterable[tuple[str, Any]] = chain([("", agent)], agent.get_subgraphs(recurse=True))
     for path, graph in graphs:
         if memory := _memory_of(graph):
-            parts = memory.parts if isinstance(memory, MemoryGraph) else memory.parts(graph)
-            return Place(agent, path, memory, parts)
+            return Place(agent, path, graph, memory)
     kind = type(agent.builder).__name__
     raise SettingsError(f"{kind} is no graph of Ebbtide's: pass its agent")
 
@@ -229,6 +240,39 @@ class Thread:
         if self.unfinished:
             raise TurnRunningError(self.owner.thread, self.turn)
         return self
+
+    def with_request(self, *said: BaseMessage) -> "Thread":
+        """Return the thread with the agent's parts as its next call has them after these messages.
+
+        Raises `SettingsError` if they are not known, see `EbbtideMiddleware.parts`.
+        """
+        place, memory = self.place, self.place.memory
+        if isinstance(memory, MemoryGraph):
+            return self
+        state = {**self.values, "messages": [*self.values.get("messages", ()), *said]}
+        runtime = Runtime(context=self.context, store=place.graph.store)
+        parts = memory.parts(place.agent, newest_config(self.config), state, runtime)
+        return replace(self, parts=parts)
+
+    def with_sizes(self) -> "Thread":
+        """Return what `with_request` does; if that is not known, with the thread's own sizes."""
+        try:
+            return self.with_request()
+        except SettingsError as error:
+            _log.info("thread %r: %s", self.owner.thread, error)
+            return replace(self, parts=cast("Any", self.place.memory).sized(self.values))
+
+    def checked(self, what: What) -> "Thread":
+        """Return the thread; raises `SettingsError` if no model for this purpose is known."""
+        model = self.parts.models[what]
+        if isinstance(model, UnknownModel):
+            raise model.error
+        return self
+
+    def asked(self, steps: Asks[_Result]) -> _Result:
+        """Return what a rule returns that asks models, which get the command's config."""
+        with set_config_context(newest_config(self.config)) as context:
+            return context.run(drive, steps, self.parts.models)
 
     def changed(self, **update: Any) -> dict[str, Any]:
         """Return the update of the state with these changes of its memory, empty without any."""

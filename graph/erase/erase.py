@@ -16,15 +16,21 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
+from ...memory.archive.database import kept_by_postgresql
 from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
 from ...memory.erasing import TurnPlace
-from ...memory.errors import AnswerError, SessionNotFoundError, SettingsError, TurnArrivedError
+from ...memory.errors import (
+    AnswerError,
+    SessionNotFoundError,
+    SettingsError,
+    StateError,
+    TurnArrivedError,
+)
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn
-from ...nodes.llm.calls import drive
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
@@ -47,7 +53,7 @@ _log = logging.getLogger("ebbtide.summary")
 
 _Saver = BaseCheckpointSaver[Any]
 
-_OWN_KEYS = AgentState.__annotations__.keys() | {"structured_response"}
+_OWN_KEYS = AgentState.__annotations__.keys() | {"structured_response", "ebbtide_request"}
 """Keys of the state that an erasure rewrites or drops; all others are the application's."""
 
 
@@ -97,13 +103,13 @@ def erase(
     """
     if not isinstance(turn, int):
         raise SettingsError(f"turn must be the number of a turn, got {turn!r}")
-    thread = _thread_to_erase(place_of(agent), newest_config(config))
+    thread = _thread_to_erase(place_of(agent), newest_config(config)).with_sizes()
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
     parts.laid_out.clear()
-    resummarised = _resummarise(parts, owner)
+    resummarised = _resummarise(thread)
     not_erased = [*erased.left, *_drop_caches(parts, owner)]
     if saver and (thread.has_checkpoints or archive.reseeding(owner)):
         not_erased += _replace_checkpoints(thread, saver, turn)
@@ -179,14 +185,18 @@ def _delete_checkpoints(
 
     A thread whose state names no user belongs to the user if a session of theirs was deleted.
     """
-    saver, owned = place.saver, list[str]()
+    saver, owned, not_erased = place.saver, list[str](), list[str]()
     for thread in threads if saver else ():
         snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
-        session = unpacked(snapshot.values).get("session")
-        owner = session["user"] if session else (user if sessions else None)
-        if snapshot.created_at is not None and owner == user:
+        if snapshot.created_at is None:
+            continue
+        if _user_in(snapshot, user if sessions else None) == user:
             owned.append(thread)
-    not_erased: list[str] = []
+        elif sessions:
+            not_erased.append(
+                f"the checkpoints of {thread!r}: their state names another user or cannot be read; "
+                "look at it, and delete it with the checkpointer if it is this user's"
+            )
     if saver and not _delete_threads(saver, owned):
         kind = type(saver).__name__
         not_erased += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
@@ -199,30 +209,40 @@ def _delete_checkpoints(
     return owned, not_erased
 
 
-def _resummarise(parts: AgentParts, owner: Owner) -> dict[str, bool]:
+def _user_in(snapshot: StateSnapshot, default: str | None) -> str | None:
+    """Return the user whom a state names, None if it cannot be read, else the default."""
+    try:
+        session = unpacked(snapshot.values).get("session")
+    except StateError:
+        return None
+    return session["user"] if session else default
+
+
+def _resummarise(thread: Thread) -> dict[str, bool]:
     """Summarise the stale concluded efforts of a session again; return by id which succeeded.
 
     An effort whose model call fails keeps its redacted summary and stays stale.
     """
-    succeeded: dict[str, bool] = {}
-    for tip in parts.archive.tips(owner):
-        for effort in every_effort(parts.archive, owner, tip):
+    archive, owner, succeeded = thread.parts.archive, thread.owner, dict[str, bool]()
+    for tip in archive.tips(owner):
+        for effort in every_effort(archive, owner, tip):
             if not effort.stale or effort.status != "concluded":
                 continue
-            summarised = _summary_again(parts, owner, tip, effort)
+            summarised = _summary_again(thread, tip, effort)
             succeeded[effort.id] = summarised is not None and succeeded.get(effort.id, True)
             if summarised is not None:
-                parts.archive.resummarised(owner, tip, summarised)
+                archive.resummarised(owner, tip, summarised)
     return succeeded
 
 
-def _summary_again(parts: AgentParts, owner: Owner, tip: Tip, effort: Effort) -> Effort | None:
+def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     """Return an effort with a summary of its remaining log, None if the model gives none."""
+    parts, owner = thread.parts, thread.owner
     turns = parts.archive.effort_turns(owner, tip, effort.id)
     records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
     try:
-        return drive(summarise(effort, log, parts.settings, parts.count), parts.models)
+        return thread.asked(summarise(effort, log, parts.settings, parts.count))
     except AnswerError as error:
         _log.warning("the summary of %r stays redacted: %s", effort.id, error)
         return None
@@ -326,7 +346,10 @@ def _vacuum(saver: _Saver | None) -> tuple[str, ...]:
         return ()
     if not isinstance(saver, SqliteSaver | AsyncSqliteSaver):
         kind = type(saver).__name__
-        return (f"what the database of {kind} keeps of deleted rows until `VACUUM ANALYZE`",)
+        if "langgraph.checkpoint.postgres.base" not in {c.__module__ for c in type(saver).__mro__}:
+            return (f"what the database of {kind} keeps of deleted rows",)
+        samples = "samples of the checkpoints in PostgreSQL's statistics, until `ANALYZE`"
+        return (kept_by_postgresql(f"checkpoints of {kind}"), samples)
     try:
         _execute(saver, "VACUUM")
         busy = _execute(saver, "PRAGMA wal_checkpoint(TRUNCATE)")[0][0]

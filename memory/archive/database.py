@@ -18,8 +18,9 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from ..errors import ArchiveError, ArchiveFormatError, ArchiveLockedError, ArchiveUnavailableError
-from . import index, migrations, schema
+from ..errors import ArchiveError, ArchiveFormatError, ArchiveUnavailableError
+from . import create, index, schema
+from .failures import archive_error
 
 FILE = "ebbtide.sqlite"
 
@@ -36,13 +37,6 @@ _CONNECT_TIMEOUT = 10
 """Seconds in which PostgreSQL must take a new connection; psycopg itself would wait for 130."""
 
 _log = logging.getLogger("ebbtide.archive")
-
-# Drivers distinguish these errors only by their texts; the user must do something else for each.
-_BUSY = ("database is locked", "database table is locked", "lock timeout", "deadlock detected")
-_STRANGE = ("file is not a database", "database disk image is malformed", "malformed database")
-_LACKING = ("no such table", "no such column", "has no column named")
-_LACKING_STATES = ("42P01", "42703")
-"""PostgreSQL's codes for a missing table or column; `_LACKING` has SQLite's messages."""
 
 _UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 """No file name has these; the surrogates left out stand for bytes that are no UTF-8."""
@@ -166,11 +160,21 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """Yield a connection in a transaction; SQLite takes its write lock before it reads."""
+        """Yield a connection in a transaction; SQLite takes its write lock before it reads.
+
+        Raises `ArchiveFormatError` if another program has changed the tables' version meanwhile.
+        """
         self.leave()
+        # On PostgreSQL the transaction is begun by `check_version`, not by the driver.
+        options = {"ebbtide_writes": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         with self.using(), self._open().connect() as connection:
-            connection.execution_options(ebbtide_writes=True)
+            connection.execution_options(**options)
             with connection.begin():
+                try:
+                    create.check_version(connection, self.name)
+                except ArchiveFormatError:
+                    self._ready = False  # the next use migrates, or says what to do
+                    raise
                 yield connection
 
     def leave(self) -> None:
@@ -195,13 +199,13 @@ class Database:
                 # If another process erased meanwhile, the count differs and a sweep stays due.
                 swept = sa.update(schema.version).where(schema.version.c.sweep == due)
                 connection.execute(swept.values(sweep=0))
-        return unswept
+        return unswept if self.sqlite else (*unswept, kept_by_postgresql(f"archive {self.name!r}"))
 
     def _vacuum(self) -> tuple[str, ...]:
         """Run `VACUUM`, and truncate SQLite's write-ahead log, which has earlier pages.
 
         PostgreSQL only marks the space of deleted rows as free, if no older transaction is open:
-        the bytes stay in its files until `VACUUM FULL`, in its log and replicas longer.
+        what it keeps says `kept_by_postgresql`.
         """
         options = {"ebbtide_apart": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         try:
@@ -326,7 +330,7 @@ class Database:
                 self._file = self._identity()
                 if self.sqlite and not self._in_memory:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
-                version = migrations.prepare(self._engine, self.name)
+                version = create.prepare(self._engine, self.name)
                 self._key, due = version.key.encode(), version.sweep
                 self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
         if due and self.sqlite and not self._open_mode:  # read-only: who can write sweeps
@@ -365,7 +369,7 @@ class Database:
             with _FORKS.delayed():
                 yield
         except (DBAPIError, PoolTimeoutError) as error:
-            raise self._error(error) from error
+            raise self._failed(error) from error
         except SQLAlchemyError as error:
             raise ArchiveError(f"{self.name!r}: {error}") from error
         except JSONDecodeError as error:
@@ -378,22 +382,19 @@ class Database:
         except OSError as error:
             raise ArchiveUnavailableError(self.name, str(error)) from error
 
-    def _error(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        text = str(cause).partition("\nLINE ")[0].strip()  # our statement follows
-        if any(busy in text.lower() for busy in _BUSY):
-            return ArchiveLockedError(self.name, self._timeout)
-        if any(strange in text for strange in _STRANGE):
-            return ArchiveFormatError(
-                f"{self.name!r} is damaged, or no database of Ebbtide ({text}): restore it from a "
-                "backup, or name another place"
-            )
-        if text.startswith(_LACKING) or getattr(cause, "sqlstate", "") in _LACKING_STATES:
-            return ArchiveFormatError(
-                f"{self.name!r} lacks a part of Ebbtide's tables ({text}): restore it from a backup"
-            )
-        lost = getattr(error, "connection_invalidated", False)
-        return ArchiveUnavailableError(self.name, text, lost=lost)
+    def _failed(self, error: DBAPIError | PoolTimeoutError) -> ArchiveError:
+        found = archive_error(error, self.name, self._timeout)
+        if isinstance(found, ArchiveUnavailableError) and self.sqlite:
+            self._engine.dispose()  # a connection may have kept a page that was read wrongly
+        return found
+
+
+def kept_by_postgresql(what: str) -> str:
+    """Return what PostgreSQL keeps of deleted rows of a database, as a report says it."""
+    return (
+        f"deleted rows of the {what}: PostgreSQL keeps them in its files until `VACUUM FULL`, and "
+        "in its write-ahead log, its replicas and backups longer"
+    )
 
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:

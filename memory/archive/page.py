@@ -69,9 +69,10 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
     if not archive.holds(owner, tip):
         raise SessionNotFoundError(owner.thread)
     namespace = f", namespace {inline(owner.namespace)}" if owner.namespace else ""
+    whose = f"User {inline(owner.user_label)}{namespace}."
     parts = [
         f"# Session {inline(owner.thread)}",
-        f"User {inline(owner.user)}{namespace}. Branch {inline(tip.branch)} up to turn {tip.turn}.",
+        f"{whose} Branch {inline(tip.branch)} up to turn {tip.turn}.",
     ]
     if efforts := every_effort(archive, owner, tip):
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))

@@ -108,7 +108,7 @@ def passages_in(
     Each row of a turn comes with its topic and its number. There are `terms` terms; no speaker and
     no date is looked for.
     """
-    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages or b"") for row in rows])
+    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages) for row in rows])
     lengths, user, asks = layouts.T
     return ids, Passages(
         topics=np.array(topics, np.intp)[turn_rows],

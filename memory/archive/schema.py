@@ -17,8 +17,8 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError
 
-VERSION = 2
-"""The version of the tables; `migrations.py` leads to it from every older one."""
+VERSION = 1
+"""The version of the tables; tables of another version are refused."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10
 """4 million turns in a session, 1,024 passages in a turn: with 2^31 sessions that is 63 bits.
@@ -155,9 +155,7 @@ turns = _table(
     *_required(status=sa.String, at=sa.String, ambient=sa.Integer, efforts_seen=sa.Integer),
     *_required(last=sa.String, size=sa.Integer),
     sa.Column("content", sa.String),
-    *_required(efforts=sa.Text),
-    sa.Column("passages", sa.LargeBinary),
-    *_required(events=sa.LargeBinary),
+    *_required(efforts=sa.Text, passages=sa.LargeBinary, events=sa.LargeBinary),
     sa.Column("state", sa.LargeBinary),
     *_required(messages=sa.LargeBinary),
     sa.UniqueConstraint("session", "branch", "turn"),

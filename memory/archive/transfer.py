@@ -1,13 +1,13 @@
-"""Copy whole sessions from one archive to another, or write them into one.
+"""Copy whole sessions from one archive to another.
 
 A session is written and verified in one transaction, so that all of it is there or nothing. Its
 turns become rows as if each were committed.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, select, update
 
@@ -19,17 +19,13 @@ from .commit import write as write_record
 from .database import added, upsert
 from .erasures import Scope, scope_of
 from .lineage import Session, Snapshot
-from .memories import attend
-from .protocol import Finding
 from .records import packed, record_of, state_of, unzipped
 from .schema import compressions, extractions, sessions, turns, users
 from .schema import memories as memory_rows
 from .sql import SqlArchive
 from .verify import verify
 
-T = TypeVar("T")
-
-DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
+_DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError)
 """The errors that damaged data raise where they are decoded."""
 
 _MEMORY = [column for column in memory_rows.columns if column.name not in {"owner", "session"}]
@@ -40,12 +36,11 @@ _MEMORY = [column for column in memory_rows.columns if column.name not in {"owne
 class StoredTurn:
     """A record with the memory's state after it.
 
-    `source` names file and line, or branch and turn, in errors. `content` is the digest of the
-    remaining messages of a turn that lost a copy of something erased.
+    `content` is the digest of the remaining messages of a turn that lost a copy of something
+    erased.
     """
 
     record: Record
-    source: str
     state: Mapping[str, Any] | None = None
     content: str | None = None
 
@@ -60,14 +55,14 @@ class WholeSession:
     """All data of a session, its turns in the order of their commit.
 
     A compression comes with the branch on which it was made. `attention` has the rows of its
-    memories; if it is None, they are made from the turns.
+    memories.
     """
 
     owner: Owner
     turns: tuple[StoredTurn, ...]
     compressions: tuple[tuple[str, Compression], ...] = ()
     extractions: tuple[Mapping[str, Any], ...] = ()
-    attention: tuple[Mapping[str, Any], ...] | None = None
+    attention: tuple[Mapping[str, Any], ...] = ()
     reseed: Tip | None = None
 
     def write(self, archive: SqlArchive) -> bool:
@@ -88,25 +83,24 @@ class WholeSession:
             difference = _difference(scope, self)
             if difference:
                 raise ArchiveError(
-                    f"session {self.owner.thread!r} of {self.owner.user!r} is there already with "
-                    f"other records ({difference}): delete that one, or name another archive; it "
-                    "was left as it is"
+                    f"session {self.owner.thread!r} of {self.owner.user_label!r} is there already "
+                    f"with other records ({difference}): delete that one, or name another archive; "
+                    "it was left as it is"
                 )
         return fresh
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A session that was copied or imported; `fresh`: it was not there already."""
+    """A session that was copied; `fresh`: it was not there already."""
 
     owner: Owner
     turns: int
     fresh: bool
-    findings: tuple[Finding, ...] = ()
 
 
 Report: TypeAlias = Callable[[Moved], object]
-"""Is called after each session that was copied or imported."""
+"""Is called after each session that was copied."""
 
 
 def read(archive: SqlArchive, owner: Owner) -> WholeSession:
@@ -146,15 +140,23 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
     """
     if source.database.exists():
         target.database.take_key(source.database.key())
-
-    def copy_session(owner: Owner) -> Moved:
-        session = read(source, owner)
-        return Moved(owner, len(session.turns), session.write(target))
-
     for user in source.users():
         _copy_memories_of_no_session(source, target, user)
-    owners = (owner for user in source.users() for owner in source.sessions(user))
-    return move_each(owners, copy_session, report)
+    moved, failed = list[Moved](), list[ArchiveError]()
+    for owner in (owner for user in source.users() for owner in source.sessions(user)):
+        try:
+            session = read(source, owner)
+            moved.append(Moved(owner, len(session.turns), session.write(target)))
+        except OSError:  # the database is locked or cannot be reached, also for the next one
+            raise
+        except ArchiveError as error:  # it stops no other session
+            failed.append(error)
+        else:
+            if report is not None:
+                report(moved[-1])
+    if failed:
+        raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
+    return tuple(moved)
 
 
 def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: str) -> None:
@@ -170,26 +172,6 @@ def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: s
             connection.execute(insert, [{**row, "owner": owner} for row in rows])
 
 
-def move_each(
-    items: Iterable[T], move: Callable[[T], Moved], report: Report | None
-) -> tuple[Moved, ...]:
-    """Move sessions; one that cannot be moved stops no other, but is an error at the end."""
-    moved, failed = list[Moved](), list[ArchiveError]()
-    for item in items:
-        try:
-            moved.append(move(item))
-        except OSError:  # the database is locked or cannot be reached, also for the next one
-            raise
-        except ArchiveError as error:
-            failed.append(error)
-        else:
-            if report is not None:
-                report(moved[-1])
-    if failed:
-        raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
-    return tuple(moved)
-
-
 def _turns(scope: Scope) -> Iterator[StoredTurn]:
     """Yield the turns of a session in the order of their commit."""
     for row in scope.turns():
@@ -198,8 +180,8 @@ def _turns(scope: Scope) -> Iterator[StoredTurn]:
             branch = scope.branches[row.branch]
             begins = branch.first == row.turn and branch.ancestors
             origin = branch.ancestors[0][:2] if begins else None
-            yield StoredTurn(record_of(row, origin), source, state_of(row), row.content)
-        except DAMAGED as error:
+            yield StoredTurn(record_of(row, origin), state_of(row), row.content)
+        except _DAMAGED as error:
             raise ArchiveFormatError(
                 f"turn {source} of session {scope.owner.thread!r} is damaged: {error}; restore the "
                 "archive from a backup"
@@ -216,11 +198,10 @@ def _write_turns(connection: Connection, session: Session, data: WholeSession) -
             number, snapshots[record.branch] = write_record(
                 connection, session, record, turn.state, snapshot
             )
-            if data.attention is None:
-                attend(connection, session, data.owner, record)
-        except DAMAGED as error:
+        except _DAMAGED as error:
             raise ArchiveFormatError(
-                f"{turn.source}: damaged: it is no turn ({error!r}); restore it from a backup"
+                f"{record.branch}:{record.turn}: damaged: it is no turn ({error!r}); restore it "
+                "from a backup"
             ) from error
         if turn.content is not None:
             own = update(turns).where(turns.c.id == number)
@@ -234,7 +215,7 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
         scope.add_compression(branch, compression)
     for entry in data.extractions:
         scope.log(entry)
-    for memory in data.attention or ():
+    for memory in data.attention:
         row = {**memory, "session": scope.session.id, "keywords": packed(memory["keywords"])}
         insert = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
         scope.connection.execute(
@@ -245,14 +226,13 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
 
 
 def _verify(scope: Scope, data: WholeSession) -> None:
-    """Raise `ArchiveFormatError` that names the source of the first damage, if there is any."""
+    """Raise `ArchiveFormatError` that names the first damage, if there is any."""
     fatal = [finding for finding in verify(scope) if finding.fatal]
     if fatal:
         first = fatal[0]
-        sources = {"{}:{}".format(*turn.place): turn.source for turn in data.turns}
         raise ArchiveFormatError(
-            f"{sources.get(first.where, first.where)}: damaged: {first.what} (the first of "
-            f"{len(fatal)} findings); nothing was taken over of session {data.owner.thread!r}"
+            f"{first.where}: damaged: {first.what} (the first of {len(fatal)} findings); nothing "
+            f"was copied of session {data.owner.thread!r}"
         )
 
 

@@ -20,10 +20,10 @@ from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..passages import passages
 from ..ranking import Numbers
 from ..record import Group, Owner, Record
+from .create import create_vectors
 from .database import Database, upsert
 from .index import Ids, among, is_sqlite
 from .lineage import CHANGES, Lineage, Session
-from .migrations import create_vectors
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,

@@ -23,12 +23,12 @@ from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
 from ...memory.messages import answered, clean
 from ...memory.names import span
-from ...memory.record import DEFAULT_USER, Group, Owner, Record, Tip, memberships
+from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.salience import Compression
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
-from ...memory.view import every_turn, past
+from ...memory.view import past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import AgentParts
 from .state import CHANNELS, Memory, Position, TurnState, unpacked, updated
@@ -135,7 +135,7 @@ def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
     user = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
     if user is None:
         user = configurable.get("user_id")
-    return DEFAULT_USER if user is None or user == "" else user_named(user)
+    return ANONYMOUS if user is None or user == "" else user_named(user)
 
 
 def tip_of(state: TurnState) -> Tip:
@@ -197,14 +197,10 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
-    """Return the memory after a turn as it was saved, else as its events replay it."""
+    """Return the memory after a turn as it was saved, an empty one before the first turn."""
     place = {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
     row = archive.saved(owner, tip)
-    if row is None:
-        return {**packed(EffortState.after(every_turn(archive, owner, tip))), **place}
-    position = row.state.get("position", {})  # without keys that only earlier versions wrote
-    position = {key: value for key, value in position.items() if key in _SAVED}
-    state = unpacked({"memory": {**row.state, "position": position}})
+    state = unpacked({"memory": row.state if row else {}})
     return {**state, **packed(effort_state(state)), **place}
 
 

@@ -16,7 +16,7 @@ def chat(*lines: str, options: tuple[str, ...] = ()) -> Result:
     return run("chat", "--model", "scripted", *options, said=said)
 
 
-def talked(*lines: str, thread: str = "default", user: str = "default") -> str:
+def talked(*lines: str, thread: str = "default", user: str = "") -> str:
     """Have a chat on a thread, and return what was shown."""
     result = chat(*lines, options=("--thread", thread, "--user", user))
     assert result.exit_code == 0, result.output

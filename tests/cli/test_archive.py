@@ -1,8 +1,7 @@
-"""`ebbtide archive`: checking, exporting, importing and copying, in folders and databases."""
+"""`ebbtide archive`: checking, exporting and copying."""
 
 import json
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from sqlite3 import connect
 
@@ -11,17 +10,14 @@ import yaml
 from typer.testing import Result
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.clock import stamp
-from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.record import Owner, Tip
 from tests.cli.commands_run import run, talked
 from tests.databases import Database
 from tests.memory.archive.whole_sessions import all_of
-from tests.memory.turns import concluded, turn
-from tests.redis_server import RedisServer
+from tests.memory.turns import turn
 from tests.zipped import changed
 
 FILE = Path("sessions/ebbtide.sqlite")
-FIRST = Path(__file__).parents[1] / "memory/archive/first_build"
 SECRET = "sw0rd-fish"  # noqa: S105 (no server's)
 
 
@@ -30,11 +26,11 @@ def archived(*arguments: str) -> Result:
     return run("archive", *arguments)
 
 
-def committed(*owners: Owner, place: str = "sessions", group: Group | None = None) -> None:
+def committed(*owners: Owner) -> None:
     """Store a turn of each of these sessions."""
-    with SqlArchive(place) as archive:
+    with SqlArchive("sessions") as archive:
         for owner in owners:
-            archive.commit(owner, Tip(), group or turn(1))
+            archive.commit(owner, Tip(), turn(1))
 
 
 def held(place: str) -> dict[Owner, object]:
@@ -71,7 +67,7 @@ def test_verify_names_the_turn_that_is_damaged() -> None:
 
 def test_verify_checks_the_file_once() -> None:
     """Damage of the file's pages is told once before the sessions, and the exit code is 1."""
-    committed(Owner("default", "one"), Owner("default", "two"))
+    committed(Owner("", "one"), Owner("", "two"))
     with closing(connect(FILE)) as connection, connection:
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
@@ -88,7 +84,7 @@ def test_verify_checks_the_file_once() -> None:
 
 def test_verify_notes_what_is_harmless() -> None:
     """A branch that nothing follows is noted, and the exit code stays 0."""
-    owner = Owner("default", "t")
+    owner = Owner("", "t")
     committed(owner)
     with SqlArchive("sessions") as archive:
         archive.commit(owner, Tip(), turn(1, "another beginning"))
@@ -101,17 +97,24 @@ def test_verify_notes_what_is_harmless() -> None:
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize("wrong", [("--root", "nowhere"), ("--user", "ann")])
-def test_verify_says_that_there_are_no_sessions(wrong: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "whose", "root"),
+    [
+        (("--root", "nowhere"), "without a user", "nowhere"),
+        (("--user", "ann"), "of ann", "sessions"),
+        (("--user", "default"), "of default", "sessions"),
+    ],
+)
+def test_verify_says_that_there_are_no_sessions(
+    wrong: tuple[str, str], whose: str, root: str
+) -> None:
     """Nothing to verify is said, and the exit code is 1: the root or the user is wrong."""
-    committed(Owner("default", "t"))
-    asked = {"--root": "sessions", "--user": "default"} | dict([wrong])
+    committed(Owner("", "t"))
+    asked = {"--root": "sessions"} | dict([wrong])
 
     result = archived("verify", *(word for pair in asked.items() for word in pair))
 
-    assert (
-        result.stdout == f"No sessions of {asked['--user']} in {Path(asked['--root']).absolute()}\n"
-    )
+    assert result.stdout == f"No sessions {whose} in {Path(root).absolute()}\n"
     assert result.exit_code == 1
 
 
@@ -120,7 +123,7 @@ def test_verify_says_that_there_are_no_sessions(wrong: tuple[str, str]) -> None:
 )
 def test_an_unknown_session_is_named(command: tuple[str, ...]) -> None:
     """A session that is not there, or is another user's, ends in one line and exit code 1."""
-    committed(Owner("default", "t"))
+    committed(Owner("", "t"))
 
     result = archived(*command)
 
@@ -155,7 +158,7 @@ def test_export_as_markdown() -> None:
     assert "concluded" in text
 
 
-def test_the_export_of_a_damaged_session_says_that_it_cannot_be_imported() -> None:
+def test_the_export_of_a_damaged_session_says_so() -> None:
     """The folder is written for people to read; a line on stderr and exit code 1 warn of it."""
     talked("Hello!", "It rains.", "It pours.")
     with closing(connect(FILE)) as connection, connection:
@@ -165,8 +168,8 @@ def test_the_export_of_a_damaged_session_says_that_it_cannot_be_imported() -> No
 
     assert result.stdout == "Wrote default to out\n"
     assert result.stderr == (
-        "ebbtide: session 'default' is damaged: 'out' can be read, but not imported; "
-        "`ebbtide archive verify` says where\n"
+        "ebbtide: session 'default' is damaged, and 'out' with it: `ebbtide archive verify` says "
+        "where\n"
     )
     assert result.exit_code == 1
 
@@ -174,7 +177,7 @@ def test_the_export_of_a_damaged_session_says_that_it_cannot_be_imported() -> No
 @pytest.mark.parametrize("form", ["folder", "markdown"])
 def test_export_overwrites_nothing(form: str) -> None:
     """A target that is there is one line and exit code 1."""
-    committed(Owner("default", "t"))
+    committed(Owner("", "t"))
     Path("out").write_text("mine", "utf-8")
 
     result = archived("export", "t", "out", "--format", form)
@@ -186,7 +189,7 @@ def test_export_overwrites_nothing(form: str) -> None:
 
 def test_a_session_with_a_namespace_is_verified_and_exported_by_its_thread() -> None:
     """The agent inside another graph has a namespace; its thread's name reaches it."""
-    committed(Owner("default", "t", "agent"))
+    committed(Owner("", "t", "agent"))
 
     verified, exported = archived("verify", "t"), archived("export", "t", "out")
 
@@ -197,7 +200,7 @@ def test_a_session_with_a_namespace_is_verified_and_exported_by_its_thread() -> 
 
 def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
     """A name as `sessions` shows it means one session, a thread means all that verify can."""
-    committed(Owner("default", "t", "one"), Owner("default", "t", "two"))
+    committed(Owner("", "t", "one"), Owner("", "t", "two"))
 
     assert archived("verify", "t (two)").stdout == "t (two): 1 turn, intact\n"
     assert archived("verify", "t").stdout.count("intact") == 2
@@ -209,72 +212,9 @@ def test_sessions_of_one_thread_are_told_apart_by_their_namespaces() -> None:
 
 def test_a_thread_without_namespace_is_meant_before_those_with_one() -> None:
     """The bare name of a thread exports the session that is called just so."""
-    committed(Owner("default", "t"), Owner("default", "t", "agent"))
+    committed(Owner("", "t"), Owner("", "t", "agent"))
 
     assert archived("export", "t", "out").stdout == "Wrote t to out\n"
-
-
-def test_what_was_exported_is_imported() -> None:
-    """A chat comes back into another archive, verifies there, and goes on."""
-    talked("Let's work on the auth bug.", "That's done.")
-    archived("export", "default", "out")
-
-    first = archived("import", "out", "--root", "kept")
-    again = archived("import", "out", "--root", "kept")
-
-    assert first.stdout == (
-        "default: default: 2 turns\n1 session with 2 turns taken over, 0 there already\n"
-    )
-    assert again.stdout == (
-        "default: default: there already\n0 sessions with 0 turns taken over, 1 there already\n"
-    )
-    assert archived("verify", "--root", "kept").stdout == "default: 2 turns, intact\n"
-    chat = run("chat", "--model", "scripted", "--root", "kept", said="Hello again!\n")
-    assert "turn 2 was the last" in chat.stdout
-    assert held("sessions").keys() == held("kept").keys()
-
-
-def test_an_archive_of_the_first_build_is_imported() -> None:
-    """All users' sessions are taken over, and control characters of their names are only shown."""
-    result = archived("import", str(FIRST))
-
-    assert result.stdout.splitlines()[-1] == "3 sessions with 18 turns taken over, 0 there already"
-    assert "ann: ../../etc (agent/sub): 3 turns" in result.stdout
-    assert archived("verify", "--user", "ann").exit_code == 0
-
-
-def test_redis_is_told_of_what_was_imported(
-    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What attention on Redis had read before does not hide what an import brought."""
-    concluding = turn(1, "", ["a"], [concluded("a", "Well.", importance=90)])
-    committed(Owner("ann", "one"), group=replace(concluding, at=stamp()))
-    committed(Owner("ann", "two"), place="other", group=replace(concluding, at=stamp()))
-    archived("export", "two", "out", "--user", "ann", "--root", "other")
-    monkeypatch.setenv("EBBTIDE_REDIS_URL", f"unix://{redis_server.socket}")
-    before = run("attention", "list", "--user", "ann").stdout
-
-    archived("import", "out")
-
-    after = run("attention", "list", "--user", "ann").stdout
-    assert [("one/a" in output, "two/a" in output) for output in (before, after)] == [
-        (True, False),
-        (True, True),
-    ]
-
-
-def test_damage_is_one_line_and_the_rest_is_imported(tmp_path: Path) -> None:
-    """What could be imported is told, what could not is on stderr with file and line."""
-    committed(Owner("ann", "t1"), Owner("bob", "t1"))
-    archived("export", "t1", "out/ann", "--user", "ann")
-    archived("export", "t1", "out/bob", "--user", "bob")
-    Path("out/ann/raw.jsonl").write_text("{\n", "utf-8")
-
-    result = archived("import", str(tmp_path / "out"), "--root", "kept")
-
-    assert result.exit_code == 1
-    assert f"{tmp_path}/out/ann/raw.jsonl:1: damaged" in result.stderr
-    assert (result.stdout, result.stderr.count("\n")) == ("bob: t1: 1 turn\n", 1)
 
 
 def test_copy_to_a_database_and_back(database: Database) -> None:
@@ -286,18 +226,21 @@ def test_copy_to_a_database_and_back(database: Database) -> None:
     back = archived("copy", url, "sqlite:///back.db")
 
     told = "ann: t1: 1 turn\nbob: t1 (agent): 1 turn\n"
-    assert there.stdout == f"{told}2 sessions with 2 turns taken over, 0 there already\n"
-    assert again.stdout.endswith("\n0 sessions with 0 turns taken over, 2 there already\n")
+    assert there.stdout == f"{told}2 sessions with 2 turns copied, 0 there already\n"
+    assert again.stdout.endswith("\n0 sessions with 0 turns copied, 2 there already\n")
     assert back.stdout == there.stdout
     assert held("sessions") == held(url) == held("sqlite:///back.db")
 
 
 def test_copy_of_nothing_is_an_error() -> None:
     """A place without sessions, such as a folder of files, is said not to be an archive."""
-    result = archived("copy", str(FIRST), "kept")
+    Path("files").mkdir()
+    result = archived("copy", "files", "kept")
 
     assert result.exit_code == 1
-    assert "holds no session: use import for folders" in result.stderr
+    assert result.stderr == (
+        "ebbtide: 'files' holds no session: name the folder or URL of an archive\n"
+    )
     assert not Path("kept").exists()
 
 
@@ -311,7 +254,7 @@ def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.Monk
     assert "default" in run("sessions").stdout
     assert run("stats", "default").exit_code == 0
     assert archived("export", "default", "out").exit_code == 0
-    assert Path(".ebbtide/.ebbtide/default/checkpoints.sqlite").exists()
+    assert Path(".ebbtide/.ebbtide/%/checkpoints.sqlite").exists()
     assert not FILE.exists()
 
 
@@ -325,11 +268,10 @@ def test_a_url_is_a_root_everywhere(database: Database, monkeypatch: pytest.Monk
 )
 def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that cannot be reached is one line without the password, so are the settings."""
-    committed(Owner("default", "t"))
+    committed(Owner("", "t"))
     commands = [
         ("archive", "verify", "--root", url),
         ("archive", "export", "t", "out", "--root", url),
-        ("archive", "import", str(FIRST), "--root", url),
         ("archive", "copy", url, "sessions"),
         ("archive", "copy", "sessions", url),
         ("sessions", "--root", url),
@@ -341,7 +283,7 @@ def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("EBBTIDE_ROOT", url)
     output = run("settings")
 
-    assert [SECRET in result.output for result in (*failed, output)] == [False] * 9
-    assert [result.exit_code for result in failed] == [1] * 8
+    assert [SECRET in result.output for result in (*failed, output)] == [False] * 8
+    assert [result.exit_code for result in failed] == [1] * 7
     assert {result.stderr.count("\n") for result in failed} == {1}
     assert output.exit_code == 0

@@ -17,7 +17,7 @@ from tests.cli.terminal import Terminal, terminal
 from tests.openai_server import Fail, OpenAIServer, Say, serving
 from tests.processes import ended
 
-OWNER = Owner("default", "default")
+OWNER = Owner("", "default")
 MODEL = ("chat", "--root", "kept", "--model", "openai:gpt-5-mini")
 KEY = "sk-very-secret"
 SLOW = Say("Let me think about it for a very long while.", pause=0.5)

@@ -57,7 +57,7 @@ def test_a_name_that_cannot_be_is_one_line(option: str, name: str) -> None:
 def test_checkpoints_that_are_damaged_are_named_with_a_remedy() -> None:
     """The file can be moved away, since the thread is restored from the archive."""
     talked("Hello!")
-    damaged = Path("sessions/.ebbtide/default/checkpoints.sqlite")
+    damaged = Path("sessions/.ebbtide/%/checkpoints.sqlite")
     damaged.write_text("no database" * 1_000, "utf-8")
 
     failed = run("chat", "--model", "scripted")

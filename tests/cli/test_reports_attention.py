@@ -122,7 +122,7 @@ def test_an_unknown_memory_is_an_error(verb: str) -> None:
     assert f"no memory 'monday/gates': did you mean '{MEMORY}'?" in result.stderr
 
 
-@pytest.mark.parametrize("user", [(), ("--user", "default")])
+@pytest.mark.parametrize("user", [(), ("--user", "")])
 def test_without_a_user_there_is_no_attention(user: tuple[str, ...]) -> None:
     """Who names no user is told to, with an exit code."""
     result = run("attention", "list", *user)

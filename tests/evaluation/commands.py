@@ -6,6 +6,7 @@ from typing import Any
 
 from typer.testing import Result
 
+from ebbtide.evaluation.lines import read_lines
 from ebbtide.evaluation.results import TrialResult
 from tests.cli.commands_run import run
 
@@ -19,8 +20,7 @@ def evaluated(folder: Path, *options: str) -> Result:
 
 def trials(folder: Path) -> list[TrialResult]:
     """Return the trials that a folder holds, in the order in which they were kept."""
-    text = (folder / "trials.jsonl").read_text(encoding="utf-8")
-    return [TrialResult.model_validate_json(line) for line in text.splitlines()]
+    return [*read_lines(folder / "trials.jsonl", TrialResult)]
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:

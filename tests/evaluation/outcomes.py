@@ -16,4 +16,4 @@ def point(number: int = 1, **scores: Any) -> PointScores:
 def result(*points: PointScores, trial: int = 1, **values: Any) -> TrialResult:
     """Return a trial of a strategy on a template of forty turns."""
     named = {"strategy": "window", "template": "shed", "turns": 40, "digest": "d", **values}
-    return TrialResult(trial=trial, points=points, **named)
+    return TrialResult(trial=trial, points=points, **{"setup": SETUP, **named})

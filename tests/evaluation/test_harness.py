@@ -43,10 +43,10 @@ def scores(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run that was recorded: its folder, its tape, what it printed."""
+    """A run that was recorded: its folder, the file of its answers, what it printed."""
 
     folder: Path
-    tape: Path
+    answers: Path
     done: Result
 
 
@@ -54,13 +54,13 @@ class Recorded:
 def recorded(tmp_path_factory: pytest.TempPathFactory, served: OpenAIServer) -> Recorded:
     """Run each strategy on each of the short templates and one long one, and record it."""
     folder = tmp_path_factory.mktemp("recorded")
-    tape = folder / "tape.jsonl"
+    answers = folder / "answers.jsonl"
     chosen = (*options("--strategy", HERE), *options("--template", SHORT))
     with pytest.MonkeyPatch.context() as patch:
         pointed_at(served, patch)
-        done = evaluated(folder / "first", *chosen, *MODEL, "--record", str(tape))
+        done = evaluated(folder / "first", *chosen, *MODEL, "--record", str(answers))
     assert served.requests
-    return Recorded(folder / "first", tape, done)
+    return Recorded(folder / "first", answers, done)
 
 
 def check_scores(found: Sequence[TrialResult], templates: Sequence[str]) -> None:
@@ -288,13 +288,12 @@ def test_recorded_answers_are_replayed(
     tmp_path: Path, recorded: Recorded, server: OpenAIServer
 ) -> None:
     """A replay asks nobody, comes to the same scores, and says in each file what it is."""
-    # Whatever random ids a strategy puts into its texts, its recorded answers fit it.
     asking = options("--strategy", ["full-history", *(one for one in HERE if one in ASKING)])
     short = options("--template", ["research-synthesis-001", "coding-session"])
-    done = evaluated(tmp_path, "--replay", str(recorded.tape), *asking, *short)
+    done = evaluated(tmp_path, "--replay", str(recorded.answers), *MODEL, *asking, *short)
     first, second = scores(recorded.folder), scores(tmp_path)
     like = [name for name in second if not name.startswith("deepagents/")]  # its ids are counted
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
 
     assert done.exit_code == 0, done.output
     assert server.requests == []
@@ -304,46 +303,47 @@ def test_recorded_answers_are_replayed(
     assert REPLAYED in done.output
 
 
-def test_a_trial_that_failed_is_not_recorded(tmp_path: Path, server: OpenAIServer) -> None:
-    """A trial in which a call failed for good is not on the tape; the run that mends it is."""
-    tape = tmp_path / "tape.jsonl"
-    options = ("--strategy", "full-history", *SIMPLE, "--record", str(tape))
-    server.answers = lambda _: Fail(400)
-    evaluated(tmp_path / "first", *options)
-    before = tape.read_bytes().count(b"\n")
-    server.answers = answer
-    evaluated(tmp_path / "first", *options)
+def test_quotes_and_verdicts_are_kept(recorded: Recorded) -> None:
+    """The line of a trial has the quotes of each point, and what became of those of the model."""
+    (one,) = (
+        trial
+        for trial in trials(recorded.folder)
+        if trial.name == "selective-salience/research-synthesis-001/1"
+    )
 
-    assert before == 1
-    assert tape.read_bytes().count(b"\n") == 2
+    assert all(point.quotes for point in one.points)
+    assert {chosen.verdict for point in one.points for chosen in point.chosen} == {
+        "verbatim",
+        "fabricated",
+    }
 
 
 def test_a_recording_goes_on(tmp_path: Path, server: OpenAIServer) -> None:
-    """A recording that was killed in a line goes on behind the last whole one."""
-    tape = tmp_path / "tape.jsonl"
-    options = ("--strategy", "full-history", *SIMPLE, "--record", str(tape))
+    """A recording that was killed in a line, or in which calls failed, goes on."""
+    answers = tmp_path / "answers.jsonl"
+    simple = ("--strategy", "full-history", *SIMPLE)
+    options = (*simple, "--record", str(answers))
+    server.answers = lambda _: Fail(400)
     evaluated(tmp_path / "first", *options)
-    whole = tape.read_bytes()
-    tape.write_bytes(whole + b'{"trial": "full-')
-    evaluated(tmp_path / "first", *options, "--trials", "2")
-    done = evaluated(tmp_path / "second", "--replay", str(tape))
+    answers.write_bytes(b'{"request": "full-')
+    server.answers = answer
+    evaluated(tmp_path / "first", *options)
+    done = evaluated(tmp_path / "second", *simple, "--replay", str(answers))
 
-    assert server.requests
-    assert tape.read_bytes().startswith(whole + b'{"trial": "full-history/test-simple/2"')
     assert done.exit_code == 0, done.output
-    assert sorted(one.trial for one in trials(tmp_path / "second")) == [1, 2]
+    assert [one.errors for one in trials(tmp_path / "second")] == [()]
 
 
 def test_a_replay_of_what_was_not_recorded(tmp_path: Path, server: OpenAIServer) -> None:
-    """A trial that is not on the tape is refused in one line."""
-    tape = tmp_path / "tape.jsonl"
-    options = ("--strategy", "full-history", *SIMPLE)
-    evaluated(tmp_path / "first", *options, "--record", str(tape))
-    more = evaluated(tmp_path / "second", "--replay", str(tape), "--trials", "2")
+    """A request that was not recorded is an error of its trial; nobody is asked."""
+    answers = tmp_path / "answers.jsonl"
+    evaluated(tmp_path / "first", "--strategy", "full-history", *SIMPLE, "--record", str(answers))
+    server.requests.clear()
+    other = ("--strategy", "rolling-window", "--template", "research-synthesis-001", *MODEL)
+    done = evaluated(tmp_path / "second", *other, "--replay", str(answers))
 
-    assert server.requests
-    assert more.exit_code == 1
-    assert "no recorded answers for 'full-history/test-simple/2'" in more.output
+    assert (done.exit_code, server.requests) == (1, [])
+    assert "AnswerMissingError" in done.output
 
 
 def test_the_scripted_model_needs_no_key(tmp_path: Path) -> None:

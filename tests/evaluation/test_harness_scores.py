@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide.evaluation.harness import scores, size
-from ebbtide.evaluation.strategy_protocol import Context, as_messages
+from ebbtide.evaluation.strategy_protocol import Context, Quoted, as_messages
 from tests.evaluation.conversations import CHANGE, GOAL, LIMIT, NEWER, PORT, shed
 
 TEMPLATE = shed()
@@ -19,7 +19,7 @@ def test_quotes_are_compared_with_all_truth_so_far() -> None:
     assert result["salience_precision"] == pytest.approx(2 / 3)
     assert result["salience_recall"] == pytest.approx(2 / 3)
     assert result["salience_f1"] == pytest.approx(2 / 3)
-    assert (result["quotes"], result["verbatim_rate"], result["fabricated"]) == (3, 1.0, 0)
+    assert (result["quotes"], result["verbatim_rate"], result["fabricated"]) == (quotes, 1.0, 0)
 
 
 def test_a_superseded_sentence_is_no_longer_right() -> None:
@@ -43,7 +43,9 @@ def test_quotes_of_what_was_given_are_left_out() -> None:
 def test_fabricated_quotes_are_counted() -> None:
     """One of four quotes stands nowhere, two were dropped: 3 fabricated, 3/4 verbatim."""
     quotes = (GOAL, LIMIT, PORT, "Buy a third tin.")
-    result = scores(FIRST, Context((), quotes, fabricated=2), None)
+    verdicts = ("fabricated", "verbatim", "fabricated")
+    chosen = tuple(Quoted(quote="Two tins.", verdict=verdict) for verdict in verdicts)
+    result = scores(FIRST, Context((), quotes, chosen), None)
 
     assert (result["verbatim_rate"], result["fabricated"]) == (0.75, 3)
 
@@ -61,7 +63,11 @@ def test_without_quotes_there_are_no_such_scores() -> None:
     empty = scores(FIRST, Context((), ()), None)
 
     assert {*none} & {"quotes", "verbatim_rate", "fabricated", "salience_precision"} == set()
-    assert (empty["quotes"], empty["verbatim_rate"], empty["salience_precision"]) == (0, None, None)
+    assert (empty["quotes"], empty["verbatim_rate"], empty["salience_precision"]) == (
+        (),
+        None,
+        None,
+    )
     assert empty["salience_recall"] == 0.0
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
+from ebbtide.evaluation.answers import AnswerMissingError, Answers
 from ebbtide.evaluation.harness import Plan
 from ebbtide.evaluation.judge import Judge
-from ebbtide.evaluation.results import Job, TapeError, Tapes, TrialResult
+from ebbtide.evaluation.results import Job, TrialResult
 from ebbtide.evaluation.strategy_protocol import Context, Strategy, StrategyInputs, as_messages
 from ebbtide.evaluation.template import Template, TemplateTurn
 from tests.doubles import ScriptedModel
@@ -73,7 +74,7 @@ def run(
         setup=SETUP,
         **{"model": ScriptedModel(), **parts},
     )
-    return plan.run_trial(JOB)[0]
+    return plan.run_trial(JOB)
 
 
 def tried(
@@ -81,7 +82,7 @@ def tried(
 ) -> tuple[TrialResult, ScriptedModel]:
     """Run a trial with scripted models; return its result and the model that answered."""
     model = ScriptedModel(answers=answered)
-    judging = Judge("j", ScriptedModel(answers=judge), tmp_path)
+    judging = Judge("j", ScriptedModel(answers=judge), Answers(tmp_path / "judged.jsonl"))
     return run(lambda _: strategy, template, model=model, judge=judging), model
 
 
@@ -200,14 +201,15 @@ class Careless(Strategy):
     name = "last"
 
     def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
-        with suppress(TapeError):
+        with suppress(AnswerMissingError):
             self.inputs.model.invoke("Well?")
         return Context(as_messages(turns))
 
 
-def test_a_tape_that_missed_a_call_is_an_error() -> None:
+def test_an_answer_that_is_missing_is_an_error(tmp_path: Path) -> None:
     """A strategy that hides a missing recorded answer does not hide it from the result."""
-    result = run(Careless, tapes=Tapes("m", None, {JOB.name: ()}, {}))
+    (tmp_path / "none").touch()
+    result = run(Careless, answers=Answers(tmp_path / "none", replayed=True))
 
     assert result.errors == ("2 calls have no recorded answer",)
 

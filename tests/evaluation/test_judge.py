@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ebbtide.evaluation.answers import AnswerMissingError, Answers
 from ebbtide.evaluation.judge import Judge, JudgeError, known_share, score
-from ebbtide.evaluation.results import TapeError
 from ebbtide.evaluation.template import BehavioralTest
 from tests.doubles import ScriptedModel
 
@@ -16,7 +16,7 @@ TEST = BehavioralTest(prompt="A third tin?", aligned="No.", drifted="Yes.")
 def judging(folder: Path, *answers: Any) -> tuple[Judge, ScriptedModel]:
     """Return a judge with a script, and its model."""
     model = ScriptedModel(answers=[*answers])
-    return Judge("judge-1", model, folder), model
+    return Judge("judge-1", model, Answers(folder / "judged.jsonl")), model
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_other_content_is_judged_anew(tmp_path: Path) -> None:
     judge.goal("Paint.", "Paint it.")
     judge.goal("Paint.", "Paint them.")
     judge.goal("Rest.", "Paint it.")
-    other = Judge("judge-2", ScriptedModel(answers=['{"score": 1}']), tmp_path)
+    other = Judge("judge-2", ScriptedModel(answers=['{"score": 1}']), judge.answers)
 
     assert len(model.sent) == 3
     assert other.goal("Paint.", "Paint it.") == 1.0
@@ -114,18 +114,6 @@ def test_an_answer_that_is_no_score_is_not_kept(tmp_path: Path) -> None:
     assert len(model.sent) == 2
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"said": 1}'])
-def test_a_damaged_file_counts_as_none(tmp_path: Path, damage: str) -> None:
-    """A file of the cache that cannot be read is asked for again, and mended."""
-    judge, _ = judging(tmp_path, '{"score": 0.5}', '{"score": 1}')
-    judge.goal("Paint.", "Paint it.")
-    (kept,) = tmp_path.glob("*.json")
-    kept.write_text(damage, encoding="utf-8")
-
-    assert judge.goal("Paint.", "Paint it.") == 1.0
-    assert judge.goal("Paint.", "Paint it.") == 1.0
-
-
 def test_an_answer_cannot_close_its_quote(tmp_path: Path) -> None:
     """What is judged stands between fences that it cannot know, so it gives no orders."""
     judge, model = judging(tmp_path, '{"score": 0}')
@@ -137,12 +125,12 @@ def test_an_answer_cannot_close_its_quote(tmp_path: Path) -> None:
 
 
 def test_recorded_answers_are_enough(tmp_path: Path) -> None:
-    """A judge with recorded answers asks no model and keeps none; others are an error."""
-    judge, _ = judging(tmp_path / "first", '{"score": 0.5}')
+    """A judge with recorded answers asks no model; those that are missing are an error."""
+    judge, _ = judging(tmp_path, '{"score": 0.5}')
     judge.goal("Paint.", "Paint it.")
-    player = Judge("judge-1", judge.verdicts, tmp_path / "second")
+    recorded = Answers(tmp_path / "judged.jsonl", replayed=True)
+    player = Judge("judge-1", ScriptedModel(answers=[]), recorded)
 
     assert player.goal("Paint.", "Paint it.") == 0.5
-    with pytest.raises(TapeError, match="no recorded answer of the judge"):
+    with pytest.raises(AnswerMissingError, match="has no answer"):
         player.goal("Paint.", "Rest.")
-    assert not (tmp_path / "second").exists()

@@ -116,7 +116,11 @@ def test_a_model_chooses() -> None:
     text = transcript(context.messages)
 
     assert context.quotes == (QUOTED,)
-    assert (context.fabricated, context.fallbacks) == (1, 0)
+    assert [(one.quote, one.verdict) for one in context.chosen] == [
+        (QUOTED, "verbatim"),
+        (INVENTED, "fabricated"),
+    ]
+    assert context.fallbacks == 0
     assert QUOTED in text
     assert "background: All is well." in text
     assert INVENTED not in text
@@ -157,7 +161,7 @@ def test_rules_step_in() -> None:
 
     assert [context.quotes for context in outcomes] == [core.quotes] * 2
     assert [context.fallbacks for context in outcomes] == [1, 1]
-    assert [context.fabricated for context in outcomes] == [0, 1]
+    assert [len(context.chosen) for context in outcomes] == [0, 1]
 
 
 def test_without_a_background_nothing_changes() -> None:

@@ -20,7 +20,7 @@ from tests.agents import Talk
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, agent, compressing, quoting
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 RULE = "Orders must never be deleted."
 
 

@@ -79,7 +79,8 @@ def done(chat: Talk, what: str) -> list[str]:
             return [] if (report.branches, report.stale) == (("main",), ()) else [repr(report)]
     except SessionNotFoundError:
         return [] if what == "session" else ["no session"]
-    return [one for one in report.not_erased if "VACUUM" not in one]
+    kept = ("`VACUUM FULL`", "`ANALYZE`")
+    return [one for one in report.not_erased if not any(word in one for word in kept)]
 
 
 def killed(place: Place, what: str, number: int) -> bool:

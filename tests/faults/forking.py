@@ -71,7 +71,7 @@ def fork(chat: Talk, number: int) -> int:
 def kept(archive: SqlArchive) -> dict[str, int]:
     """Return how many turns each thread has that a child had."""
     turns = {}
-    for owner in archive.sessions("default"):
+    for owner in archive.sessions(""):
         tip = archive.newest(owner)
         if tip is not None and owner.thread.startswith("child"):
             turns[owner.thread] = len(archive.turns(owner, tip, range(1, tip.turn + 1)))

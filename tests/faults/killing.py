@@ -32,7 +32,7 @@ from tests.agents import Talk, talk, tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
 
-OWNER = Owner("default", "killed")
+OWNER = Owner("", "killed")
 CONFIG: RunnableConfig = {"configurable": {"thread_id": OWNER.thread}}
 SMALL = Settings(context_budget=4_000)
 LONG = "We looked at the shop for a while, and talked about this and that without a result. " * 8

@@ -15,7 +15,7 @@ from tests.faults.disks import FullDisk, NoRoomToCompress
 from tests.faults.places import Place
 from tests.graph.long_effort import compressing, quoting, talked
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 
 
 def test_failing_archive_raises_and_keeps_the_turn(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) ->
 
     assert [lineage(archive, end) for end in ends] == [[*past, "end"] for past in pasts]
     assert len({end["memory"]["position"]["branch"] for end in ends}) == len(ends)
-    assert [one for one in archive.verify(Owner("default", "t")) if one.fatal] == []
+    assert [one for one in archive.verify(Owner("", "t")) if one.fatal] == []
 
 
 def test_fork_before_the_first_turn(agent: Any, archive: SqlArchive) -> None:
@@ -161,7 +161,7 @@ def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
         ["one"],
         "main",
     )
-    assert archive.verify(Owner("default", "t")) == ()
+    assert archive.verify(Owner("", "t")) == ()
 
 
 @pytest.mark.parametrize("same_id", [True, False])
@@ -207,8 +207,8 @@ def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     found = ask(agent, "next")
 
     assert lineage(archive, found) == ["one", "open work", "next"]
-    assert archive.effort(Owner("default", "t"), tip_in(found), "work") is not None
-    assert not any(finding.fatal for finding in archive.verify(Owner("default", "t")))
+    assert archive.effort(Owner("", "t"), tip_in(found), "work") is not None
+    assert not any(finding.fatal for finding in archive.verify(Owner("", "t")))
 
 
 def test_answer_that_was_removed(agent: Any, archive: SqlArchive) -> None:
@@ -220,7 +220,7 @@ def test_answer_that_was_removed(agent: Any, archive: SqlArchive) -> None:
     found = ask(agent, "three")
 
     assert lineage(archive, found) == ["one", "two", "three"]
-    records = archive.turns(Owner("default", "t"), tip_in(found), [2, 3])
+    records = archive.turns(Owner("", "t"), tip_in(found), [2, 3])
     assert [[text(m) for m in record.messages] for record in records] == [
         ["two"],
         ["three", "re: three"],
@@ -235,7 +235,7 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> No
 
     found = agent.invoke({"messages": both}, THREAD)
 
-    (record,) = archive.turns(Owner("default", "t"), tip_in(found), [3])
+    (record,) = archive.turns(Owner("", "t"), tip_in(found), [3])
     assert [text(m) for m in record.messages[:2]] == ["ONE", "three"]
     assert found["messages"][0].text == "one"
 
@@ -262,7 +262,7 @@ def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: SqlArchive) -> 
 
     assert "exists already" not in forked["messages"][-2].text
     assert forked["memory"]["active_effort"] == "work"
-    assert archive.efforts(Owner("default", "t"), Tip("main", 1), 10).total == 0
+    assert archive.efforts(Owner("", "t"), Tip("main", 1), 10).total == 0
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -274,7 +274,7 @@ def test_resume_at_every_node(agent: Any, archive: SqlArchive, node: str) -> Non
     found = agent.invoke(None, THREAD)
 
     assert lineage(archive, found) == ["one", "open work"]
-    assert archive.verify(Owner("default", "t")) == ()
+    assert archive.verify(Owner("", "t")) == ()
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -286,7 +286,7 @@ def test_new_message_at_every_node(agent: Any, archive: SqlArchive, node: str) -
     found = ask(agent, "next")
 
     tip = tip_in(found)
-    records = archive.turns(Owner("default", "t"), tip, range(1, tip.turn + 1))
+    records = archive.turns(Owner("", "t"), tip, range(1, tip.turn + 1))
     said = [text(m) for record in records for m in record.messages if m["type"] == "human"]
     assert said == ["one", "open work", "next"]
-    assert archive.verify(Owner("default", "t")) == ()
+    assert archive.verify(Owner("", "t")) == ()

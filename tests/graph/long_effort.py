@@ -73,13 +73,13 @@ def shown(chat: Talk) -> str:
 def entries(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
     with DiskArchive(root) as archive:
-        return [dict(entry) for entry in read(archive, Owner("default", "t")).extractions]
+        return [dict(entry) for entry in read(archive, Owner("", "t")).extractions]
 
 
 def stored(chat: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
     tip = tip_in(state)
-    return chat.archive.compression(Owner("default", "t"), tip, "shop")
+    return chat.archive.compression(Owner("", "t"), tip, "shop")
 
 
 def talked(chat: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:

@@ -249,7 +249,7 @@ def test_an_answer_without_its_block_is_no_edit(tmp_path: Path) -> None:
     states = [chat.say(words) for words in ("one", "two", "three")]
 
     assert [state["memory"]["position"]["branch"] for state in states] == ["main"] * 3
-    assert [tip.branch for tip in chat.archive.tips(Owner("default", "t"))] == ["main"]
+    assert [tip.branch for tip in chat.archive.tips(Owner("", "t"))] == ["main"]
 
 
 @pytest.mark.parametrize(

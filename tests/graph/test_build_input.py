@@ -20,7 +20,7 @@ from tests.doubles import call
 
 OTHER: Any = {"configurable": {"thread_id": "other"}}
 FLAT: dict[str, Any] = {
-    "session": {"user": "default", "thread": "other", "namespace": ""},
+    "session": {"user": "", "thread": "other", "namespace": ""},
     "turn": 1,
     "persisted": 1,
     "branch": "main",
@@ -223,14 +223,14 @@ def test_who_knows_the_name_of_a_session_cannot_read_it(
 ) -> None:
     """A session in a state counts only with the seal that the archive gave it."""
     chat, memory = secret(tmp_path)
-    before = chat.archive.newest(Owner("default", "other"))
+    before = chat.archive.newest(Owner("", "other"))
     named = {key: value for key, value in memory["position"].items() if key != "seal"}
 
     with pytest.raises(TipNotFoundError):
         how(chat, {**memory, "position": {**named, **seal}})
 
     assert "4711" not in "".join(m.text for one in chat.model.sent[1:] for m in one.messages)
-    assert chat.archive.newest(Owner("default", "other")) == before
+    assert chat.archive.newest(Owner("", "other")) == before
 
 
 def test_a_copy_of_a_thread_goes_on(tmp_path: Path) -> None:

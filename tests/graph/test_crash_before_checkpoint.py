@@ -18,7 +18,7 @@ from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 NODES = ["begin_turn", "call_model", "persist"]
 
 

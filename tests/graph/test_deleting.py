@@ -3,9 +3,11 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
+import psycopg
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -28,7 +30,7 @@ from ebbtide import (
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, talk
-from tests.databases import Database
+from tests.databases import Database, Server
 from tests.doubles import call
 from tests.zipped import revealed
 
@@ -40,6 +42,12 @@ SUMMARY = "It opens with a lever that is blue, as was found out."
 SECRETS = (SAID, GOAL, SUMMARY)
 SCRIPT = (call("open_effort", name="vault", goal=GOAL), "Noted.", call("close_effort"), "Done.")
 ANN, BOB = Owner("ann", "one"), Owner("bob", "one")
+
+
+class Written(TypedDict):
+    """The state of a graph that writes what it likes."""
+
+    memory: Any
 
 
 def of(user: str, thread: str) -> RunnableConfig:
@@ -128,7 +136,7 @@ async def test_nothing_is_left_in_files(tmp_path: Path, deleting: Any) -> None:
 async def test_nothing_is_left_in_postgres(
     tmp_path: Path, database: Database, deleting: Any
 ) -> None:
-    """No row of any table holds it, and what `VACUUM ANALYZE` is for is said."""
+    """No row of any table holds it, and what both databases keep all the same is said."""
     with on_postgres(tmp_path, database) as chat:
         before = database.holding(SECRETS)
 
@@ -138,7 +146,46 @@ async def test_nothing_is_left_in_postgres(
     assert {line.rpartition(": ")[2] for line in before} == {*SECRETS}
     assert left == []
     assert report.sessions == (ANN,)
-    assert "the database of PostgresSaver keeps" in report.not_erased[-1]
+    kept = "PostgreSQL keeps them in its files until `VACUUM FULL`, and in its write-ahead log"
+    archive, checkpoints, samples = report.not_erased
+    assert archive.startswith("deleted rows of the archive 'postgresql")
+    assert checkpoints.startswith("deleted rows of the checkpoints of PostgresSaver")
+    assert (kept in archive, kept in checkpoints, "until `ANALYZE`" in samples) == (True,) * 3
+
+
+def test_what_postgres_keeps_is_true(tmp_path: Path, postgres: Server, database: Database) -> None:
+    """No file of its tables has the text after `VACUUM FULL`, and its log still has it."""
+    folder = Path(str(postgres.running.pgdata))
+    with on_postgres(tmp_path, database) as chat:
+        delete_user(chat.agent, "ann")
+
+    database.run("VACUUM FULL", "CHECKPOINT", "CHECKPOINT")
+    with psycopg.connect(database.uri) as connection:
+        query = "SELECT oid FROM pg_database WHERE datname = current_database()"
+        (oid,) = connection.execute(query).fetchone() or (None,)
+
+    assert traces(folder / "base" / str(oid)) == []
+    assert traces(folder / "pg_wal") != []
+
+
+@pytest.mark.parametrize(
+    "memory", [{"turn": "two"}, {"position": {"session": {**asdict(ANN), "user": "bob"}}}]
+)
+def test_a_thread_that_is_left_alone_is_named(tmp_path: Path, memory: Any) -> None:
+    """The archive has lost the user; checkpoints whose state is not the user's are named."""
+    chat = lived(tmp_path, InMemorySaver())
+    graph = StateGraph(Written).add_node("write", lambda _: {"memory": memory})
+    other: Any = graph.set_entry_point("write").compile(checkpointer=chat.agent.checkpointer)
+    other.invoke({}, of("ann", "one"))
+    chat.say(SAID, of("ann", "two"))
+
+    report = delete_user(chat.agent, "ann")
+
+    assert [owner.thread for owner in report.sessions] == ["one", "two"]
+    (said,) = report.not_erased
+    assert said.startswith("the checkpoints of 'one': their state names another user or cannot")
+    assert chat.archive.sessions("ann") == ()
+    assert other.get_state(of("ann", "one")).values["memory"] == memory
 
 
 @pytest.mark.parametrize("deleting", [session, user])

@@ -63,7 +63,8 @@ def test_the_same_user_finds_reads_and_expands_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("ada", "bob"), ("ada", None), (None, "ada"), (None, None)]
+    ("first", "second"),
+    [("ada", "bob"), ("ada", None), (None, "ada"), (None, None), (None, "default")],
 )
 def test_nobody_else_does(tmp_path: Path, first: str | None, second: str | None) -> None:
     """Another user, and who names none, is told of nothing, not even that it is there."""
@@ -96,12 +97,12 @@ def test_one_connection_is_enough(
     assert caplog.messages == []
 
 
-def test_a_user_called_default_is_nobody(tmp_path: Path) -> None:
-    """The name that stands for no user has no memory across sessions."""
-    chat = worked(tmp_path, "default", LOOK, "I do not know.")
+def test_a_user_called_default_is_one_like_any_other(tmp_path: Path) -> None:
+    """The id stands for nobody but its user, who has a memory across sessions."""
+    chat = worked(tmp_path, "default", LOOK, "After an hour.")
     chat.say(ASKED, thread("b", "default"))
 
-    assert '"results":[]' in answers(chat)[0]
+    assert AUTH in answers(chat)[0]
 
 
 def test_erasing_reaches_what_was_read_elsewhere(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import SystemMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import commands, delete_session, erase, restore
@@ -128,16 +130,34 @@ class Strict(AgentMiddleware[Any, Any, Any]):
         return handler(request.override(tool_choice=request.messages[-1].text and None))
 
 
-def test_commands_need_no_model_to_look(
-    tmp_path: Path, saver: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    """If another middleware fails when the agent is asked what it is made of, that is logged."""
-    made(tmp_path, saver, ["yes"], before=[Strict()]).say("hello")
-    chat = made(tmp_path, saver, [], before=[Strict()])
+def test_commands_beside_a_middleware_that_needs_a_message(tmp_path: Path, saver: Any) -> None:
+    """It is given the messages of the thread, and the one that a command is asked about."""
+    made(tmp_path, saver, ["yes"], before=[Strict()], system_prompt="Be brief.").say("hello")
+    chat = made(tmp_path, saver, [], before=[Strict()], system_prompt="Be brief.")
 
     assert [line.turn for line in commands.messages(chat.agent, THREAD).lines] == [1]
+    assert "Be brief." in commands.show_context(chat.agent, THREAD, "and?").messages[0].text
 
-    assert "not known before its first call" in caplog.text
+
+class Asynchronous(AgentMiddleware[Any, Any, Any]):
+    """Has no synchronous form."""
+
+    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Change the prompt."""
+        return await handler(request.override(system_message=SystemMessage("Be kind.")))
+
+
+async def test_commands_beside_an_asynchronous_middleware(tmp_path: Path) -> None:
+    """Its prompt is shown too, by both forms of a command."""
+    chat = made(tmp_path, InMemorySaver(), ["yes"], before=[Asynchronous()])
+    await chat.say_by("async", "hello")
+
+    shown = [
+        commands.show_context(chat.agent, THREAD),
+        await commands.ashow_context(chat.agent, THREAD),
+    ]
+
+    assert ["Be kind." in one.messages[0].text for one in shown] == [True, True]
 
 
 def test_a_lost_thread_is_restored(tmp_path: Path, saver: Any) -> None:

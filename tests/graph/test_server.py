@@ -247,8 +247,11 @@ def test_the_server_keeps_its_archive_where_it_was_started(
 
     say(client, thread, "Hello!")
 
+    refused = asked(client, "GET", f"threads/{thread}/messages", user_id="default")
+
     with DiskArchive(folder / "sessions") as archive:
-        assert [owner.thread for owner in archive.sessions("default")].count(thread) == 1
+        assert [owner.thread for owner in archive.sessions("")].count(thread) == 1
+    assert refused.status_code == 404
     assert (folder / ".langgraph_api").exists()
 
 
@@ -270,7 +273,8 @@ def test_a_user_is_known_in_the_next_thread(client: SyncLangGraphClient, folder:
 
 def asked(client: SyncLangGraphClient, method: str, path: str, **query: Any) -> httpx.Response:
     """Return what a route of the commands answers."""
-    return client.http.client.request(method, f"/ebbtide/{path}", params=query)
+    headers = {"X-Ebbtide": "1"}
+    return client.http.client.request(method, f"/ebbtide/{path}", params=query, headers=headers)
 
 
 @pytest.fixture
@@ -556,8 +560,8 @@ def _turn(values: Any) -> int:
     return int(values.get("memory", {}).get("turn", 0))
 
 
-def test_the_servers_user_wins_over_the_one_named(tmp_path: Path) -> None:
-    """With authentication the routes know who asks, and let nobody else read or delete."""
+def test_no_route_takes_the_id_of_another_user(tmp_path: Path) -> None:
+    """With authentication the routes know who asks, and do nothing in the name of anybody else."""
     (tmp_path / "who.py").write_text(AUTH, "utf-8")
     config = json.loads(CONFIG.read_text("utf-8"))
     config["auth"] = {"path": "./who.py:auth", "disable_studio_auth": True}
@@ -570,13 +574,22 @@ def test_the_servers_user_wins_over_the_one_named(tmp_path: Path) -> None:
     ):
         thread: str = ann.threads.create()["thread_id"]
         say(ann, thread, "Hello!", context={"user_id": "bob"})
-        own = asked(ann, "GET", f"threads/{thread}/messages", user_id="bob")
-        foreign = asked(bob, "GET", f"threads/{thread}/messages", user_id="ann")
-        deleted = asked(bob, "DELETE", "user", user_id="ann")
+        values = {"thread_id": thread, "turn": "1", "verb": "forget"}
+        named = [
+            asked(ann, method, route.path.format(**values)[len("/ebbtide/") :], user_id="bob")
+            for route in app.routes
+            if isinstance(route, Route)
+            for method in (route.methods or set()) - {"HEAD"}
+        ]
+        foreign = asked(bob, "GET", f"threads/{thread}/messages")
         unknown = httpx.get(f"{url}/ebbtide/threads/{thread}/messages")
+        own = asked(ann, "GET", f"threads/{thread}/messages", user_id="ann")
+        deleted = asked(ann, "DELETE", "user")
 
-    assert [one.status_code for one in (own, foreign, unknown)] == [200, 404, 401]
-    assert deleted.json()["sessions"] == []
+    assert [(one.status_code, one.json()["error"]) for one in named] == [(403, "RequestError")] * 17
+    assert "user_id is 'bob', and you are 'ann'" in named[0].json()["detail"]
+    assert [one.status_code for one in (foreign, unknown, own)] == [404, 401, 200]
+    assert [one["thread"] for one in deleted.json()["sessions"]] == [thread]
 
 
 async def test_a_server_that_does_not_say_who_asks_is_refused() -> None:
@@ -607,7 +620,7 @@ async def test_a_busy_thread_is_refused_whatever_is_in_its_memory(memory: Any) -
     transport = httpx.ASGITransport(app=busy)
 
     async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
-        found = await http.post("/ebbtide/threads/t/undo")
+        found = await http.post("/ebbtide/threads/t/undo", headers={"X-Ebbtide": "1"})
 
     assert (found.status_code, found.json()["error"]) == (409, "TurnRunningError")
 

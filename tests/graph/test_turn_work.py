@@ -31,7 +31,8 @@ class Watched(DiskArchive):
 
     def taken(self) -> list[str]:
         """Return the statements since the last time, without those that begin a transaction."""
-        found = [one for one in self.statements if not one.startswith("BEGIN")]
+        beginnings = ("BEGIN", "SELECT version FROM")
+        found = [one for one in self.statements if not one.startswith(beginnings)]
         self.statements.clear()
         return found
 

@@ -264,7 +264,26 @@ def test_what_is_no_user_is_not_deleted(tmp_path: Path, user: Any) -> None:
     with pytest.raises(SettingsError, match="user_id: pass a string"):
         delete_user(chat.agent, user)
 
-    assert chat.archive.sessions("default") == (Owner("default", "t"),)
+    assert chat.archive.sessions("") == (Owner("", "t"),)
+
+
+def test_no_id_reaches_what_nobody_said(tmp_path: Path) -> None:
+    """A user called default, or as the anonymous one is shown, has sessions of their own alone."""
+    chat = talk(tmp_path, ["yes"])
+    chat.say(CODE)
+
+    for name in ("default", "anonymous", Owner("", "t").user_label):
+        theirs: Any = {"configurable": {"thread_id": "t", "user_id": name}}
+        for command in (commands.messages, transcript, restore, commands.undo):
+            with pytest.raises(SessionNotFoundError):
+                command(chat.agent, theirs)
+        with pytest.raises(SessionNotFoundError):
+            erase(chat.agent, theirs, 1)
+        with pytest.raises(SessionNotFoundError):
+            chat.say("What is it?", theirs)
+        assert delete_user(chat.agent, name).sessions == ()
+    assert chat.archive.sessions("") == (Owner("", "t"),)
+    assert CODE in texts(chat)
 
 
 def test_a_number_is_deleted_as_it_was_taken(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ MESSAGES = st.lists(
             'assistant calls a {"x":',
         ),
         (
-            tool("1", '{"text":"x"}', "read_log", artifact=RECALLED),
+            tool("1", '{"turns":[{"text":"x"}]}', "read_log", artifact=RECALLED),
             "tool read_log: (recalled turn 2, characters 5-90)",
         ),
         (
@@ -82,13 +82,6 @@ def test_a_message_as_text(message: Message, text: str) -> None:
 def test_more_messages_only_append(before: list[Message], more: list[Message]) -> None:
     """The text of a running turn grows at its end, so that offsets into it stay valid."""
     assert rendered([*before, *more]).startswith(rendered(before))
-
-
-def test_the_blocks_can_be_kept() -> None:
-    """Results of earlier versions quote ranges of turns in which blocks stood."""
-    said = ai(f"8080\n{BLOCK}")
-
-    assert rendered([said], blocks=True) == f"assistant: 8080\n{BLOCK}"
 
 
 def test_turns_stand_under_their_numbers() -> None:

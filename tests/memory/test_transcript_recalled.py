@@ -25,13 +25,6 @@ def quoting(*texts: str, offset: int = 0) -> Message:
     return result_message(call("read_log", call_id="1"), body, {"recalled": spans})
 
 
-def quoted_once(text: str) -> Message:
-    """Return what `read_log` answered in earlier versions, which quotes a text."""
-    body = {"turn": 1, "efforts": ["a"], "text": text, "next_offset": None, "length": len(text)}
-    artifact = {"recalled": [{"turn": 1, "offset": 0, "end": len(text)}]}
-    return result_message(call("read_log", call_id="1"), body, artifact)
-
-
 def found(texts: Sequence[str], ranges: Sequence[Any]) -> Message:
     """Return the result of a search that quotes these texts, and says that it quotes ranges."""
     results = [{"id": "a", "excerpt": text, "turn": 2, "score": 0.1} for text in texts]
@@ -47,29 +40,6 @@ def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject
     message = quoting(log[offset:end], log[offset:end], offset=offset)
 
     assert restored(stored(message), lambda one: log[one.offset : one.end]) == message
-
-
-def test_a_result_of_an_earlier_version_is_restored() -> None:
-    """It quotes one turn, without a list; its range counts with the state blocks of the model."""
-    message = quoted_once(LOG)
-
-    assert restored(stored(message), lambda one: LOG[one.offset : one.end]) == message
-    assert '"text":""' in stored(message)["data"]["content"]
-    assert [one.blocks for one in recalled(message)] == [True]
-    assert [one.blocks for one in recalled(quoting(LOG))] == [False]
-    assert [one.blocks for one in recalled(found([LOG], [RANGE]))] == [True]
-    assert [one.blocks for one in recalled(found([LOG], [{**RANGE, "score": 0.0}]))] == [False]
-
-
-def test_its_text_is_read_with_the_blocks_that_stood_in_it(talk: Conversation) -> None:
-    """Ranges that were counted with a state block give the very text that was quoted."""
-    talk.turn("Which?", answer="8080.\n---STATE---\nGoal: x\n---END STATE---\nThat is all.")
-    view = past(talk.archive, OWNER, talk.tip)
-    message = view.turns([1])[0].messages[-1]
-    whole = f"user: Which?\nassistant: {message['data']['content']}"
-    read = quoted_once(whole)
-
-    assert restored(stored(read), view.recall) == read
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
@@ -105,7 +75,8 @@ def test_the_stored_result_does_not_hold_the_text() -> None:
         tool("1", LOG, "read_log", artifact={"recalled": {"items": 3}}),
         tool("1", LOG, "read_log", artifact={"recalled": [1]}),
         tool("1", '{"text":""}', "read_log", artifact={"recalled": []}),
-        tool("1", '{"text":""}', "read_log", artifact={"recalled": [RANGE, RANGE]}),
+        tool("1", '{"text":""}', "read_log", artifact={"recalled": [RANGE]}),
+        tool("1", '{"turns":[{"text":""}]}', "read_log", artifact={"recalled": [RANGE, RANGE]}),
         tool("1", '{"text":""}', "search_efforts", artifact={"recalled": [RANGE]}),
         tool("1", '{"results":5}', "search_efforts", artifact={"recalled": [RANGE]}),
         tool("1", '{"results":[5]}', "search_efforts", artifact={"recalled": [RANGE]}),

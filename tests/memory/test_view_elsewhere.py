@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.names import qualified, session_name
-from ebbtide.memory.record import DEFAULT_USER, Owner
+from ebbtide.memory.record import ANONYMOUS, Owner
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
@@ -61,7 +61,7 @@ def test_what_is_open_elsewhere_is_not_seen(talk: Conversation) -> None:
     assert (view.log_turns(AUTH), view.log(AUTH), view.turns_of(AUTH, [2])) == ((), (), ())
 
 
-@pytest.mark.parametrize("user", ["bob", "Ada", "", DEFAULT_USER])
+@pytest.mark.parametrize("user", ["bob", "Ada", "", ANONYMOUS])
 def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     """A session of the same thread name belongs to its own user, and nobody else's is found."""
     earlier(talk)
@@ -89,8 +89,8 @@ def test_each_user_sees_their_own(talk: Conversation) -> None:
 
 def test_who_is_anonymous_has_no_other_sessions(talk: Conversation) -> None:
     """Sessions without a user know nothing of one another, but each knows itself."""
-    earlier(talk, user=DEFAULT_USER)
-    nobody = talk.beside("t2", DEFAULT_USER)
+    earlier(talk, user=ANONYMOUS)
+    nobody = talk.beside("t2", ANONYMOUS)
     nobody.effort("css", LONG_ENOUGH)
 
     assert nobody.work.view.effort(AUTH, ()) is None

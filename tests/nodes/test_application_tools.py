@@ -78,7 +78,7 @@ def test_a_number_beyond_64_bits_is_kept_as_text(tmp_path: Path) -> None:
 
     assert [record.status for record in chat.records(state)] == ["done", "done"]
     assert str(10**30 + 2) in [m.text for m in state["messages"]]
-    assert chat.archive.verify(Owner("default", "t")) == ()
+    assert chat.archive.verify(Owner("", "t")) == ()
 
 
 def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_artifacts_leave_no_branches(tmp_path: Path) -> None:
         chat = talk(tmp_path, [call("look"), "a", "b", "c"], tools=[look], checkpointer=saver)
         [chat.say(words) for words in ("one", "two", "three")]
 
-    assert chat.archive.verify(Owner("default", "t")) == ()
+    assert chat.archive.verify(Owner("", "t")) == ()
 
 
 def test_interrupt_in_an_application_tool(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.parametrize("schema", [MemoryState, MessagesState]),
 ]
 
-OWNER = Owner("default", "t", "agent")
+OWNER = Owner("", "t", "agent")
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 

@@ -29,7 +29,7 @@ from tests.faults.disks import FullDisk
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 

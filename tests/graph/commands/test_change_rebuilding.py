@@ -162,7 +162,7 @@ def test_undoing_an_unfinished_turn_archives_its_blocks(tmp_path: Path) -> None:
 
     commands.undo(chat.agent, THREAD)
 
-    owner = Owner("default", "t")
+    owner = Owner("", "t")
     tip = chat.archive.newest(owner)
     assert tip is not None
     (record,) = chat.archive.turns(owner, tip, [1])

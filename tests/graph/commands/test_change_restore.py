@@ -1,6 +1,5 @@
 """A thread whose checkpoints are lost is rebuilt from the archive."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,11 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from ebbtide import DiskArchive, MemoryState, arestore, commands, erase, restore
+from ebbtide import MemoryState, arestore, commands, erase, restore
 from ebbtide.memory.errors import SessionNotFoundError, SettingsError
-from ebbtide.memory.record import Owner, Tip
-from ebbtide.nodes.turn.recovery import state_at
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import call
-from tests.memory.turns import OWNER, turn
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -81,19 +78,7 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
 
     assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
     assert chat.said(state)[-2:] == ["read turn 1", "next"]
-    assert [tip.branch for tip in chat.archive.tips(Owner("default", "t"))] == ["main"]
-
-
-def test_a_state_saved_by_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """What only that version knew is left out; the rest holds."""
-    saved = {"turn": 1, "anchor": {"Goal": "a"}, "position": {"window": 3, "cuts": {"key": "ab"}}}
-    with DiskArchive(tmp_path, durable=False) as archive:
-        tip = archive.commit(OWNER, Tip(), replace(turn(1), state=saved)).tip
-
-        state = state_at(archive, OWNER, tip, 1)
-
-    assert (state["turn"], state["anchor"], state["window"]) == (1, {"Goal": "a"}, 3)
-    assert "cuts" not in state
+    assert [tip.branch for tip in chat.archive.tips(Owner("", "t"))] == ["main"]
 
 
 async def test_async_restore(tmp_path: Path) -> None:

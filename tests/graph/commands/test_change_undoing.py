@@ -25,7 +25,7 @@ from tests.faults.disks import FullDisk
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 set_window = partial(commands.set_window, turns=1)
 
 

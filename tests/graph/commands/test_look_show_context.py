@@ -42,7 +42,7 @@ LIVED = [
     "How long does a token live?",
 ]
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 
 
 def answer(body: Body) -> Answer:

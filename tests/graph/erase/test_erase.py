@@ -153,7 +153,7 @@ def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
         state = chat.say("What now, after all this?")
 
         records = chat.records(state)
-        findings = chat.archive.verify(Owner("default", "t"))
+        findings = chat.archive.verify(Owner("", "t"))
         assert traces(tmp_path, WORDS[turn - 1 : turn]) == []
     assert state["memory"]["position"]["branch"] == "main"
     assert [r.turn for r in records if r.status == "erased"] == [turn]
@@ -209,7 +209,7 @@ def test_summary_is_written_again(tmp_path: Path) -> None:
 
         state = chat.say("And now?")
 
-        effort = chat.archive.effort(Owner("default", "t"), chat.records(state)[-1].tip, "keys")
+        effort = chat.archive.effort(Owner("", "t"), chat.records(state)[-1].tip, "keys")
     assert (report.resummarised, report.stale) == (("keys",), ())
     assert effort is not None
     assert (effort.summary, effort.stale) == ("Something was kept.", False)
@@ -631,7 +631,7 @@ def test_anchor_that_came_back_is_erased_again(
     with begun(tmp_path, ()) as chat:
         chat.model.answers = ["Hi.", f"Noted.\n{block}", "Well.", "So.", again]
         states = [chat.say(said) for said in ("Hello.", "It is swordfish.", "And on.")]
-        chat.archive.erase(Owner("default", "t"), chat.records(states[-1])[-1].tip, 2)
+        chat.archive.erase(Owner("", "t"), chat.records(states[-1])[-1].tip, 2)
         [chat.say(said) for said in ("Meanwhile.", "More.")]
 
         report = erase(chat.agent, THREAD, 2)
@@ -678,7 +678,7 @@ def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
     """While only the archive has erased the last turn, the thread goes on, and can be erased."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Owner("default", "t"), chat.records(values)[-1].tip, 2)
+        chat.archive.erase(Owner("", "t"), chat.records(values)[-1].tip, 2)
 
         state = chat.say(WORDS[2])
         erase(chat.agent, THREAD, 2)
@@ -691,7 +691,7 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
     """An edit of its messages is a turn of its own on another branch, and not an erased one."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
-        chat.archive.erase(Owner("default", "t"), chat.records(values)[-1].tip, 2)
+        chat.archive.erase(Owner("", "t"), chat.records(values)[-1].tip, 2)
         question = values["messages"][2].model_copy(update={"content": "Something else."})
         chat.agent.update_state(THREAD, {"messages": [question]})
 
@@ -708,7 +708,7 @@ def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
         chat.say(ASKED * 200, other)
         chat.agent.checkpointer.delete_thread("other")  # type: ignore[union-attr]  # there is one
         assert traces(tmp_path, [ASKED * 2]) != []
-        chat.archive.delete_session(Owner("default", "other"))
+        chat.archive.delete_session(Owner("", "other"))
 
         erase(chat.agent, THREAD, 2)
 
@@ -746,7 +746,7 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
         report = erase(chat.agent, THREAD, 2)
 
         values = chat.agent.get_state(THREAD).values
-        noted = chat.archive.reseeding(Owner("default", "t"))
+        noted = chat.archive.reseeding(Owner("", "t"))
         state = chat.say("And now?")
     assert (report.branches, report.stale, noted) == (("main",), (), None)
     assert (values["memory"]["turn"], values["memory"]["position"]["branch"]) == (3, "main")
@@ -756,12 +756,12 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     """The next turn goes on from what the archive saved, and forgets that it had to."""
     with killed(tmp_path) as chat:
-        noted = chat.archive.reseeding(Owner("default", "t"))
+        noted = chat.archive.reseeding(Owner("", "t"))
 
         state = chat.say("And now?")
 
         again = chat.say("And then?")
-        assert chat.archive.reseeding(Owner("default", "t")) is None
+        assert chat.archive.reseeding(Owner("", "t")) is None
         records = chat.records(again)
         assert traces(tmp_path) == []
     assert noted is not None
@@ -786,7 +786,7 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
 
         state = [chat.say(words) for words in ("And now?", "And then?")][-1]
 
-        assert chat.archive.reseeding(Owner("default", "t")) is None
+        assert chat.archive.reseeding(Owner("", "t")) is None
         records = chat.records(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
     assert (records[1].status, len(records), state["memory"]["position"]["branch"]) == (
@@ -823,7 +823,7 @@ def test_archive_opened_by_two(tmp_path: Path) -> None:
     with begun(tmp_path, WORDS[:3]) as chat:
         values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
-            owner, tip = Owner("default", "t"), chat.records(values)[-1].tip
+            owner, tip = Owner("", "t"), chat.records(values)[-1].tip
             assert other.search(owner, tip, "Marion harbour", 9) != ()
 
             erase(chat.agent, THREAD, 2)

@@ -28,7 +28,8 @@ TOLD = "The key of the north gate is kept with Marion, tell nobody."
 ANSWER = "I shall not mention Marion's key to anybody at all."
 SCRIPT = ("Hello.", call("open_effort", name="keys", goal="gates"), ANSWER, "Well.", "Fine.", "On.")
 WORDS = ("Hello there.", TOLD, "And the garden gate?")
-OWNER = Owner("default", "t", "agent")
+OWNER = Owner("", "t", "agent")
+ANN: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
 
 
 class Kept(MemoryState, total=False):
@@ -50,7 +51,7 @@ pytestmark = [
 
 
 @contextmanager
-def begun(root: Path, schema: Any) -> Iterator[tuple[Talk, Any]]:
+def begun(root: Path, schema: Any, config: Any = THREAD) -> Iterator[tuple[Talk, Any]]:
     """Have a conversation with a graph around an agent, on files below a folder."""
     chat = talk(root / "archive", list(SCRIPT), checkpointer=None)
     graph = StateGraph(schema)
@@ -61,7 +62,7 @@ def begun(root: Path, schema: Any) -> Iterator[tuple[Talk, Any]]:
     with SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver:
         outer: Any = graph.compile(checkpointer=saver)
         for words in WORDS:
-            outer.invoke({"messages": words}, THREAD)
+            outer.invoke({"messages": words}, config)
         try:
             yield chat, outer
         finally:
@@ -130,9 +131,9 @@ def test_a_session_is_deleted(tmp_path: Path, schema: Any) -> None:
 
 def test_a_user_is_deleted(tmp_path: Path, schema: Any) -> None:
     """With all checkpoints of the graph around."""
-    with begun(tmp_path, schema) as (_, outer):
-        report = delete_user(outer, "default")
+    with begun(tmp_path, schema, ANN) as (_, outer):
+        report = delete_user(outer, "ann")
 
         left = traces(tmp_path, [TOLD, ANSWER])
-        assert outer.get_state(THREAD).values == {}
+        assert outer.get_state(ANN).values == {}
     assert ([one.thread for one in report.sessions], report.not_erased, left) == (["t"], (), [])

@@ -236,7 +236,7 @@ def test_gone_between_two_turns(tmp_path: Path) -> None:
     (tmp_path / "there").rename(tmp_path / "here")
     state = here.agent.invoke(None, THREAD)
     assert here.said(state) == ["one", "lost?"]
-    assert archive.verify(Owner("default", "t")) == ()
+    assert archive.verify(Owner("", "t")) == ()
 
 
 def restarted(server: Server) -> None:
@@ -335,7 +335,7 @@ def test_server_restarted_inside_a_transaction(own: Server, tmp_path: Path, at: 
 
         assert cut.left < 0
         assert here.said(state) == ["one", "two"]
-        assert archive.verify(Owner("default", "t")) == ()
+        assert archive.verify(Owner("", "t")) == ()
 
 
 def test_server_that_is_gone(own: Server) -> None:
@@ -383,7 +383,7 @@ def test_no_database(tmp_path: Path, size: int) -> None:
     (tmp_path / FILE).write_bytes(noise)
 
     with DiskArchive(tmp_path) as archive:
-        for use in (lambda: archive.sessions("default"), lambda: commit_all(archive, [turn(1)])):
+        for use in (lambda: archive.sessions(""), lambda: commit_all(archive, [turn(1)])):
             with pytest.raises(
                 ArchiveFormatError, match=r"no database of Ebbtide .* another place"
             ):
@@ -505,7 +505,7 @@ def test_password_is_not_told() -> None:
         SqlArchive("postgresql://ann:secret@localhost:1/nowhere") as archive,
         pytest.raises(ArchiveUnavailableError) as caught,
     ):
-        archive.sessions("default")
+        archive.sessions("")
 
     assert "ann:***@localhost" in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -12,7 +12,7 @@ from ebbtide.memory.archive.memories import accessed
 from ebbtide.memory.archive.schema import users
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.attention.law import Attention, Explanation, Memory
-from ebbtide.memory.record import DEFAULT_USER, Event, Owner, Record, Tip
+from ebbtide.memory.record import ANONYMOUS, Event, Owner, Record, Tip
 from tests.databases import Server
 from tests.memory.remembering import ids
 from tests.memory.turns import OWNER, START, concluded, opened, turn
@@ -173,10 +173,10 @@ def test_of_more_than_fit_the_lowest_are_not_attended(archive: DiskArchive) -> N
 
 def test_nobody_has_no_memories(archive: DiskArchive) -> None:
     """Of sessions of no user nothing is kept."""
-    commit(archive, CONCLUDED, owner=Owner(DEFAULT_USER, "t1"))
+    commit(archive, CONCLUDED, owner=Owner(ANONYMOUS, "t1"))
 
-    assert attended(archive, DEFAULT_USER) == []
-    assert archive.attention().explain(DEFAULT_USER, MEMORY, now=NOW) is None
+    assert attended(archive, ANONYMOUS) == []
+    assert archive.attention().explain(ANONYMOUS, MEMORY, now=NOW) is None
 
 
 @pytest.mark.parametrize("other", [(), (opened("a"),), (opened("b"),)])

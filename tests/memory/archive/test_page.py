@@ -75,7 +75,11 @@ def test_many_turns_are_all_there(disk: SqlArchive, tmp_path: Path) -> None:
 def test_what_the_memory_wrote_for_itself_is_left_out(disk: SqlArchive, tmp_path: Path) -> None:
     """State blocks, which no user saw, and texts that were recalled do not stand there."""
     artifact = {"recalled": [{"turn": 1, "offset": 0, "end": 40}]}
-    read = {"content": '{"text": "recalled text"}', "name": "read_log", "artifact": artifact}
+    read = {
+        "content": '{"turns": [{"text": "recalled text"}]}',
+        "name": "read_log",
+        "artifact": artifact,
+    }
     said = answer("Kept.\n---STATE---\nGoal: a\n---END STATE---")
     messages = (human("Again?"), {"type": "tool", "data": read}, said)
     commit_all(disk, [turn(1), replace(turn(2), messages=messages)])

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import update
 
+from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.records import zipped
 from ebbtide.memory.archive.schema import turns
 from ebbtide.memory.archive.sql import SqlArchive
@@ -18,14 +23,18 @@ from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ebbtide.memory.record import Owner, Tip
 from tests.databases import Database
+from tests.draws import examples
 from tests.memory.archive.whole_sessions import (
+    NAMES,
     OWNERS,
+    SAID,
     all_of,
     commit_session,
     commit_sessions,
+    seen_by_tips,
     sessions_of,
 )
-from tests.memory.turns import OWNER, commit_all, opened, turn
+from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
@@ -120,6 +129,36 @@ def test_other_events_or_states_are_an_error(
         copy(archive, another)
 
 
+def test_what_was_copied_is_as_if_committed(archive: SqlArchive, another: SqlArchive) -> None:
+    """Every tip sees the same turns, counts, efforts and states, finds the same, and goes on."""
+    tips = {owner: commit_session(archive, owner) for owner in OWNERS}
+
+    copy(archive, another)
+
+    assert sessions_of(another) == sessions_of(archive)
+    assert {owner: another.newest(owner) for owner in OWNERS} == tips
+    assert {owner: another.reseeding(owner) for owner in OWNERS} == tips
+    after, before = (
+        [one.commit(owner, tip, turn(9)) for owner, tip in tips.items()]
+        for one in (another, archive)
+    )
+    assert after == before
+
+
+def test_what_was_erased_since_is_not_brought_back(
+    archive: SqlArchive, another: SqlArchive
+) -> None:
+    """A copy from before an erasure has other records: the text does not come back."""
+    tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
+    copy(archive, another)
+    archive.erase(OWNER, tip, 2)
+
+    with pytest.raises(ArchiveError, match="turn 2 of branch 'main'"):
+        copy(another, archive)
+
+    assert archive.turns(OWNER, tip, [2])[0].status == "erased"
+
+
 def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArchive) -> None:
     """What attention was given by hand is copied too, also of who has no session; once."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -211,3 +250,41 @@ def test_killed_again_and_again_it_ends(disk: SqlArchive, tmp_path: Path) -> Non
         assert len(all_of(kept)) >= SESSIONS - 1
         copy(disk, kept)
         assert all_of(kept) == all_of(disk)
+
+
+TEXTS = st.text(max_size=12) | st.sampled_from(NAMES)
+EVENTS = st.lists(
+    st.builds(opened, TEXTS, goal=TEXTS)
+    | st.builds(concluded, TEXTS, TEXTS, keywords=st.lists(TEXTS, max_size=2))
+    | st.just({"type": "switched", "effort": "a"}),
+    max_size=2,
+)
+STATE = st.none() | st.dictionaries(TEXTS, TEXTS | st.integers() | st.lists(TEXTS), max_size=2)
+GROUPS = st.lists(
+    st.tuples(st.integers(0, 9), TEXTS, st.lists(TEXTS, max_size=3), EVENTS, STATE), max_size=8
+)
+ANY_OWNER = st.builds(Owner, st.text(max_size=40) | st.sampled_from(NAMES), TEXTS, TEXTS)
+
+
+@settings(max_examples=examples(8))
+@given(owner=ANY_OWNER, drawn=GROUPS.filter(bool))
+def test_any_session_is_copied(owner: Owner, drawn: list[Any]) -> None:
+    """Turns of any texts, names, events and states, committed after any earlier turn, are there."""
+    with (
+        TemporaryDirectory() as folder,
+        SqlArchive(f"{folder}/from", durable=False) as one,
+        SqlArchive(f"{folder}/to", durable=False) as two,
+    ):
+        tips = [Tip()]
+        for back, said, efforts, events, state in drawn:
+            tip = tips[max(0, len(tips) - 1 - back)]
+            group = replace(turn(tip.turn + 1, said, efforts, events), state=state)
+            tips.append(one.commit(owner, tip, group).tip)
+        one.erase(owner, tips[-1], tips[-1].turn)
+
+        copy(one, two)
+        export(two, owner, f"{folder}/out")
+
+        assert all_of(two) == all_of(one)
+        assert seen_by_tips(two, owner) == seen_by_tips(one, owner)
+        assert [finding for finding in two.verify(owner) if finding.fatal] == []

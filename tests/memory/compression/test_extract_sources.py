@@ -9,7 +9,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.conversations import ai, call, count_words, human, tool
 
-READ = '{"turn":1,"text":"The port is 8443.","next_offset":null}'
+READ = '{"turns":[{"turn":1,"text":"The port is 8443."}],"next":null}'
 ARTIFACT = {"recalled": [{"turn": 1, "offset": 0, "end": 17}]}
 OWN = Group(
     2,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Elsewhere
-from ebbtide.memory.record import DEFAULT_USER, Event, Group, Owner, Tip
+from ebbtide.memory.record import ANONYMOUS, Event, Group, Owner, Tip
 from tests.memory.turns import OWNER, START, concluded, human, opened
 
 OTHER = Owner("ann", "t2")
@@ -221,13 +221,14 @@ def test_stale_efforts_hide_nothing(archive: Archive) -> None:
 
 def test_an_anonymous_owner_finds_nothing(archive: Archive) -> None:
     """Sessions without a user know nothing of one another."""
-    work(archive, Owner(DEFAULT_USER, "t2"), "auth-bug", SUMMARY)
+    work(archive, Owner(ANONYMOUS, "t2"), "auth-bug", SUMMARY)
 
-    assert found(archive, "axios", Owner(DEFAULT_USER, "t1")) == []
+    assert found(archive, "axios", Owner(ANONYMOUS, "t1")) == []
 
 
 @pytest.mark.parametrize(
-    "user", ["Ann", "", "../ann", "ann/t2", "ann/..", "ann/.", ".", "%61nn", "ann\0", "\ud800"]
+    "user",
+    ["Ann", "default", "../ann", "ann/t2", "ann/..", "ann/.", ".", "%61nn", "ann\0", "\ud800"],
 )
 def test_another_user_finds_nothing(archive: Archive, user: str) -> None:
     """Each user finds what is their own, whatever they are called."""
@@ -300,7 +301,7 @@ def test_the_list_leaves_out_what_is_not_concluded(archive: Archive) -> None:
     work(archive, Owner("bob", "t4"), "pet", "The cat is grey.")
 
     assert named(archive) == []
-    assert named(archive, owner=Owner(DEFAULT_USER, "t1")) == []
+    assert named(archive, owner=Owner(ANONYMOUS, "t1")) == []
 
 
 def test_what_one_passage_says_comes_first(archive: Archive) -> None:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.context.layout import fitting_summaries
-from ebbtide.memory.efforts import EffortState
 from ebbtide.memory.messages import text, unquoted
 from ebbtide.memory.metrics import report
 from ebbtide.memory.view import every_turn
@@ -202,16 +201,15 @@ def test_poison_stays_in_its_quotes(talk: Conversation) -> None:
     assert talk.state.anchor == {}
 
 
-def test_a_session_is_replayed_with_what_was_surfaced(here: Conversation) -> None:
-    """The state that is rebuilt from the events has the summaries and logs of other sessions."""
+def test_a_log_of_an_earlier_session_collapses_to_its_summary(here: Conversation) -> None:
+    """The summaries of other sessions are referenced, expanded and collapsed like the own ones."""
     here.call("expand_effort", effort_id=AUTH)
     here.answer()
     here.turn("Next.", call("search_efforts", query="interceptor"))
     here.turn("Fine.", call("collapse_effort", effort_id=AUTH), answer=f"{CSS} was it.")
-    records = every_turn(here.archive, OWNER, here.tip)
 
-    assert EffortState.after(records) == replace(here.state, events=(), banners=())
     assert here.state.summaries == {AUTH: 3, CSS: 3}
+    assert here.state.expanded == {}
 
 
 def test_the_report_counts_them(here: Conversation) -> None:

@@ -107,7 +107,7 @@ def test_another_user_does_not_and_cannot(tmp_path: Path) -> None:
     assert commands.attention(chat.agent, session("x", "bob")) == ()
 
 
-@pytest.mark.parametrize("user", [None, "default"])
+@pytest.mark.parametrize("user", [None, ""])
 def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) -> None:
     """Who names no user has no memory across sessions, and nothing is kept for it."""
     chat = monday(tmp_path, call("search_efforts", query="gate key"), "Hello.", user=user)
@@ -116,9 +116,7 @@ def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) ->
 
     assert not surfaced(turn)
     assert turn.results[0]["results"] == []
-    assert (
-        chat.archive.attention().explain(user or "default", MEMORY, now=datetime.now(UTC)) is None
-    )
+    assert chat.archive.attention().explain("", MEMORY, now=datetime.now(UTC)) is None
     with pytest.raises(CommandError, match="no user is named"):
         commands.attention(chat.agent, session("x", user))
 

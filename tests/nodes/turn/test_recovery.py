@@ -31,7 +31,7 @@ from tests.draws import examples
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-OWNER = Owner("default", "t")
+OWNER = Owner("", "t")
 NOTE = "The refresh token expires after 3600 seconds."
 IMAGE: list[Any] = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
 CALLING = AIMessage("", tool_calls=[{"name": "look_up", "args": {"what": "tokens"}, "id": "c1"}])
@@ -169,7 +169,7 @@ def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
 
 def turns_of(chat: Talk) -> list[tuple[str, list[str]]]:
     """Return, for each branch of the one session, its name and what users said on it."""
-    (owner,) = chat.archive.sessions("default")
+    (owner,) = chat.archive.sessions("")
     return [
         (
             tip.branch,
@@ -241,7 +241,7 @@ def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
 
     [chat.say(words) for words in ("Three.", "Four.")]
 
-    (owner,) = chat.archive.sessions("default")
+    (owner,) = chat.archive.sessions("")
     tip = chat.archive.newest(owner)
     assert (len(said), tip and tip.turn) == (5, 4)
     records = chat.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]  # there is one
@@ -398,7 +398,7 @@ def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:
     with pytest.raises(TipNotFoundError):
         other.say("Three?")
 
-    assert other.archive.sessions("default") == ()
+    assert other.archive.sessions("") == ()
     state = chat.say("Three.")
     assert place(state)[1] == "main"
     assert lineage(chat, state)[:4] == ["One.", "OK.", "Two.", "OK."]

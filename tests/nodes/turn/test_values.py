@@ -10,7 +10,7 @@ from langgraph_sdk.auth.types import BaseUser, StudioUser
 
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
-from ebbtide.memory.record import Group, Owner, Tip, place
+from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip, place
 from ebbtide.memory.settings import Settings
 from ebbtide.nodes.turn.state import TurnState, unpacked
 from ebbtide.nodes.turn.values import (
@@ -80,7 +80,7 @@ def test_the_configuration_may_name_the_user() -> None:
     """`configurable.user_id` is whose session it is, else it is nobody's in particular."""
     owners = [owner_with(said, runtime()) for said in ({"user_id": "cid"}, {})]
 
-    assert [owner.user for owner in owners] == ["cid", "default"]
+    assert [owner.user for owner in owners] == ["cid", ANONYMOUS]
 
 
 def test_the_user_of_a_server_cannot_be_chosen() -> None:

@@ -1,0 +1,152 @@
+"""Recorded answers: a trial's calls are counted, written down and replayed by their requests."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.chat_models import init_chat_model
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages.ai import UsageMetadata
+from pydantic import BaseModel
+
+from ebbtide.evaluation.answers import AnswerMissingError, Answers, Calls
+from ebbtide.evaluation.lines import LinesError
+from tests.doubles import ScriptedModel, call
+from tests.openai_server import Structured, serving
+
+USED = UsageMetadata(input_tokens=10, output_tokens=2, total_tokens=12)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the file of recorded answers."""
+    return tmp_path / "answers.jsonl"
+
+
+def called(calls: Calls, *answers: Any) -> ScriptedModel:
+    """Return a model whose calls are noted."""
+    return ScriptedModel(answers=[*answers]).model_copy(update={"cache": calls})
+
+
+def recording(path: Path, *answers: Any) -> ScriptedModel:
+    """Return a model whose answers are recorded."""
+    return called(Calls(Answers(path)), *answers)
+
+
+def replaying(path: Path) -> Calls:
+    """Return calls that are replayed."""
+    return Calls(Answers(path, replayed=True))
+
+
+def test_answers_are_replayed(path: Path) -> None:
+    """Each request has its answer again, calls included, in any order; no model is asked."""
+    model = recording(
+        path, AIMessage("One.", usage_metadata=USED), call("look", what="é\u2028\ud800"), "Three."
+    )
+    said = [model.invoke(words) for words in ("first", "second", "third")]
+    player = called(replaying(path))
+    heard = [player.invoke(words) for words in ("third", "second", "first")][::-1]
+
+    assert [one.text for one in heard] == [one.text for one in said] == ["One.", "", "Three."]
+    assert heard[1].tool_calls[0]["args"] == {"what": "é\u2028\ud800"}
+
+
+def test_a_request_is_its_messages(path: Path) -> None:
+    """Kinds, texts and calls make a request; ids, random keys and the model's options do not."""
+    key, other = "3f2a90b1c4d5e6f7", "0a1b2c3d4e5f6071"
+    model = recording(path, "As user.", "As system.", "With a call.")
+    model.invoke([HumanMessage(f"<log key={key}>", id="1")])
+    model.invoke([SystemMessage("Hello.")])
+    model.invoke([HumanMessage("Go."), call("look", what="a")])
+    player = called(replaying(path))
+
+    assert (
+        player.invoke([HumanMessage(f"<log key={other}>", id="2")], stop=["x"]).text == "As user."
+    )
+    assert player.invoke([HumanMessage("Go."), call("look", what="a")]).text == "With a call."
+    for request in ("Hello.", "12345678", [HumanMessage("Go."), call("look", what="b")]):
+        with pytest.raises(AnswerMissingError):
+            player.invoke(request)
+
+
+def test_of_two_answers_the_later_counts(path: Path) -> None:
+    """A question that was asked again has its last answer, also in a file that goes on."""
+    recording(path, "One.").invoke("a")
+    recording(path, OSError("gone"), "Two.").with_retry().invoke("a")
+
+    assert called(replaying(path)).invoke("a").text == "Two."
+
+
+def test_a_request_that_was_not_recorded(path: Path) -> None:
+    """A call without a recorded answer is an error that names the file, and is counted."""
+    recording(path, "One.").invoke("a")
+    calls = replaying(path)
+
+    with pytest.raises(AnswerMissingError, match=r"answers\.jsonl' has no answer to a request"):
+        called(calls, "New.").invoke("b")
+    assert (calls.missing, calls.answers) == (1, [])
+
+
+def test_costs() -> None:
+    """Tokens add up and have a price if there are prices; a silent answer makes them unknown."""
+    calls, prices = Calls(), (100_000.0, 1_000_000.0)
+    model = called(calls, *(AIMessage("One.", usage_metadata=USED) for _ in range(2)), "Two.")
+    model.invoke("a")
+    without_prices = calls.usage(0, None)
+    model.invoke("a")
+    spent = calls.usage(0, prices)
+    model.invoke("a")
+
+    assert spent == {"model_read": 20, "model_written": 4, "cost": 6.0}
+    assert without_prices == {"model_read": 10, "model_written": 2, "cost": None}
+    assert Calls().usage(0, prices) == {"model_read": 0, "model_written": 0, "cost": 0.0}
+    assert calls.usage(0, prices) == {}
+    assert calls.usage(3, None) == {"model_read": 0, "model_written": 0, "cost": None}
+
+
+def test_structured_answers_are_replayed(path: Path) -> None:
+    """Structured output is read again by the model's own parser."""
+    schema = {"title": "S", "type": "object", "properties": {"score": {"type": "integer"}}}
+    model = ScriptedModel(structured=[{"score": 1}])
+    model = model.model_copy(update={"cache": Calls(Answers(path))})
+    said = model.with_structured_output(schema).invoke("a")
+    player = called(replaying(path))
+
+    assert player.with_structured_output(schema).invoke("a") == said == {"score": 1}
+
+
+class Port(BaseModel):
+    """A structured answer."""
+
+    port: int
+
+
+def test_a_parsed_answer_is_replayed(path: Path) -> None:
+    """OpenAI's client keeps the parsed object in its message; it is there again."""
+    calls = Calls(Answers(path))
+    with serving(Structured({"port": 8443})) as server:
+        model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x", cache=calls)
+        said = model.with_structured_output(Port).invoke("Which port?")
+    player = model.model_copy(update={"cache": replaying(path)})
+
+    assert player.with_structured_output(Port).invoke("Which port?") == said == Port(port=8443)
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense\n", "[]\n", "{}\n", '{"request": 1, "answer": ""}\n', '{"trial": "a"}\n']
+)
+def test_a_file_of_something_else(path: Path, text: str) -> None:
+    """A file that holds something else is refused by its name."""
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(LinesError, match=r"answers\.jsonl', line 1: no RecordedAnswer"):
+        Answers(path)
+
+
+def test_calls_are_not_cleared() -> None:
+    """LangChain's call to clear its caches does not touch the calls of a trial."""
+    calls = Calls()
+    called(calls, "One.").invoke("a")
+    calls.clear()
+
+    assert len(calls.answers) == 1

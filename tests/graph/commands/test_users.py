@@ -1,0 +1,242 @@
+"""Commands on one agent of many users: none asks, or shows, what is another user's."""
+
+import json
+from collections.abc import Callable
+from inspect import isfunction, signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, dynamic_prompt
+from langchain.chat_models import init_chat_model
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from ebbtide import (
+    DiskArchive,
+    SettingsError,
+    commands,
+    create_memory_agent,
+    delete_session,
+    delete_user,
+    erase,
+    restore,
+)
+from tests.doubles import ScriptedModel
+from tests.graph.test_middleware_users import (
+    PROMPTS,
+    USERS,
+    Service,
+    Tenant,
+    leaks,
+    model_of,
+    other,
+    service,
+    thread,
+    wire,
+)
+from tests.openai_server import Say, serving
+
+STEPS: list[tuple[str, tuple[Any, ...]]] = [
+    ("close_effort", ()),
+    ("expand_effort", ("work",)),
+    ("collapse_effort", ("work",)),
+    ("reopen_effort", ("work",)),
+    ("open_effort", ("more", "go on")),
+    ("switch_effort", ("work",)),
+    ("set_window", (3,)),
+    ("rebuild_anchor", ()),
+    ("show_context", ("And now?",)),
+    ("messages", ()),
+    ("efforts", ()),
+    ("transcript", ()),
+    ("search", ("code",)),
+    ("stats", ()),
+    ("attention", ()),
+    ("explain", ("of-{}/work",)),
+    ("suppress", ("of-{}/work",)),
+    ("unsuppress", ("of-{}/work",)),
+    ("forget", ("of-{}/work",)),
+    ("erase", (2,)),
+    ("undo", ()),
+]
+"""Every command with its arguments, in an order in which each has something to do."""
+
+
+def talked(root: Path, **options: Any) -> Service:
+    """Return a service in whose threads both users have an open effort; bob spoke last."""
+    served = service(root, **options)
+    for words in ("open it", "The code is {}-code, as I said. " * 9, "And now?"):
+        served.both_say("in turns", words)
+    return served
+
+
+async def run(form: str, name: str, *args: Any, **options: Any) -> Any:
+    """Run a command in its synchronous or its asynchronous form."""
+    if form == "sync":
+        return getattr(commands, name)(*args, **options)
+    return await getattr(commands, f"a{name}")(*args, **options)
+
+
+def asked(model: ScriptedModel) -> int:
+    """Return how often a model was asked anything."""
+    return len(model.sent) + len(model.asked)
+
+
+@pytest.mark.parametrize("form", ["sync", "async"])
+async def test_every_command(tmp_path: Path, form: str) -> None:
+    """Between commands of one user the other talks; models and results stay apart."""
+    served = talked(tmp_path, summary_model=model_of("carol", []))
+    functions = {name for name in commands.__all__ if isfunction(getattr(commands, name))}
+    results: list[tuple[str, str, str]] = []
+
+    for name, args in STEPS:
+        with_context = "context" in signature(getattr(commands, name)).parameters
+        for user in USERS:
+            served.say(other(user), "And now?")
+            before = {one: asked(model) for one, model in served.models.items()}
+            given = [one.format(user) if isinstance(one, str) else one for one in args]
+            options = {"context": Tenant(user)} if with_context else {}
+            done = await run(form, name, served.agent, thread(user), *given, **options)
+            results.append((name, user, repr(done)))
+            assert {one: asked(model) for one, model in served.models.items()} == before
+
+    assert {name for name, _ in STEPS} | {f"a{name}" for name, _ in STEPS} == functions
+    assert [(name, found) for name, user, text in results if (found := leaks(text, user))] == []
+    for user, model in served.models.items():
+        assert leaks(wire(model), user) == []
+    shown = {user: text for name, user, text in results if name == "show_context"}
+    assert [f"{user}-iban" in shown[user] for user in USERS] == [True, True]
+
+
+@pytest.mark.parametrize("context", [None, Tenant("ann")])
+def test_a_command_asks_for_a_model(tmp_path: Path, context: Any) -> None:
+    """Which one the turns had is not known to a command: it changes nothing and says what to do."""
+    served = talked(tmp_path)
+    before = served.agent.get_state(thread("ann"))
+    counts = [asked(model) for model in served.models.values()]
+
+    for command in (
+        commands.close_effort,
+        lambda *a, **k: commands.rebuild_anchor(*a, model=True, **k),
+    ):
+        with pytest.raises(SettingsError, match="summary_model="):
+            command(served.agent, thread("ann"), context=context)
+
+    assert served.agent.get_state(thread("ann")) == before
+    assert [asked(model) for model in served.models.values()] == counts
+
+
+def test_erase_asks_no_unknown_model(tmp_path: Path) -> None:
+    """It erases all the same, and names the effort whose summary is empty."""
+    served = talked(tmp_path)
+    served.both_say("in turns", "close it")
+    counts = [asked(model) for model in served.models.values()]
+
+    report = erase(served.agent, thread("ann"), 2)
+
+    assert (report.resummarised, report.stale) == ((), ("work",))
+    assert [asked(model) for model in served.models.values()] == counts
+
+
+@pytest.mark.parametrize("context", [None, Tenant("ann")])
+def test_the_agents_own_model_for_want_of_a_context(tmp_path: Path, context: Any) -> None:
+    """It is not taken for a user's where another middleware reads the context that is missing."""
+    own = model_of("bob", [])
+
+    class Lenient(AgentMiddleware[Any, Any, Any]):
+        def wrap_model_call(self, request: Any, handler: Callable[..., Any]) -> Any:
+            user = getattr(request.runtime.context, "user_id", None)
+            return handler(request.override(model=models.get(str(user), request.model)))
+
+    models = {"ann": model_of("ann", [])}
+    served = service(tmp_path, before=Lenient(), model=own)
+    for words in ("open it", "The code is ann-code. " * 9):
+        served.say("ann", words)
+
+    with pytest.raises(SettingsError, match="summary_model="):
+        commands.close_effort(served.agent, thread("ann"), context=context)
+    erase(served.agent, thread("ann"), 1)
+
+    assert asked(own) == 0
+
+
+@dynamic_prompt
+def prompt_of(request: Any) -> str:
+    """Return the prompt of the user whom the context names."""
+    return PROMPTS[request.runtime.context.user_id]
+
+
+def test_a_prompt_by_context_and_one_model(tmp_path: Path) -> None:
+    """The model is known, as it depends on no request; the prompt is that of the context."""
+    model = model_of("ann", [])
+    served = service(tmp_path, before=prompt_of, model=model)
+    for words in ("open it", "The code is ann-code. " * 9):
+        served.say("ann", words)
+
+    shown = commands.show_context(served.agent, thread("ann"), context=Tenant("ann"))
+    closed = commands.close_effort(served.agent, thread("ann"), context=Tenant("ann"))
+
+    assert "ann-iban" in shown.messages[0].text
+    assert closed.result["summary"] == "It was ann-summary."
+    with pytest.raises(SettingsError, match="context="):
+        commands.show_context(served.agent, thread("ann"))
+
+
+def test_what_else_takes_an_agent(tmp_path: Path) -> None:
+    """Restoring and deleting ask no model and touch nothing of the other user."""
+    served = talked(tmp_path)
+    counts = [asked(model) for model in served.models.values()]
+
+    restore(served.agent, thread("ann"))
+    delete_session(served.agent, thread("ann"))
+    delete_user(served.agent, "ann")
+
+    assert [asked(model) for model in served.models.values()] == counts
+    assert served.archive.sessions("ann") == ()
+    assert [session.thread for session in served.archive.sessions("bob")] == ["of-bob"]
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_turn_that_goes_on_in_another_process(tmp_path: Path, *, explicit: bool) -> None:
+    """Before its first call there a given model concludes the effort; else the tool fails."""
+    asking, saver = HumanInTheLoopMiddleware({"book": True}), InMemorySaver()
+    first = service(tmp_path, asking, checkpointer=saver)
+    for words in ("open it", "The code is ann-code. " * 9, "both"):
+        first.say("ann", words)
+    given = model_of("ann", [])
+    there = service(
+        tmp_path, asking, checkpointer=saver, **{"summary_model": given} if explicit else {}
+    )
+    there.say("bob", "hello")
+
+    approve: Any = Command(resume={"decisions": [{"type": "approve"}]})
+    state = there.agent.invoke(approve, thread("ann"), context=Tenant("ann"))
+
+    results = [m.text for m in state["messages"] if m.type == "tool" and m.name == "close_effort"]
+    assert [asked(given), asked(there.models["bob"])] == [int(explicit), 1]
+    assert ("summary_model=" in results[-1]) is not explicit
+
+
+def test_a_configurable_model(tmp_path: Path) -> None:
+    """An agent of `create_memory_agent` whose model the config names: commands ask that one."""
+    block = "---STATE---\nGoal: ship\n---END STATE---"
+    summary = json.dumps({"summary": "Noted.", "keywords": ["code"], "importance": 50})
+    talk = [Say(calls=[("open_effort", {"name": "work"})]), Say("Opened."), Say("Noted. " * 90)]
+    closing = [Say(calls=[("close_effort", {})]), Say(summary), Say(f"Closed.\n\n{block}")]
+    with serving(*talk, *closing, Say(f"Yes.\n\n{block}"), *[Say(summary)] * 2) as server:
+        model: Any = init_chat_model(
+            "openai:everybody", configurable_fields=("model",), base_url=server.url, api_key="x"
+        )
+        archive = DiskArchive(tmp_path, durable=False)
+        agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
+        config: RunnableConfig = {"configurable": {"thread_id": "t", "model": "openai:of-ann"}}
+        for words in ("open it", "the code is 7", "close it"):
+            agent.invoke({"messages": words}, config)
+
+        anchor = commands.rebuild_anchor(agent, config, model=True)
+        report = erase(agent, config, 1)
+
+        assert (anchor.source, report.resummarised) == ("model", ("work",))
+        assert {request.body["model"] for request in server.requests} == {"of-ann"}

@@ -1,0 +1,143 @@
+"""Requests that a page of another site can send: forms and `fetch` without CORS change nothing."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import HTTPConnection
+
+from ebbtide import commands
+from ebbtide.graph.server import routes
+from tests.agents import Talk, talk
+from tests.doubles import call
+
+ANN: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+OURS = {"X-Ebbtide": "1"}
+SIMPLE: list[dict[str, Any]] = [
+    {"data": {"memory": "t/auth-bug"}},
+    {"files": {"memory": b"t/auth-bug"}},
+    {"content": "memory=t/auth-bug", "headers": {"Content-Type": "text/plain"}},
+    {},
+]
+"""The bodies that a page may send anywhere, as `application/x-www-form-urlencoded` and others."""
+
+
+class Cookie(AuthenticationBackend):
+    """Knows a user by a cookie, which a browser sends with requests of any site."""
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
+        """Return the user that the cookie names."""
+        name = conn.cookies.get("user")
+        return (AuthCredentials(), SimpleUser(name)) if name else None
+
+
+@contextmanager
+def serving(app: Starlette) -> Iterator[httpx.Client]:
+    """Serve an application on a port of this machine; the client has Ann's cookie."""
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            time.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", cookies={"user": "ann"}) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Talk:
+    """Return an agent for whose user Ann a memory is in attention."""
+    answers = [call("open_effort", name="auth-bug"), "opened", call("close_effort"), "closed"]
+    found = talk(tmp_path, answers)
+    found.say("Tokens expire too early, after a minute, in staging.", ANN)
+    found.say("That is done.", ANN)
+    return found
+
+
+@pytest.fixture
+def client(chat: Talk) -> Iterator[httpx.Client]:
+    """Return a client of the agent's routes."""
+
+    async def make(_config: Any) -> Any:
+        return chat.agent
+
+    guard = Middleware(AuthenticationMiddleware, backend=Cookie())
+    with serving(Starlette(routes=routes(make), middleware=[guard])) as connected:
+        yield connected
+
+
+def remembered(chat: Talk) -> list[str]:
+    """Return the memories in Ann's attention."""
+    return [memory.id for memory in commands.attention(chat.agent, ANN)]
+
+
+@pytest.mark.parametrize("body", SIMPLE)
+@pytest.mark.parametrize(
+    "path", ["attention/forget?memory=t/auth-bug", "attention/suppress?memory=t/auth-bug"]
+)
+def test_a_simple_post_changes_nothing(
+    chat: Talk, client: httpx.Client, path: str, body: dict[str, Any]
+) -> None:
+    """It is refused, and the answer says which header is missing."""
+    found = client.post(f"/ebbtide/{path}", **body)
+
+    assert (found.status_code, found.json()["error"]) == (403, "RequestError")
+    assert "send X-Ebbtide: 1 with it" in found.json()["detail"]
+    assert remembered(chat) == ["t/auth-bug"]
+
+
+def test_no_change_is_made_without_the_header(chat: Talk, client: httpx.Client) -> None:
+    """So it is with all routes that change something, and with none that looks."""
+    changes = [
+        ("POST", "threads/t/undo"),
+        ("POST", "threads/t/restore"),
+        ("POST", "threads/t/window?turns=1"),
+        ("POST", "threads/t/anchor"),
+        ("POST", "threads/t/efforts/open?effort=a"),
+        ("POST", "attention/unsuppress?memory=t/auth-bug"),
+        ("DELETE", "threads/t/turns/1"),
+        ("DELETE", "threads/t"),
+        ("DELETE", "user"),
+    ]
+
+    refused = [client.request(method, f"/ebbtide/{path}") for method, path in changes]
+    seen = client.get("/ebbtide/attention")
+
+    assert {(one.status_code, one.json()["error"]) for one in refused} == {(403, "RequestError")}
+    assert [memory["id"] for memory in seen.json()] == ["t/auth-bug"]
+    assert len(chat.archive.sessions("ann")) == 1
+
+
+def test_with_the_header_a_change_is_made(chat: Talk, client: httpx.Client) -> None:
+    """A client that is no page of another site sends it."""
+    done = client.post("/ebbtide/attention/forget?memory=t/auth-bug", headers=OURS)
+
+    assert done.status_code == 200
+    assert remembered(chat) == []
+
+
+def test_a_user_is_deleted_by_nobody_else(chat: Talk, client: httpx.Client) -> None:
+    """A `user_id` that is not the caller's is an error, and deletes neither of them."""
+    for named in ("bob", "ann&user_id=bob", "Ann"):
+        found = client.delete(f"/ebbtide/user?user_id={named}", headers=OURS)
+        assert (found.status_code, found.json()["error"]) == (403, "RequestError")
+    assert len(chat.archive.sessions("ann")) == 1
+
+    own = client.delete("/ebbtide/user?user_id=ann", headers=OURS)
+
+    assert [one["thread"] for one in own.json()["sessions"]] == ["t"]
+    assert chat.archive.sessions("ann") == ()
