@@ -32,16 +32,16 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compression.extract import MOST_QUOTED, Previous, Sizes
-from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import embedding_similarity, lexical, merged, obsolete_quotes
-from ..memory.compression.passes import Chosen, choose
-from ..memory.compression.quotes import core
+from ..memory.compressions import Compression, capped
 from ..memory.context.shortening import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group
-from ..memory.salience import Compression, capped
+from ..memory.salience.compress import Chosen, choose
+from ..memory.salience.extract import MOST_QUOTED, Previous, Sizes
+from ..memory.salience.extract import background as describe
+from ..memory.salience.merge import embedding_similarity, lexical, merged, obsolete_quotes
+from ..memory.salience.verify import core
 from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.valid_history import note

@@ -31,11 +31,11 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ..memory.anchor import parsed, rendered
-from ..memory.compression.quotes import kind_of, sentences
+from ..memory.compressions import Kind
 from ..memory.efforts import one_line
 from ..memory.messages import fingerprint
 from ..memory.names import is_qualified
-from ..memory.salience import Kind
+from ..memory.salience.verify import kind_of, sentences
 from ..memory.state_blocks import END, FIELDS, START
 from ..memory.terms import is_pair, is_question, telling, terms, words
 from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools

@@ -7,12 +7,12 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.clock import stamp
-from ..memory.compression.passes import Compressed, Due, standing, to_do
-from ..memory.compression.passes import compress as compress_effort
+from ..memory.compressions import Compression, ExtractionEntry
 from ..memory.errors import ArchiveError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
-from ..memory.salience import Compression, ExtractionEntry
+from ..memory.salience.compress import Compressed, Due, standing, to_do
+from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings
 from .llm.calls import Call, adrive, drive
 from .turn.parts import AgentParts

@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ArchiveError
 from ..names import safe_name
 from ..record import Owner, Record
-from ..salience import as_data
+from ..compressions import as_data
 from .page import manifest
 from .records import packed
 from .sql import SqlArchive

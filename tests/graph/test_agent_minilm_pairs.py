@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ebbtide.memory.compression.merge import Similarity, embedding_similarity
+from ebbtide.memory.salience.merge import Similarity, embedding_similarity
 from tests.memory.pairs import Pair, Part, is_merged, pairs
 from tests.minilm import minilm, need_minilm
 

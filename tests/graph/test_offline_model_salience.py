@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from ebbtide.graph.offline_model import OfflineModel
-from ebbtide.memory.compression.extract import Previous, Sizes, background, extract
-from ebbtide.memory.compression.quotes import verify
+from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
+from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.tokens import count
 from ebbtide.nodes.llm.calls import drive
 from tests.memory.conversations import ai, call, human, tool

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ebbtide.memory.compression.merge import Similarity, merged
-from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.compressions import Item, Kind
+from ebbtide.memory.salience.merge import Similarity, merged
 from ebbtide.memory.settings import Settings
 
 Part: TypeAlias = Literal["rules", "held out"]

@@ -10,8 +10,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase, restore
+from ebbtide.memory.compressions import ExtractionEntry
 from ebbtide.memory.record import Owner
-from ebbtide.memory.salience import ExtractionEntry
 from tests.agents import THREAD
 from tests.constants import constants
 from tests.doubles import call

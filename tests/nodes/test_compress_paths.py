@@ -13,8 +13,8 @@ from langgraph.graph import MessagesState
 
 from ebbtide import DiskArchive, commands, create_memory_agent
 from ebbtide.graph.offline_model import OfflineModel
+from ebbtide.memory.compressions import Compression
 from ebbtide.memory.record import Owner, Tip
-from ebbtide.memory.salience import Compression
 from ebbtide.nodes.turn.state import unpacked
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import Concepts, ScriptedModel, call

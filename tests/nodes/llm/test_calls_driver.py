@@ -9,12 +9,12 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from ebbtide.memory.compression.extract import Extracted, Previous, Sizes, background, extract
+from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Kind
+from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.summary import EffortSummary

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
 
+from ..compressions import DONE, STRENGTH, Item, Kind
 from ..embeddings import Embedder, Vector
 from ..errors import EmbeddingError
 from ..lru_cache import LruCache
-from ..salience import DONE, STRENGTH, Item, Kind
 from ..terms import CJK, IDEOGRAPH, folded, stem, words
 
 Matrix: TypeAlias = NDArray[np.float32]

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.extract import Extracted, Extraction
-from ebbtide.memory.compression.merge import lexical
-from ebbtide.memory.compression.passes import Compressed, Due, compress, item_limit
+from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
-from ebbtide.memory.salience import Compression, Item, Kind
+from ebbtide.memory.salience.compress import Compressed, Due, compress, item_limit
+from ebbtide.memory.salience.extract import Extracted, Extraction
+from ebbtide.memory.salience.merge import lexical
 from tests.memory.asking import answered
 from tests.memory.conversations import Conversation, call
 

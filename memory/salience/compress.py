@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compressions import Compression, Item, Kind, Method, capped, done_in
 from ..context.budget import high_water, low_water
 from ..context.layout import whole_tokens
 from ..context.shortening import line_tokens, quote
@@ -22,12 +23,11 @@ from ..errors import AnswerError
 from ..questions import Asks
 from ..record import Event, Record
 from ..running_turn import RunningTurn
-from ..salience import Compression, Item, Kind, Method, capped, done_in
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
 from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
 from .merge import Similarity, merged, obsolete_quotes
-from .quotes import Goals, Verdict, core, cut_quote, verify
+from .verify import Goals, Verdict, core, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ebbtide.memory.compression.extract import (
+from ebbtide.memory.compressions import Kind
+from ebbtide.memory.efforts import Effort
+from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.questions import Question
+from ebbtide.memory.record import Group
+from ebbtide.memory.salience.extract import (
     MOST_PARTS,
     Extracted,
     Extraction,
     Sizes,
     extract,
 )
-from ebbtide.memory.efforts import Effort
-from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.questions import Question
-from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Kind
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered

@@ -5,8 +5,8 @@ import logging
 import numpy as np
 import pytest
 
-from ebbtide.memory.compression.merge import embedding_similarity, lexical
 from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.salience.merge import embedding_similarity, lexical
 from tests.doubles import Concepts
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from ebbtide.memory.compression.merge import lexical, merged
-from ebbtide.memory.salience import Compression, Item, Kind, done_in
+from ebbtide.memory.compressions import Compression, Item, Kind, done_in
+from ebbtide.memory.salience.merge import lexical, merged
 
 LIMITS = [
     Item(Kind.FACT, f"Max upload is now {n} MB.", turn) for turn, n in ((1, 10), (2, 25), (3, 50))

@@ -9,9 +9,9 @@ from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
 
+from ..compressions import Item, Kind, Speaker
 from ..efforts import one_line
 from ..messages import text as text_of
-from ..salience import Item, Kind, Speaker
 from ..terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged

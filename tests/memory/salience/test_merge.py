@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.merge import (
+from ebbtide.memory.compressions import Item, Kind, Speaker, done_in
+from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.salience.merge import (
     Matrix,
     Merge,
     Merged,
@@ -16,8 +18,6 @@ from ebbtide.memory.compression.merge import (
     lexical,
     merged,
 )
-from ebbtide.memory.embeddings import Embedder
-from ebbtide.memory.salience import Item, Kind, Speaker, done_in
 from tests.doubles import Concepts
 from tests.memory.pairs import Pair, Part, is_merged, pairs
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
 
 from ...prompts.loader import render
 from ..anchor import shown
+from ..compressions import Kind
 from ..context.layout import PREVIEW
 from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
@@ -21,7 +22,6 @@ from ..messages import Message, calls, fenced, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
-from ..salience import Kind
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import OWN_TOOLS, Logged, transcript
 

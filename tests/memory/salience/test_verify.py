@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.extract import Extracted
-from ebbtide.memory.compression.quotes import Source, Verdict, verify
+from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.salience.extract import Extracted
+from ebbtide.memory.salience.verify import Source, Verdict, verify
 from tests.draws import examples
 from tests.memory.conversations import ai, call, count_words, human, tool
 
