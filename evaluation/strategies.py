@@ -38,10 +38,10 @@ from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group
 from ..memory.salience.compress import Chosen, choose
+from ..memory.salience.core import core
 from ..memory.salience.extract import MOST_QUOTED, Previous, Sizes
 from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import embedding_similarity, lexical, merged, obsolete_quotes
-from ..memory.salience.verify import core
 from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.valid_history import note

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
 from ..memory.embeddings import Embedder
-from ..memory.salience.verify import Goals
+from ..memory.salience.core import Goals
 from ..memory.settings import Settings
 from ..nodes.llm.calls import Call
 from .template import Strict, TemplateTurn

@@ -35,7 +35,7 @@ from ..memory.compressions import Kind
 from ..memory.efforts import one_line
 from ..memory.messages import fingerprint
 from ..memory.names import is_qualified
-from ..memory.salience.verify import kind_of, sentences
+from ..memory.salience.core import kind_of, sentences
 from ..memory.state_blocks import END, FIELDS, START
 from ..memory.terms import is_pair, is_question, telling, terms, words
 from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from ..memory.salience.verify import sentences
+from ..memory.salience.core import sentences
 from ..memory.terms import is_question, words
 from ..memory.transcript import OWN_TOOLS, result_of
 

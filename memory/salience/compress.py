@@ -25,9 +25,10 @@ from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
+from .core import Goals, core
 from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
 from .merge import Similarity, merged, obsolete_quotes
-from .verify import Goals, Verdict, core, cut_quote, verify
+from .verify import Verdict, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.
@@ -259,9 +260,7 @@ def choose(
     kept = [item for item in old if not item.superseded_by]
     answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, count)
     longest = int(_LONGEST_SHARE * sizes.quotes)
-    numbers = {number for quote in answer.new for number in quote.replaces}
-    sources = [item for number, item in enumerate(kept, start=1) if number in numbers]
-    verdicts = verify(answer.new, turns, sources, longest=longest, count=count)
+    verdicts = verify(answer.new, turns, kept, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
         reason = f"none of {len(verdicts)} quotes is in the log"

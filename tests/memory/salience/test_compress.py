@@ -116,16 +116,6 @@ def test_a_part_of_a_kept_quote_may_stay(shop: Conversation) -> None:
     assert same.made.current == old.items
 
 
-def test_a_kept_quote_is_no_source_for_others(shop: Conversation) -> None:
-    """A part of a kept quote that it does not replace was not said in the new turns."""
-    old = Compression("shop", 2, 2, (Item(Kind.FACT, "The sum is £64,850 now.", 2),), "They began.")
-    part = Extracted(quote="The sum is £64,850")
-
-    _, done = passed(shop, [Extraction(new=[part, Extracted(quote=NEW)]), "They went on."], old)
-
-    assert [quote["verdict"] for quote in done.told["quotes"]] == ["fabricated", "verbatim"]
-
-
 def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
     """A quote that is not in the log takes no other one's place."""
     old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), "They began.")
