@@ -41,7 +41,7 @@ from ..memory.salience.compress import Chosen, choose
 from ..memory.salience.core import core
 from ..memory.salience.extract import MOST_QUOTED, Previous, Sizes
 from ..memory.salience.extract import background as describe
-from ..memory.salience.merge import embedding_similarity, lexical, merged, obsolete_quotes
+from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.valid_history import note
@@ -139,7 +139,7 @@ class ProtectedCore(Strategy):
         items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
         new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:
-            background = self._background(groups(after(older, old.through)), new)
+            background = self._background(groups(after(older, old.through)), new, union)
             self._compression, failed = replace(new, background=background), False
         except AnswerError:
             failed = True
@@ -154,7 +154,7 @@ class ProtectedCore(Strategy):
     def _choose(self, new: Sequence[Group]) -> Chosen:
         return Chosen(core(self.goals, new), "protected-core")
 
-    def _background(self, _leaving: Sequence[Group], _new: Compression) -> str:
+    def _background(self, _leaving: Sequence[Group], _new: Compression, _union: Merged) -> str:
         """Return the background for exchanges that leave the context; rules write none."""
         return ""
 
@@ -189,9 +189,9 @@ class SelectiveSalience(ProtectedCore):
             return choice
         return replace(super()._choose(new), verdicts=choice.verdicts, fallback=choice.fallback)
 
-    def _background(self, leaving: Sequence[Group], new: Compression) -> str:
-        quotes, old = tuple(item.quote for item in new.current), self._compression
-        previous = Previous(old.background, quotes, obsolete_quotes(old.items, new.items))
+    def _background(self, leaving: Sequence[Group], new: Compression, union: Merged) -> str:
+        quotes = tuple(item.quote for item in new.current)
+        previous = Previous(self._compression.background, quotes, union.obsolete)
         steps = describe(self._effort(), leaving, previous, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 

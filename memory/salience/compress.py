@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compressions import Compression, Item, Kind, Method, capped, done_in
+from ..compressions import DONE, Compression, Item, Kind, Method, capped
 from ..context.budget import high_water, low_water
 from ..context.layout import whole_tokens
 from ..context.shortening import line_tokens, quote
@@ -27,7 +27,7 @@ from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
 from .core import Goals, core
 from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
-from .merge import Similarity, merged, obsolete_quotes
+from .merge import Merged, Similarity, merged
 from .verify import Verdict, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
@@ -243,7 +243,7 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
     if work.settings.compression == "protected-core":
         return Compressed(new, report)
     try:
-        text = yield from _background(work, due, new, pool.items)
+        text = yield from _background(work, due, new, pool)
     except AnswerError as error:
         return Compressed(None, {**report, "failed": str(error)})
     return Compressed(replace(new, background=text), {**report, "background": text})
@@ -271,10 +271,9 @@ def choose(
         if verdict.item
         for number in quote.replaces
     ]
-    end = done_in(turns[0].turn, turns[-1].turn) if turns else ""
-    done = [(number, end) for number in answer.done if number not in dict(revised)]
+    done = [(number, DONE) for number in answer.done if number not in dict(revised)]
     numbered = [*kept, *(verdict.item for verdict in verdicts)]
-    pairs = [(numbered[number - 1], heir) for number, heir in (*done, *revised)]
+    pairs = [(numbered[number - 1], heir) for number, heir in (*revised, *done)]
     revisions = tuple((item.key, heir) for item, heir in pairs if item)
     return Chosen(items, "salience", verdicts, revisions)
 
@@ -334,22 +333,23 @@ def _recorded_items(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ..
     )
 
 
-def _background(work: RunningTurn, due: Due, new: Compression, items: Sequence[Item]) -> Asks[str]:
-    """Ask for a background that continues the old one and the `items` that the cap dropped."""
+def _background(work: RunningTurn, due: Due, new: Compression, pool: Merged) -> Asks[str]:
+    """Ask for a background that continues the old one and the items that the cap dropped."""
     turns: Sequence[Record] = due.leaving
-    old_items = due.old.items if due.old else ()
     # After a turn was erased, the background is written anew from all turns that are left.
     if due.old is not None and due.old.stale:
-        log, old_items = work.view.log_turns(due.effort.id), ()
+        log = work.view.log_turns(due.effort.id)
         turns = work.view.turns([turn for turn in log if turn <= due.through])
     dropped = " ".join(
-        one_line(item.quote) for item in items if item not in new.items and not item.superseded_by
+        one_line(item.quote)
+        for item in pool.items
+        if item not in new.items and not item.superseded_by
     )
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     previous = Previous(
         background=" ".join(filter(None, (new.background, dropped))),
         quotes=tuple(item.quote for item in new.current),
-        obsolete=obsolete_quotes(old_items, items),
+        obsolete=pool.obsolete,
     )
     sizes = Sizes(work.settings.context_budget)
     return (yield from background(due.effort, turns, previous, sizes, work.count))

@@ -2,9 +2,10 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,61 +25,12 @@ Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
 """A function that compares each of some texts with each of some others."""
 
 _VECTORS = 4_000  # vectors that are cached: 25 MB if they have 1,536 dimensions
-_CLAIMS = 8_000  # texts whose claims are cached, 5 MB: each text is compared with many others
 
 MergeReason: TypeAlias = Literal["same", "superseded", "done"]
 """Why an item left: another one says the same, a newer one revises it, or it matters no longer."""
 
 _LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
 """The kinds that a tool's output may revise: they were looked up, and nobody decided them."""
-
-_OTHER_WORDS = 2
-"""The fewest words that each of two texts must have alone to be paraphrases.
-
-Texts that differ by one exchanged or added word only mostly say something different.
-"""
-
-_NORMAL_FORMS = (
-    (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
-    (re.compile(r"n['’]t\b|\bno longer\b", re.IGNORECASE), " not"),
-    (re.compile(r"['’](?:ll|s|re|ve|d|m)\b", re.IGNORECASE), " "),
-    (re.compile(r"\b(?:ha(?:ve|s)|needs?) to\b", re.IGNORECASE), "must"),
-    (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d)"), ""),
-    (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
-)
-"""Other spellings of words and numbers, and the one in which they are compared."""
-
-_TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
-"""A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
-
-_SILENT = frozenset(
-    """
-a an the this that these those it its there we i our you your they which who is are was were be been
-being will would shall do does did get gets got so then also now just please of in on at by as all
-every each any always ever
-der die das den dem des ein eine einen ist sind wird werden wir alle immer 请 的
-""".split()  # noqa: SIM905 (reads as a list of words)
-)
-"""Words that carry no claim, in English, German and Chinese."""
-
-_NOT = frozenset(
-    """
-not no never none nobody nothing neither nor without nicht kein keine keinen nie
-不 没 沒 非 未 无 無 勿 禁
-""".split()  # noqa: SIM905 (as above)
-)
-"""Words that negate the next one."""
-
-_ONES = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905 (as above)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety hundred".split()  # noqa: SIM905 (as above)
-_NUMERALS = dict(zip([*_ONES, *_TENS], map(str, [*range(13), *range(20, 101, 10)]), strict=True))
-"""Numbers that are written as words."""
-
-_BY = re.compile(r"\bby\b", re.IGNORECASE)
-"""A mark of the passive, which says the same with the same words in another order."""
-
-_STOP = re.compile(r"\s*[.!?:]\s|\n")
-"""The end of a sentence, after which a capital letter is no sign of a name."""
 
 _log = logging.getLogger("ebbtide.salience")
 
@@ -87,7 +39,7 @@ _log = logging.getLogger("ebbtide.salience")
 class Merge:
     """An item that left, in the fields that are logged: `gone` is its key.
 
-    `kept` is the key of the item that superseded it, or what `done_in` returns.
+    `kept` is the key of the item that superseded it, or `DONE`.
     """
 
     kept: str
@@ -103,6 +55,12 @@ class Merged:
     items: tuple[Item, ...]
     merges: tuple[Merge, ...]
 
+    @property
+    def obsolete(self) -> tuple[str, ...]:
+        """The quotes that were revised or done now, for the next background."""
+        gone = {merge.gone for merge in self.merges if merge.how != "same"}
+        return tuple(item.quote for item in self.items if item.key in gone)
+
 
 def merged(
     old: Sequence[Item],
@@ -114,8 +72,8 @@ def merged(
     """Merge new items into old ones; the new are compared with all current ones.
 
     The `revisions` that a model named, keys of an item and its heir, come first. Then, of two items
-    that say the same and are more alike than `threshold`, the shorter stays, or else the older; it
-    gets the stronger of their kinds. An item that left is current again if its heir is erased.
+    that are more alike than `threshold` and not vetoed, the shorter stays, or else the older; it
+    gets the stronger of their kinds.
 
     >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
     >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
@@ -129,151 +87,137 @@ def merged(
         if item.key not in pool:  # Of two new items with the same quote the stronger kind counts.
             fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
     pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
-    pool, merges = _retired(pool, revisions)
+    merges = _retire(pool, revisions)
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
     table = similarity(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
     for number, row in enumerate(table, start=first):
         for earlier in np.flatnonzero(row[:number] > threshold).tolist():
             older, newer = pool[keys[earlier]], pool[keys[number]]
-            if older.superseded_by or newer.superseded_by or not _same(older.quote, newer.quote):
-                continue
-            items, merge = _united(older, newer, round(float(row[earlier]), 4))
-            pool |= items
-            merges.append(merge)
+            if not (older.superseded_by or newer.superseded_by or differ(older.quote, newer.quote)):
+                merges.append(_unite(pool, older, newer, round(float(row[earlier]), 4)))
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
-def _retired(
-    items: Mapping[str, Item], revisions: Iterable[tuple[str, str]]
-) -> tuple[dict[str, Item], list[Merge]]:
-    """Return the items, with those marked that are done or superseded and may leave, no circles.
+def _retire(pool: dict[str, Item], revisions: Iterable[tuple[str, str]]) -> list[Merge]:
+    """Mark the items that are done or revised, the latter by an item that is current itself.
 
-    A tool's output lifts nothing that somebody decided. A constraint of the user is never just
-    done: in recorded answers a sentence revises each that holds no longer.
+    A tool's output lifts nothing that somebody decided.
     """
-    pool, merges = dict(items), list[Merge]()
+    merges = []
     for key, heir_key in revisions:
-        item, heir, last_heir = pool.get(key), pool.get(heir_key), heir_key
-        while (next_heir := pool.get(last_heir)) and next_heir.superseded_by:
-            last_heir = next_heir.superseded_by
-        if item is None or item.superseded_by or last_heir == key:
+        item, heir = pool.get(key), pool.get(heir_key)
+        if item is None or item.superseded_by or key == heir_key:
             continue
-        if heir is not None:
-            from_tool = heir.kind is Kind.OUTPUT or heir.speaker == "tool"
-            leaves = item.kind in _LOOKED_UP or not from_tool
-        else:
-            users_constraint = item.kind is Kind.CONSTRAINT and item.speaker == "user"
-            leaves = DONE.fullmatch(heir_key) is not None and not users_constraint
-        if leaves:
-            pool[key] = replace(item, superseded_by=heir_key)
-            merges.append(Merge(heir_key, key, "superseded" if heir else "done"))
-    return pool, merges
+        if heir_key != DONE:
+            if heir is None or heir.superseded_by:
+                continue
+            if heir.kind is Kind.OUTPUT and item.kind not in _LOOKED_UP:
+                continue
+        pool[key] = replace(item, superseded_by=heir_key)
+        merges.append(Merge(heir_key, key, "superseded" if heir else "done"))
+    return merges
 
 
-def _united(older: Item, newer: Item, likeness: float) -> tuple[dict[str, Item], Merge]:
-    """Return both items, of which the shorter supersedes the other and takes over from it."""
+def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
+    """Let the shorter of two items supersede the other one and take over from it."""
     heir, item = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
     kind = max(heir, item, key=_strength).kind
     speaker = "user" if "user" in {heir.speaker, item.speaker} else heir.speaker
-    changed = replace(heir, kind=kind, speaker=speaker)
-    items = {heir.key: changed, item.key: replace(item, superseded_by=heir.key)}
-    return items, Merge(heir.key, item.key, "same", likeness)
+    pool[heir.key] = replace(heir, kind=kind, speaker=speaker)
+    pool[item.key] = replace(item, superseded_by=heir.key)
+    return Merge(heir.key, item.key, "same", likeness)
 
 
 def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
 
 
-def obsolete_quotes(before: Sequence[Item], after: Sequence[Item]) -> tuple[str, ...]:
-    """Return the quotes revised or done since, without those that a current item says as well.
+_SPELLINGS = (
+    (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
+    (re.compile(r"n['’]t\b|\bno longer\b", re.IGNORECASE), " not"),
+    (re.compile(r"['’](?:ll|re|ve)\b", re.IGNORECASE), " "),
+    (re.compile(r"\b(?:ha(?:ve|s)|needs?) to\b", re.IGNORECASE), "must"),
+    (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d:)"), ""),
+    (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
+)
+"""Other spellings of words and numbers, and the one in which they are compared."""
 
-    >>> old = Item(Kind.FACT, "It is 10 MB.", 1)
-    >>> obsolete_quotes([old], [replace(old, superseded_by="done 4-6")])
-    ('It is 10 MB.',)
+_TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
+"""A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
+
+_NAME = re.compile(r"`[^`\n]+`|(?<=[\w,;] )[A-Z][\w'’-]*|\w+[A-Z]\w*|\w+(?:[_/.@:-]+\w+)+")
+"""A piece of code, a capital letter inside a sentence or a word, or a word of several parts."""
+
+_NOT = frozenset(
     """
-    earlier = {item.key for item in before if item.superseded_by}
-    quotes = {item.key: item.quote for item in after}
-    retired = [item for item in after if item.superseded_by and item.key not in earlier]
-    return tuple(
-        item.quote for item in retired if not _same(item.quote, quotes.get(item.superseded_by, ""))
-    )
+    not no never none nobody nothing neither nor without nicht kein keine nie
+    """.split()  # noqa: SIM905 (reads as a list of words)
+)
+
+_SILENT = frozenset(
+    """
+    the a an this that these those it its there we i our you your is are was were be been being will
+    would shall do does did get gets of in on at by as any all each every always ever also now just
+    please der die das 的 请
+    """.split()  # noqa: SIM905 (as above)
+)
+"""Words that claim nothing."""
+
+_OTHER_WORDS = 2
+"""The fewest words that each of two texts must have alone to be paraphrases.
+
+Texts that differ by one exchanged or added word only mostly say something different.
+"""
 
 
-def _same(text: str, other_text: str) -> bool:
-    """Tell whether two texts may say the same: no number, unit, negation or identifier differs.
+def differ(text: str, other_text: str) -> bool:
+    """Tell whether two texts must not be merged, however alike they are: the veto.
 
-    Their words are the same but one piece of them stands elsewhere, or they are paraphrases.
+    A number, unit, negation, name or identifier differs, or one word only, or the same words stand
+    in another order but for one piece that was moved.
 
-    >>> _same("Backups run every night at 02:00.", "Every night at 2:00 the backups run.")
-    True
-    >>> _same("The timeout is 30 s.", "The timeout is 30 min.")
+    >>> differ("We chose Redis because it is fast.", "Because it is fast, we chose Redis.")
     False
+    >>> differ("The timeout is 30 s.", "The timeout is 30 min.")
+    True
     """
     first, second = _claim(text), _claim(other_text)
+    one, other = {*first.words}, {*second.words}
+    if first.marks != second.marks or not (first.names <= other and second.names <= one):
+        return True
     if sorted(first.words) == sorted(second.words):
-        passive = bool(_BY.search(text)) != bool(_BY.search(other_text))
-        return passive or _one_piece_moved(first.words, second.words)
+        return not _one_piece_moved(first.words, second.words)
     # In scripts without spaces one more character may negate the sentence.
-    if IDEOGRAPH.search(text + other_text) or first.numbers != second.numbers:
-        return False
-    if first.negated != second.negated:
-        return False
-    same_names = first.names <= second.bare and second.names <= first.bare
-    differing = min(len(first.bare - second.bare), len(second.bare - first.bare))
-    return same_names and differing >= _OTHER_WORDS
+    few = min(len(one - other), len(other - one)) < _OTHER_WORDS
+    return few or IDEOGRAPH.search(text + other_text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """The words of a text that claim something: stems, or identifiers as they are written.
+    """The stems of the words that claim something, and the names among them.
 
-    A number is one word with its unit or what it counts; a negated word begins with "¬", which
-    `bare` words lack. `negated` tells whether the number of negations is odd.
+    `marks` are the numbers with what they count, and the negations with what they negate.
     """
 
     words: tuple[str, ...]
-    bare: frozenset[str]
     names: frozenset[str]
-    numbers: tuple[str, ...]
-    negated: bool
+    marks: tuple[tuple[str, str], ...]
 
 
-@lru_cache(maxsize=_CLAIMS)
+@lru_cache(maxsize=8_000)  # 5 MB: each text is compared with many others
 def _claim(text: str) -> _Claim:
-    """Return the claim of a text.
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    pieces = map(folded, _TOKEN.findall(text))
+    claim = ["not" if piece in _NOT else _stem(piece) for piece in pieces if piece not in _SILENT]
+    marks = [pair for pair in pairwise([*claim, ""]) if pair[0] == "not" or pair[0][0].isdigit()]
+    names = frozenset(_stem(folded(name)) for name in _NAME.findall(text))
+    return _Claim(tuple(claim), names, tuple(sorted(marks)))
 
-    >>> _claim("The timeout is not thirty min.").words
-    ('timeout', '¬30 min')
-    """
-    for pattern, normal_form in _NORMAL_FORMS:
-        text = pattern.sub(normal_form, text)
-    claim: list[str] = []
-    names: set[str] = set()
-    negation, counting, starts = "", False, True
-    for match in _TOKEN.finditer(text):
-        piece = match[0]
-        low = _NUMERALS.get(folded(piece), folded(piece))
-        number, silent = low[0].isdigit(), low in _SILENT and (piece != "A" or starts)
-        if silent or low in _NOT:
-            counting = False
-            negation = negation if silent else "" if negation else "¬"
-            continue
-        identifier = not low.isalpha() or piece[1:] != piece[1:].lower()
-        word = low if number else piece if identifier else stem(low)
-        if not number and (identifier or (piece[0].isupper() and not starts)):
-            names.add(word)
-        if counting and not number:
-            claim[-1] += f" {word}"
-        else:
-            claim.append(negation + word)
-        negation, counting = "", not counting and number
-        starts = _STOP.match(text, match.end()) is not None
-    claim += [negation] if negation else []
-    bare = [word.removeprefix("¬") for word in claim]
-    numbers = sorted(word for word in claim if word.lstrip("¬")[0:1].isdigit())
-    negated = sum(word.startswith("¬") for word in claim) % 2 == 1
-    return _Claim(tuple(claim), frozenset(bare), frozenset(names), tuple(numbers), negated)
+
+def _stem(word: str) -> str:
+    return stem(word) if word.isalpha() else word
 
 
 def _one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
@@ -327,16 +271,14 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
 
 
 def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
-    """Return similarities by letters, of all words or of the claims, in any order; the higher one.
+    """Return similarities by the letters of all words in any order.
 
-    >>> lexical(["All answers must be short."], ["Each answer has to be short."]).tolist()
+    >>> lexical(["Answers must be short."], ["Short must answers be!"]).tolist()
     [[1.0]]
     """
-    table = np.zeros((len(texts), len(columns)), np.float32)
-    for form in (words, lambda text: _claim(text).words):
-        first, second = (
-            [" ".join(sorted(form(text))) or text for text in side] for side in (texts, columns)
-        )
-        scores = process.cdist(first, second, scorer=fuzz.ratio, dtype=np.float32)
-        table = np.maximum(table, scores.reshape(table.shape) / 100)
+    first, second = (
+        [" ".join(sorted(words(text))) or text for text in side] for side in (texts, columns)
+    )
+    scores = process.cdist(first, second, scorer=fuzz.ratio, dtype=np.float32)
+    table: Matrix = scores.reshape(len(texts), len(columns)) / 100
     return table

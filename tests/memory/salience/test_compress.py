@@ -80,13 +80,13 @@ def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
     assert done.made is not None
     gone = asked[1].log.split("Replaced or done:")[1]
     new = Item(Kind.FACT, NEW, 4)
-    assert [item.superseded_by for item in done.made.items] == ["done 4-4", new.key, ""]
+    assert [item.superseded_by for item in done.made.items] == ["done", new.key, ""]
     assert [f"- {said}\n" in gone for said in (RULE, OLD, NEW)] == [True, True, False]
     assert [(one["gone"], one["how"]) for one in done.told["merges"]] == [
-        (kept[0].key, "done"),
         (kept[1].key, "superseded"),
+        (kept[0].key, "done"),
     ]
-    assert [item.quote for item in done.made.without_turn(4).current] == [RULE, OLD]
+    assert [item.quote for item in done.made.without_turn(4).current] == [OLD]
 
 
 def test_only_current_quotes_are_told(shop: Conversation) -> None:
@@ -131,7 +131,7 @@ def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
 
 def test_the_threshold_is_the_settings(shop: Conversation) -> None:
     """What says the same is merged from the similarity on that is set."""
-    said = "All answers must be in JSON.", "Each answer must be JSON."
+    said = "All the answers must be in JSON.", "All answers must be in JSON."
     shop.turns(said)
     _, some = passed(shop, [found(*said), "They began."])
     shop.set(similarity_threshold=1.0)
