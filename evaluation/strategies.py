@@ -130,7 +130,7 @@ class ProtectedCore(Strategy):
         self._calls: list[Call] = []
 
     def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Quote from the new turns; if the background fails nothing changes, as in the agent."""
+        """Quote from the new turns; if the background fails the old one stays, as in the agent."""
         self._calls = []
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
         choice = self._choose(groups(after(turns, old.turn)))
@@ -140,9 +140,10 @@ class ProtectedCore(Strategy):
         new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:
             background = self._background(groups(after(older, old.through)), new, union)
-            self._compression, failed = replace(new, background=background), False
+            failed = False
         except AnswerError:
-            failed = True
+            background, failed = old.background, True
+        self._compression = replace(new, background=background)
         return Context(
             self._messages(turns),
             quotes=tuple(item.quote for item in self._compression.current),

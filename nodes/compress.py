@@ -105,6 +105,8 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
     if compression is None:
         _log.warning("%r was not compressed: %s", effort, step.told["failed"])
         return {}
+    if "failed" in step.told:
+        _log.warning("%r: the background stays as it was: %s", effort, step.told["failed"])
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
     counts = {

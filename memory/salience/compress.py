@@ -205,7 +205,7 @@ def _oldest(
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """The compression that a pass made, None if it failed; `told` goes to the extraction log."""
+    """The compression that a pass made, None if it made none; `told` goes to the extraction log."""
 
     made: Compression | None
     told: Mapping[str, Any]
@@ -227,10 +227,11 @@ class Chosen:
 
 
 def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compressed]:
-    """Compress the turns that leave; without a background the pass has failed.
+    """Compress the turns that leave.
 
-    If the extraction fails, rules choose instead. If the settings ask for rules only, no model is
-    asked, and the background stays as it is.
+    If the extraction fails, rules choose instead; if the background fails, the one before stays.
+    Nothing is made if there is neither a quote nor a background. If the settings ask for rules
+    only, no model is asked, and the background stays as it is.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
     chosen = yield from _choose_or_fall_back(work, due, old)
@@ -245,7 +246,10 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
     try:
         text = yield from _background(work, due, new, pool)
     except AnswerError as error:
-        return Compressed(None, {**report, "failed": str(error)})
+        made = due.leaving and (items or new.background)
+        # A stale background is due again, in the next turn.
+        kept = replace(new, stale=old.stale) if made else None
+        return Compressed(kept, {**report, "failed": str(error)})
     return Compressed(replace(new, background=text), {**report, "background": text})
 
 

@@ -1,6 +1,7 @@
 """A pass over an effort: its steps, what is asked in between, and what comes of failures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -156,12 +157,33 @@ def test_without_items_rules_choose(shop: Conversation, reply: Any) -> None:
 
 @pytest.mark.parametrize("first", [found(RULE), DOWN])
 @pytest.mark.parametrize("second", [DOWN, ""])
-def test_without_a_background_nothing_is_made(shop: Conversation, first: Any, second: Any) -> None:
-    """A summary that failed, or is empty, leaves what was; the log is told why."""
-    _, done = passed(shop, [first, second])
+def test_without_a_background_the_quotes_stand(shop: Conversation, first: Any, second: Any) -> None:
+    """Beside the background that was there, if the new one failed or is empty."""
+    old = Compression("shop", 1, 1, (), "They began.")
+    _, done = passed(shop, [first, second], old)
+
+    assert done.made is not None
+    assert ([item.quote for item in done.made.items], done.made.through) == ([RULE], 4)
+    assert done.made.background == "They began."
+    assert done.told["failed"]
+
+
+def test_without_quotes_and_a_background_nothing_is_made(shop: Conversation) -> None:
+    """The log is told why, and the next turn tries again."""
+    _, done = passed(shop, [found(), DOWN])
 
     assert done.made is None
-    assert done.told["failed"]
+    assert done.told["failed"] == str(DOWN)
+
+
+def test_a_stale_background_that_fails_stays_stale(shop: Conversation) -> None:
+    """With turns that leave the quotes stand, without any nothing changes."""
+    old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), stale=True)
+    _, some = passed(shop, [found(NEW), DOWN], old)
+    _, none = passed(shop, [DOWN], replace(old, through=4))
+
+    assert some.made is not None
+    assert (some.made.stale, none.made) == (True, None)
 
 
 def test_by_rules_nothing_is_asked(shop: Conversation) -> None:
