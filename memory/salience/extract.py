@@ -3,13 +3,12 @@
 The model reads what was said in the log, without what the memory's own tools said or repeated.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from ...prompts.loader import render
 from ..anchor import shown
@@ -49,10 +48,8 @@ _LEAST_READ = 500  # tokens of log that one call reads at least, however small t
 MOST_PARTS = 16
 """Parts of a log that one pass asks about at most, for quotes and again for the background."""
 
-_NUMBER = re.compile(
-    r"\s*(?:(?:quote|item|number|no\.?)\s*)?[#\[]?(\d{1,6})(?:\.0*)?\]?\s*", re.IGNORECASE
-)
-"""The number of a quote, in the forms that models write."""
+_NUMBER = re.compile(r"\D{0,8}(\d{1,6})(?:\.0*)?\D?")
+"""The number of a quote in the forms that models write: 2, "2.", "quote 2"."""
 
 _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
@@ -131,8 +128,8 @@ def _first_number(value: Any) -> str | None:
 def _numbers(value: Any) -> list[int]:
     """Return the numbers of quotes in any form that models write; anything else is left out.
 
-    >>> _numbers([3, "4", "quote 5", 6.0, None, "port 8443"]), _numbers("1, 2"), _numbers(7)
-    ([3, 4, 5, 6], [1, 2], [7])
+    >>> _numbers([3, "4", "quote 5", 6.0, None, "The port is 8443."]), _numbers("1, 2")
+    ([3, 4, 5, 6], [1, 2])
     """
     values = value if isinstance(value, list | tuple) else str(value).split(",")
     numbers = (_NUMBER.fullmatch(str(number)) for number in values)
@@ -148,14 +145,11 @@ class Extracted(BaseModel):
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
-def _quotes(value: Any) -> list[Any]:
-    """Return the quotes of an answer: a list or a single one, of objects, JSON or bare text."""
-    try:
-        parsed = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        parsed = value
-    items = parsed if isinstance(parsed, list) else [value]
-    quotes = ({"quote": item} if isinstance(item, str) else item for item in items)
+def _quotes(value: Any) -> Any:
+    """Return the quotes of an answer, objects or bare text; what is no list is left as it is."""
+    if not isinstance(value, list):
+        return value or []
+    quotes = ({"quote": item} if isinstance(item, str) else item for item in value)
     return [quote for quote in quotes if isinstance(quote, Mapping | Extracted)]
 
 
@@ -168,15 +162,6 @@ class Extraction(BaseModel):
 
     new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_without_blanks)]
     done: Annotated[list[int], BeforeValidator(_numbers)] = []
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lenient(cls, value: Any) -> Any:
-        """Take a bare list, or a field `items`, for `new`."""
-        answer = {"new": value} if isinstance(value, list) else value
-        if not isinstance(answer, Mapping) or not {"new", "items", "done"} & answer.keys():
-            return value
-        return {"new": answer.get("new", answer.get("items")), "done": answer.get("done", [])}
 
 
 @dataclass(frozen=True, slots=True)

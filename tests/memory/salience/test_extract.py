@@ -1,6 +1,5 @@
 """Extraction: what a model is asked about a log, and what is taken of its answers."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -226,17 +225,13 @@ def test_a_later_part_revises_an_earlier_one() -> None:
         ({"quote": "a", "turn": "turn 3, line 12"}, ("a", Kind.FACT, 3)),
         ({"quote": 8443, "why": "?"}, ("8443", Kind.FACT, None)),
         ("a", ("a", Kind.FACT, None)),
-        ("[WARN] disk full", ("[WARN] disk full", Kind.FACT, None)),
     ],
 )
 def test_answers_are_read_leniently(sent: Any, item: tuple[str, Kind, int | None]) -> None:
     """An unknown kind is a fact, a turn its first number, and what is missing is empty."""
-    # A list may come as the text of its JSON, as it does in tool calls of some providers.
-    written = {"new": json.dumps([sent])}
-    given = ({"new": [sent]}, {"new": sent}, {"items": [sent]}, [sent], written)
-    read = [Extraction.model_validate(one) for one in given]
+    (one,) = Extraction.model_validate({"new": [sent]}).new
 
-    assert [(one.quote, one.kind, one.turn) for answer in read for one in answer.new] == [item] * 5
+    assert (one.quote, one.kind, one.turn) == item
 
 
 @pytest.mark.parametrize(
@@ -249,10 +244,8 @@ def test_answers_are_read_leniently(sent: Any, item: tuple[str, Kind, int | None
         (2, [2]),
         ([2.0], [2]),
         (["quote 2", "#3", "No. 4"], [2, 3, 4]),
-        (["The limit is 10 MB.", "-1", None, True, [1]], [1]),
-        (None, []),
+        (["The limit is 10 MB.", None, True], []),
         ("none", []),
-        ({"2": True}, []),
     ],
 )
 def test_numbers_are_read_leniently(sent: Any, numbers: list[int]) -> None:
@@ -269,16 +262,14 @@ def test_what_is_no_item_is_dropped() -> None:
     assert Extraction.model_validate({"new": sent}).new == []
 
 
-@pytest.mark.parametrize(
-    "sent", [[], {"new": []}, {"new": None, "done": []}, {"items": "none"}, {"done": []}]
-)
+@pytest.mark.parametrize("sent", [{"new": []}, {"new": None, "done": []}])
 def test_an_answer_may_be_empty(sent: Any) -> None:
     """A list without quotes, in whatever form, is an answer."""
     assert Extraction.model_validate(sent) == Extraction(new=[], done=[])
 
 
-@pytest.mark.parametrize("sent", [{}, {"quotes": []}, "text", None, 3])
+@pytest.mark.parametrize("sent", [{}, {"done": []}, {"new": "text", "done": []}, [], None])
 def test_an_answer_in_no_form_is_refused(sent: Any) -> None:
-    """What has neither quotes nor numbers is not taken for nothing salient."""
+    """What has no list of quotes is not taken for nothing salient."""
     with pytest.raises(ValidationError):
         Extraction.model_validate(sent)
