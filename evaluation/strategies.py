@@ -45,7 +45,7 @@ from ..memory.salience.merge import Merged, embedding_similarity, lexical, merge
 from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.valid_history import note
-from ..nodes.llm.calls import Call, Models, drive
+from ..nodes.ask import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
 from .strategy_protocol import Context, Quoted, Strategy, after, as_messages

@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage
 from ..memory.embeddings import Embedder
 from ..memory.salience.core import Goals
 from ..memory.settings import Settings
-from ..nodes.llm.calls import Call
+from ..nodes.ask import Call
 from .template import Strict, TemplateTurn
 
 

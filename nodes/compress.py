@@ -14,7 +14,7 @@ from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import Compressed, Due, standing, to_do
 from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings
-from .llm.calls import Call, adrive, drive
+from .ask import Call, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.values import compression_shown, running, traced, turn_at_rest, view_after

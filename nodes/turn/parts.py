@@ -26,7 +26,7 @@ from ...memory.salience.merge import Similarity
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
 from ...memory.view import ArchiveView
-from ..llm.calls import Models
+from ..ask import Models
 
 _log = logging.getLogger("ebbtide.attention")
 

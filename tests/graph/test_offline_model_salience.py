@@ -9,7 +9,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
 from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.tokens import count
-from ebbtide.nodes.llm.calls import drive
+from ebbtide.nodes.ask import drive
 from tests.memory.conversations import ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
