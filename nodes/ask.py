@@ -201,7 +201,8 @@ def _forms(
     limited = _limited(model, question.limit)
     messages = [SystemMessage(question.instructions), HumanMessage(question.log)]
     if issubclass(question.answer, str):
-        yield limited, messages
+        if limited is not model:
+            yield limited, messages
     else:
         schema = question.answer.model_json_schema()  # ChatOpenAI warns when it streams a class
         for method in ("json_schema", "function_calling"):
@@ -263,7 +264,8 @@ def _status(error: BaseException) -> int | None:
 def _wait(state: RetryCallState) -> float:
     """Return the seconds before the next attempt: more and more, and what a provider asks for."""
     growing = wait_exponential_jitter(FIRST_WAIT, jitter=FIRST_WAIT)(state)
-    return max(growing, retry_after(state.outcome and state.outcome.exception(), datetime.now(UTC)))
+    error = state.outcome.exception() if state.outcome else None
+    return max(growing, retry_after(error, datetime.now(UTC)))
 
 
 def _is_over(state: RetryCallState) -> bool:

@@ -280,5 +280,4 @@ def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
         [" ".join(sorted(words(text))) or text for text in side] for side in (texts, columns)
     )
     scores = process.cdist(first, second, scorer=fuzz.ratio, dtype=np.float32)
-    table: Matrix = scores.reshape(len(texts), len(columns)) / 100
-    return table
+    return np.asarray(scores.reshape(len(texts), len(columns)) / 100, np.float32)
