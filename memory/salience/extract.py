@@ -179,9 +179,10 @@ def extract(
 
     Quotes are numbered from 1 on, the kept ones first. A long log comes in parts; a later part is
     shown the new quotes of earlier ones among the kept. Nothing is asked about turns in which
-    nothing was said. Raises `AnswerError` if there are more than `MOST_PARTS` parts.
+    nothing was said.
     """
-    logs = _log_parts(turns, kept, sizes, count)
+    other_tokens = count(render("extract")) + _EXTRACTION + sizes.quotes
+    logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     instructions, form = render("extract"), "extraction_as_text"
@@ -208,21 +209,22 @@ def extract(
     return Extraction(new=[*new.values()], done=done)
 
 
-def _log_parts(
-    turns: Sequence[Logged], kept: Sequence[str], sizes: Sizes, count: TokenCounter
-) -> list[str]:
-    """Return the log in parts so short that each call fits the budget."""
+def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    """Return the log in parts with previews of outputs, or of all messages if it is too long.
+
+    What can be read again need not be read whole. Of too many parts the newest are read.
+    """
     logs: list[str] = []
-    other_tokens = count(render("extract")) + _EXTRACTION
-    kept_quotes = _fenced(_quote_lines(kept, sizes.quotes, count, numbered=True))
-    # Later parts are also shown the new quotes of earlier ones, up to the limit of all quotes.
-    for quotes in (count(kept_quotes), sizes.quotes):
-        logs = split_log(turns, _readable(sizes.budget, other_tokens + quotes), count)
-        if len(logs) <= 1:
-            return logs
-    if len(logs) > MOST_PARTS:
-        raise AnswerError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
-    return logs
+    for texts in (None, PREVIEW):
+        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
+        short = [
+            replace(turn, messages=previewed(turn, turn.messages, limits, count))
+            for turn in legible(turns)
+        ]
+        logs = split_log(short, limit, count)
+        if len(logs) <= MOST_PARTS:
+            break
+    return logs[-MOST_PARTS:]
 
 
 def _effort_and_log(effort: Effort, log: str, *, number: int, parts: int) -> dict[str, str]:
@@ -283,16 +285,14 @@ def background(
 ) -> Asks[str]:
     """Ask for a background that continues the old one, and tells as past what is obsolete.
 
-    Of a long log each part continues the answer before. Outputs of tools are read as previews; so
-    are all messages of a log of more than `MOST_PARTS` parts, whose newest parts are read. Raises
-    `AnswerError` if an answer is empty.
+    Of a long log each part continues the answer before. Raises `AnswerError` if an answer is empty.
     """
     instructions = render("background", words=_WORDS)
     quoted = _fenced(_quote_lines(old.quotes, sizes.quotes, count))
     obsolete = _fenced(_quote_lines(old.obsolete, sizes.quotes, count))
     gone = obsolete if old.obsolete else "nothing"
     other_tokens = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
-    logs = _preview_parts(turns, _readable(sizes.budget, other_tokens), count)
+    logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
     newest = old.background
     for number, log in enumerate(logs, start=1):
         request = render(
@@ -307,18 +307,3 @@ def background(
         if not newest:
             raise AnswerError("the background that the model wrote is empty")
     return newest
-
-
-def _preview_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
-    """Return the log in parts with previews of outputs, or of all messages if it is too long."""
-    logs: list[str] = []
-    for texts in (None, PREVIEW):
-        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
-        short = [
-            replace(turn, messages=previewed(turn, turn.messages, limits, count))
-            for turn in legible(turns)
-        ]
-        logs = split_log(short, limit, count)
-        if len(logs) <= MOST_PARTS:
-            break
-    return logs[-MOST_PARTS:]

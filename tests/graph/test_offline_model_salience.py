@@ -78,7 +78,7 @@ def test_long_outputs_do_not_crowd_out_the_rest() -> None:
 
     items = extracted(turns)
 
-    assert [item.kind for item in items].count(Kind.OUTPUT) == 10
+    assert 0 < [item.kind for item in items].count(Kind.OUTPUT) <= 10
     assert Item(Kind.CONSTRAINT, "Tokens must never be logged.", 1) in items
 
 

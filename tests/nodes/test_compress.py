@@ -258,16 +258,15 @@ def test_protected_core_asks_no_model(tmp_path: Path) -> None:
 
 
 def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
-    """What is too long to be asked about in one pass is gone through by rules, and logged so."""
+    """What is too long to be asked about in one pass is read as a preview, and its head quoted."""
     rule = "Orders must never be deleted."
-    chat = compressing(tmp_path)
+    chat = compressing(tmp_path, extraction=quoting(rule, kind="constraint"))
     chat.say(f"{rule} " + "It went on and on in a dump of words. " * 10_000)
 
     states = talked(chat, 8)
 
     huge = next(one["told"] for one in entries(tmp_path) if 2 in one["turns"])
-    assert "more than 16" in huge["fallback"]
-    assert [one["what"] for one in huge["calls"]] == ["background"]
+    assert [one["what"] for one in huge["calls"]] == ["extraction", "background"]
     assert f"constraint, turn 2: {rule}" in shown(chat)
     assert (
         max(state["memory"]["context_report"]["total"] for state in states) <= SMALL.context_budget

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
-from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import (
@@ -68,14 +67,16 @@ def test_the_request_holds_goal_constraints_and_log() -> None:
     assert '<log part="part 1 of 1" key="' in request.log
 
 
-def test_outputs_of_tools_are_read_in_full() -> None:
-    """Whatever a preview would show of them."""
+def test_outputs_of_tools_are_read_as_previews() -> None:
+    """Head and tail, with the call that reads the rest; a quote is verified by all of it."""
     output = " ".join(f"row-{n}" for n in range(2_000))
     looked = (human("Look."), ai("", call("look_up", call_id="1")), tool("1", output), ai("Seen."))
 
     (request,), _ = asked([Group(1, looked, "")], [])
 
-    assert output in request.log
+    assert all(row in request.log for row in ("row-0 ", "row-1999"))
+    assert 'read_log(turns="1", offset=' in request.log
+    assert len(request.log) < len(output) / 2
 
 
 def test_what_is_quoted_already_is_told() -> None:
@@ -134,12 +135,13 @@ def test_a_long_log_is_asked_about_in_parts() -> None:
     assert "\n1. end 1.\n2. end 2.\n</quoted" in requests[2].log
 
 
-def test_a_huge_log_is_not_asked_about() -> None:
-    """More parts than a pass may ask about are refused before the first call."""
+def test_a_huge_log_is_asked_about_as_previews() -> None:
+    """All messages of a log of more parts than a pass may ask about are read in short."""
     turns = [Group(1, (human("word " * 500 * (MOST_PARTS + 1)),), "")]
 
-    with pytest.raises(AnswerError, match=f"parts, more than {MOST_PARTS}"):
-        asked(turns, [], LOG_TOKENS=500)
+    requests, _ = asked(turns, [found()] * MOST_PARTS, LOG_TOKENS=500)
+
+    assert len(requests) == 1
 
 
 def test_a_call_fits_the_context_budget() -> None:
