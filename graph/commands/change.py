@@ -27,7 +27,6 @@ from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
-from ...nodes.ask import drive
 from ...nodes.begin_turn import begin_turn
 from ...nodes.persist import BY_HAND, persist
 from ...nodes.run_tools import run_tools
