@@ -20,14 +20,14 @@ from typing import Any
 from report import argument_parser, percent, timed, write
 
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.compression.merge import (
+from ebbtide.memory.compressions import Item, Kind
+from ebbtide.memory.salience.merge import (
     Similarity,
     _claim,
     embedding_similarity,
     lexical,
     merged,
 )
-from ebbtide.memory.salience import Item, Kind
 from ebbtide.memory.settings import Settings
 
 _THRESHOLD: float = Settings.model_fields["similarity_threshold"].default

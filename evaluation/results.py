@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from ..memory.questions import What
-from ..nodes.llm.calls import Call
+from ..nodes.ask import Call
 from .lines import read_lines
 from .strategy_protocol import Quoted
 from .template import EvaluationError, Strict

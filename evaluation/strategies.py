@@ -32,20 +32,20 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compression.extract import MOST_QUOTED, Previous, Sizes
-from ..memory.compression.extract import background as describe
-from ..memory.compression.merge import embedding_similarity, lexical, merged, obsolete_quotes
-from ..memory.compression.passes import Chosen, choose
-from ..memory.compression.quotes import core
+from ..memory.compressions import Compression, capped
 from ..memory.context.shortening import line_tokens, quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.record import Group
-from ..memory.salience import Compression, capped
+from ..memory.salience.compress import Chosen, choose
+from ..memory.salience.core import core
+from ..memory.salience.extract import MOST_QUOTED, Previous, Sizes
+from ..memory.salience.extract import background as describe
+from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
 from ..memory.valid_history import note
-from ..nodes.llm.calls import Call, Models, drive
+from ..nodes.ask import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
 from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
@@ -130,7 +130,7 @@ class ProtectedCore(Strategy):
         self._calls: list[Call] = []
 
     def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
-        """Quote from the new turns; if the background fails nothing changes, as in the agent."""
+        """Quote from the new turns; if the background fails the old one stays, as in the agent."""
         self._calls = []
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
         choice = self._choose(groups(after(turns, old.turn)))
@@ -139,10 +139,11 @@ class ProtectedCore(Strategy):
         items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
         new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
         try:
-            background = self._background(groups(after(older, old.through)), new)
-            self._compression, failed = replace(new, background=background), False
+            background = self._background(groups(after(older, old.through)), new, union)
+            failed = False
         except AnswerError:
-            failed = True
+            background, failed = old.background, True
+        self._compression = replace(new, background=background)
         return Context(
             self._messages(turns),
             quotes=tuple(item.quote for item in self._compression.current),
@@ -154,7 +155,7 @@ class ProtectedCore(Strategy):
     def _choose(self, new: Sequence[Group]) -> Chosen:
         return Chosen(core(self.goals, new), "protected-core")
 
-    def _background(self, _leaving: Sequence[Group], _new: Compression) -> str:
+    def _background(self, _leaving: Sequence[Group], _new: Compression, _union: Merged) -> str:
         """Return the background for exchanges that leave the context; rules write none."""
         return ""
 
@@ -189,9 +190,9 @@ class SelectiveSalience(ProtectedCore):
             return choice
         return replace(super()._choose(new), verdicts=choice.verdicts, fallback=choice.fallback)
 
-    def _background(self, leaving: Sequence[Group], new: Compression) -> str:
-        quotes, old = tuple(item.quote for item in new.current), self._compression
-        previous = Previous(old.background, quotes, obsolete_quotes(old.items, new.items))
+    def _background(self, leaving: Sequence[Group], new: Compression, union: Merged) -> str:
+        quotes = tuple(item.quote for item in new.current)
+        previous = Previous(self._compression.background, quotes, union.obsolete)
         steps = describe(self._effort(), leaving, previous, self._sizes, count)
         return drive(steps, self._models, self._calls.append)
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
-from ..memory.compression.quotes import Goals
 from ..memory.embeddings import Embedder
+from ..memory.salience.core import Goals
 from ..memory.settings import Settings
-from ..nodes.llm.calls import Call
+from ..nodes.ask import Call
 from .template import Strict, TemplateTurn
 
 

@@ -17,11 +17,11 @@ from langgraph.types import Checkpointer
 from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
-from ..memory.compression.merge import embedding_similarity
 from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
 from ..memory.questions import What
+from ..memory.salience.merge import embedding_similarity
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from .archive.protocol import Archive, EffortList
+from .compressions import Compression
 from .efforts import Effort, changes
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .record import Event, Group, Owner, Record, Tip
-from .salience import Compression
 from .transcript import Logged, Recalled, rendered, restored
 
 _CHUNK = 200

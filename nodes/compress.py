@@ -7,14 +7,14 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.clock import stamp
-from ..memory.compression.passes import Compressed, Due, standing, to_do
-from ..memory.compression.passes import compress as compress_effort
+from ..memory.compressions import Compression, ExtractionEntry
 from ..memory.errors import ArchiveError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
-from ..memory.salience import Compression, ExtractionEntry
+from ..memory.salience.compress import Compressed, Due, standing, to_do
+from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings
-from .llm.calls import Call, adrive, drive
+from .ask import Call, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.values import compression_shown, running, traced, turn_at_rest, view_after
@@ -105,6 +105,8 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
     if compression is None:
         _log.warning("%r was not compressed: %s", effort, step.told["failed"])
         return {}
+    if "failed" in step.told:
+        _log.warning("%r: the background stays as it was: %s", effort, step.told["failed"])
     if "fallback" in step.told:
         _log.warning("%r: only its core is quoted: %s", effort, step.told["fallback"])
     counts = {

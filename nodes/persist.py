@@ -11,7 +11,6 @@ from langgraph.runtime import Runtime
 from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.records import left_by
-from ..memory.compression.passes import to_do
 from ..memory.context.budget import fixed_parts
 from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
@@ -19,6 +18,7 @@ from ..memory.metrics import cost, without_calls
 from ..memory.record import Owner, Record
 from ..memory.references import referenced
 from ..memory.running_turn import RunningTurn
+from ..memory.salience.compress import to_do
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past

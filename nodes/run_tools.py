@@ -14,7 +14,7 @@ from ..memory.messages import Message
 from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import Watch, run, waiting
-from .llm.calls import adrive, drive
+from .ask import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState

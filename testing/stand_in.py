@@ -10,9 +10,9 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall, ToolMessage
 
-from ..memory.compression.quotes import kind_of, sentences
+from ..memory.compressions import Kind
 from ..memory.names import hyphenated, is_qualified
-from ..memory.salience import Kind
+from ..memory.salience.core import kind_of, sentences
 from ..memory.state_blocks import END, FIELDS, START
 from ..memory.terms import is_question, telling, terms, words
 from ..memory.transcript import OWN_TOOLS

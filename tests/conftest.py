@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
 
-from ebbtide.nodes.llm import calls
+from ebbtide.nodes import ask
 from tests import agents
 from tests.databases import Database, Server, serving
 from tests.draws import SOAK, examples
@@ -68,7 +68,7 @@ def _statements_compiled_once() -> Iterator[None]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for nothing between two attempts to reach a model, unless the provider says so."""
-    monkeypatch.setattr(calls, "FIRST_WAIT", 0.0)
+    monkeypatch.setattr(ask, "FIRST_WAIT", 0.0)
 
 
 @pytest.fixture(scope="session")

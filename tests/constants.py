@@ -9,14 +9,14 @@ import pytest
 
 RULES = {
     "ANCHOR_TOKENS": ("memory.anchor", "nodes.call_model", "graph.commands.change"),
-    "BACKGROUND": ("memory.compression.extract",),
+    "BACKGROUND": ("memory.salience.extract",),
     "EMBEDDED_TURNS": ("nodes.persist",),
     "KEYWORD_OVERLAP": ("memory.references",),
     "KEYWORD_TURNS": ("memory.references",),
-    "LOG_TOKENS": ("memory.questions", "memory.compression.extract"),
+    "LOG_TOKENS": ("memory.questions", "memory.salience.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
     "MOST_OPEN": ("memory.tools.toolbox",),
-    "MOST_QUOTED": ("memory.compression.extract", "memory.compression.passes"),
+    "MOST_QUOTED": ("memory.salience.extract", "memory.salience.compress"),
     "MOST_SUMMARIES": ("memory.efforts",),
     "STATUS_LISTED": ("memory.tools.toolbox",),
 }

@@ -5,7 +5,6 @@ import importlib
 import re
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
@@ -410,13 +409,6 @@ def test_a_file_is_named_by_what_it_holds() -> None:
     vague = [source for source in SOURCES if Path(source).stem in VAGUE]
 
     assert vague == []
-
-
-def test_no_two_files_have_the_same_name() -> None:
-    """Wherever they stand, no two files of the package are called the same."""
-    stems = Counter(Path(source).stem for source in SOURCES if not SCRIPTS & {*Path(source).parts})
-
-    assert [name for name, times in stems.items() if times > 1] == ["__init__"]
 
 
 def test_tests_mirror_modules() -> None:

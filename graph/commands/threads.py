@@ -25,7 +25,7 @@ from ...memory.questions import Asks, What
 from ...memory.record import Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
-from ...nodes.llm.calls import drive
+from ...nodes.ask import drive
 from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts

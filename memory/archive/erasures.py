@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from ..anchor import parsed
+from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
 from ..erasing import Erased, Gone, Target, TurnPlace, without_copies, without_summaries
 from ..errors import TurnNotFoundError
@@ -15,7 +16,6 @@ from ..messages import clean, digest
 from ..names import qualified
 from ..passages import passages
 from ..record import Event, Owner, Record, Tip
-from ..salience import Compression, as_data, from_data
 from ..state_blocks import blocks
 from . import index
 from .commit import add_changes

@@ -13,10 +13,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..compressions import as_data
 from ..errors import ArchiveError
 from ..names import safe_name
 from ..record import Owner, Record
-from ..salience import as_data
 from .page import manifest
 from .records import packed
 from .sql import SqlArchive

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 
+from ..compressions import Compression, from_data
 from ..efforts import Effort, changed
 from ..embeddings import Matrix
 from ..errors import SessionNotFoundError
 from ..lru_cache import LruCache
 from ..names import session_name
 from ..record import Owner, Record, Tip
-from ..salience import Compression, from_data
 from .index import any_of
 from .protocol import EffortList
 from .records import left_by, record_of, unzipped

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..attention.law import Attention
+from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
 from ..record import Group, Owner, Record, Tip
-from ..salience import Compression, ExtractionEntry
 
 
 @dataclass(frozen=True, slots=True)

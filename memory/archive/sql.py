@@ -14,6 +14,7 @@ from typing import Self
 from sqlalchemy import URL, select, text
 
 from ..attention.law import CAPACITY
+from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
@@ -21,7 +22,6 @@ from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
-from ..salience import Compression, ExtractionEntry
 from ..settings import ATTENTION_THRESHOLD
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database
 from .elsewhere import OtherSessions

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, select, update
 
+from ..compressions import Compression, from_data
 from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..record import Owner, Record, Tip
-from ..salience import Compression, from_data
 from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert

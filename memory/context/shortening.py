@@ -7,13 +7,13 @@ from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from ...prompts.loader import render
+from ..compressions import Compression, Item, Kind, capped
 from ..efforts import one_line
 from ..messages import Message, arguments, calls, fenced, reworded
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..names import parted, ranges, span, turns_named
 from ..passages import word_begin, word_end
-from ..salience import Compression, Item, Kind, capped
 from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence, fit, fit_end
 from ..transcript import (
     DECIDING,

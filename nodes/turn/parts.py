@@ -13,7 +13,6 @@ from langgraph.runtime import Runtime
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
-from ...memory.compression.merge import Similarity
 from ...memory.context.budget import fixed_parts, instructions
 from ...memory.context.timeline import Part
 from ...memory.efforts import EffortState
@@ -23,10 +22,11 @@ from ...memory.lru_cache import LruCache
 from ...memory.record import Owner
 from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
+from ...memory.salience.merge import Similarity
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
 from ...memory.view import ArchiveView
-from ..llm.calls import Models
+from ..ask import Models
 
 _log = logging.getLogger("ebbtide.attention")
 

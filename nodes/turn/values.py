@@ -15,7 +15,7 @@ from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.banners import banner_of
 from ...memory.clock import stamp
-from ...memory.compression.passes import adoptable
+from ...memory.compressions import Compression
 from ...memory.context.budget import TURN_SHARE, effective_budget, room
 from ...memory.context.rebuild import after_turn, rebuild
 from ...memory.context.timeline import Timeline
@@ -25,7 +25,7 @@ from ...memory.messages import answered, clean
 from ...memory.names import span
 from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
-from ...memory.salience import Compression
+from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import past

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.evaluation.report import SCORES, Metric, Report, Row
 from ebbtide.evaluation.results import REPLAYED, TrialResult
-from ebbtide.nodes.llm.calls import Call
+from ebbtide.nodes.ask import Call
 from tests.evaluation.outcomes import SETUP, point, result
 
 TRIALS = (

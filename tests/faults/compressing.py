@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.compressions import Compression, ExtractionEntry
 from ebbtide.memory.record import Owner, Tip
-from ebbtide.memory.salience import Compression, ExtractionEntry
 from tests.agents import Talk
 from tests.faults.places import Place
 from tests.graph.long_effort import FILLER, agent, compressing, quoting

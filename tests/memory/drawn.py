@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
+from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.budget import LEAST_ROOM
 from ebbtide.memory.context.rebuild import rebuild
 from ebbtide.memory.context.timeline import WorkingContext
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.messages import Message
-from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import past
 from tests.memory.contexts import layout, take

@@ -10,8 +10,8 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase, restore
+from ebbtide.memory.compressions import ExtractionEntry
 from ebbtide.memory.record import Owner
-from ebbtide.memory.salience import ExtractionEntry
 from tests.agents import THREAD
 from tests.constants import constants
 from tests.doubles import call
@@ -167,15 +167,17 @@ def test_where_the_extraction_hangs_rules_quote(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_where_the_background_hangs_nothing_changes(tmp_path: Path) -> None:
-    """The log entry says so, and nothing is compressed."""
-    chat = compressing(tmp_path, background=timed_out)
+def test_where_the_background_hangs_the_quotes_stand(tmp_path: Path) -> None:
+    """The log entry says so, and the effort is compressed without a background."""
+    rule = "Orders must never be deleted."
+    chat = compressing(tmp_path, extraction=quoting(rule), background=timed_out)
 
     states = talked(chat, 14, {2: "Orders must never be deleted."})
 
     told = entries(tmp_path)[0]["told"]
     assert hung(told, "background") == told["failed"] == f"TimeoutError: {LATE}"
-    assert states[-1]["memory"]["position"]["compressed"] == {}
+    assert f"turn 2: {rule}" in shown(chat)
+    assert "background: " not in shown(chat)
     assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
@@ -256,16 +258,15 @@ def test_protected_core_asks_no_model(tmp_path: Path) -> None:
 
 
 def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
-    """What is too long to be asked about in one pass is gone through by rules, and logged so."""
+    """What is too long to be asked about in one pass is read as a preview, and its head quoted."""
     rule = "Orders must never be deleted."
-    chat = compressing(tmp_path)
+    chat = compressing(tmp_path, extraction=quoting(rule, kind="constraint"))
     chat.say(f"{rule} " + "It went on and on in a dump of words. " * 10_000)
 
     states = talked(chat, 8)
 
     huge = next(one["told"] for one in entries(tmp_path) if 2 in one["turns"])
-    assert "more than 16" in huge["fallback"]
-    assert [one["what"] for one in huge["calls"]] == ["background"]
+    assert [one["what"] for one in huge["calls"]] == ["extraction", "background"]
     assert f"constraint, turn 2: {rule}" in shown(chat)
     assert (
         max(state["memory"]["context_report"]["total"] for state in states) <= SMALL.context_budget
@@ -340,16 +341,14 @@ def failing(_: list[BaseMessage]) -> Any:
     return ValueError("no answer")
 
 
-@pytest.mark.parametrize(
-    "extraction", [quoting("It is 8443."), failing], ids=["background", "both"]
-)
+@pytest.mark.parametrize("extraction", [quoting(), failing], ids=["nothing", "failed"])
 def test_failure_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, extraction: Any
 ) -> None:
-    """A failed background leaves state and context as they were; each turn tries at most once."""
+    """With neither quote nor background all stays as it was; each turn tries at most once."""
     chat = compressing(tmp_path, background=failing, extraction=extraction)
     with caplog.at_level(logging.WARNING):
-        states = talked(chat, 16, {2: "It is 8443."})
+        states = talked(chat, 16)
 
     tried = entries(tmp_path)
     turns = [entry["turn"] for entry in tried]
@@ -366,7 +365,7 @@ def test_failure_changes_nothing(
 def test_after_a_failure_the_next_turn_tries_again(tmp_path: Path) -> None:
     """Once the model of the background answers again, the pass is made."""
     answers: list[Any] = [ValueError("no answer")]
-    models: Any = {"background": lambda _: answers[-1], "extraction": quoting("It is 8443.")}
+    models: Any = {"background": lambda _: answers[-1], "extraction": quoting()}
     chat = compressing(tmp_path, **models)
     before = talked(chat, 16, {2: "It is 8443."})[-1]
     answers.append("They worked on the shop.")

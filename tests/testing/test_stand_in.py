@@ -17,14 +17,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel
 
 from ebbtide import Settings, create_memory_agent
-from ebbtide.memory.compression.extract import Previous, Sizes, background, extract
-from ebbtide.memory.compression.quotes import verify
+from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
+from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.toolbox import NAMES
-from ebbtide.nodes.llm.calls import drive
+from ebbtide.nodes.ask import drive
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
 from tests.doubles import call

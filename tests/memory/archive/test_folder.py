@@ -10,9 +10,9 @@ import yaml
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import read
+from ebbtide.memory.compressions import as_data
 from ebbtide.memory.errors import ArchiveError, SessionNotFoundError
 from ebbtide.memory.record import Owner
-from ebbtide.memory.salience import as_data
 from tests.memory.archive.whole_sessions import EFFORTS, OWNERS, SAID, commit_session
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import WholeSession, read
+from ebbtide.memory.compressions import Compression, ExtractionEntry, Item, Kind
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.memory.salience import Compression, ExtractionEntry, Item, Kind
 from tests.memory.turns import START, answer, concluded, human, opened, turn
 
 NAMES = ("../../etc", "CON", "nul", "NUL", "\ud800", "🌊", "", "a\0b", ".x.", "Büro%20", "x" * 300)

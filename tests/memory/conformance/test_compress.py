@@ -3,9 +3,9 @@
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.errors import ArchiveError
 from ebbtide.memory.record import Owner, Tip
-from ebbtide.memory.salience import Compression, Item, Kind
 from tests.memory.turns import OWNER, START, commit_all, opened, turn
 
 PORT = Item(Kind.FACT, "It listens on port 8443.", 1)

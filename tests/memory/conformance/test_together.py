@@ -9,8 +9,8 @@ import pytest
 
 from ebbtide.memory.archive.protocol import EffortList
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.compressions import Compression
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.memory.salience import Compression
 from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
 
 # An archive in memory has one connection, so that nobody writes while another thread reads.

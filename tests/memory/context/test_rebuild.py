@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from ebbtide.memory.archive.sql import DiskArchive
-from ebbtide.memory.compression.passes import outgrown
+from ebbtide.memory.compressions import Compression
 from ebbtide.memory.context.budget import high_water, low_water
 from ebbtide.memory.context.layout import lay_out
 from ebbtide.memory.context.rebuild import CACHED, after_turn, before_turn, rebuild, size
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import text
-from ebbtide.memory.salience import Compression
+from ebbtide.memory.salience.compress import outgrown
 from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
 from tests.memory.conversations import LONG_ENOUGH, Conversation, ai, call, tool

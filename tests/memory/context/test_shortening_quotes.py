@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.shortening import quote
 from ebbtide.memory.messages import text
-from ebbtide.memory.salience import Compression, Item, Kind
 from ebbtide.memory.tokens import count_message
 from tests.memory.conversations import count_words
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.extract import Extracted, split_log
-from ebbtide.memory.compression.quotes import verify
 from ebbtide.memory.messages import text
+from ebbtide.memory.salience.extract import Extracted, split_log
+from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.transcript import Recalled, recalled, stored
 from ebbtide.memory.valid_history import NAME
 from ebbtide.prompts.loader import render

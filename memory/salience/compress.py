@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compressions import DONE, Compression, Item, Kind, Method, capped
 from ..context.budget import high_water, low_water
 from ..context.layout import whole_tokens
 from ..context.shortening import line_tokens, quote
@@ -22,12 +23,12 @@ from ..errors import AnswerError
 from ..questions import Asks
 from ..record import Event, Record
 from ..running_turn import RunningTurn
-from ..salience import Compression, Item, Kind, Method, capped, done_in
 from ..tokens import TokenCounter, count_message, cut_at_sentence
 from ..transcript import Logged
+from .core import Goals, core
 from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
-from .merge import Similarity, merged, obsolete_quotes
-from .quotes import Goals, Verdict, core, cut_quote, verify
+from .merge import Merged, Similarity, merged
+from .verify import Verdict, cut_quote, verify
 
 _SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.
@@ -204,7 +205,7 @@ def _oldest(
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """The compression that a pass made, None if it failed; `told` goes to the extraction log."""
+    """The compression that a pass made, None if it made none; `told` goes to the extraction log."""
 
     made: Compression | None
     told: Mapping[str, Any]
@@ -226,10 +227,11 @@ class Chosen:
 
 
 def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compressed]:
-    """Compress the turns that leave; without a background the pass has failed.
+    """Compress the turns that leave.
 
-    If the extraction fails, rules choose instead. If the settings ask for rules only, no model is
-    asked, and the background stays as it is.
+    If the extraction fails, rules choose instead; if the background fails, the one before stays.
+    Nothing is made if there is neither a quote nor a background. If the settings ask for rules
+    only, no model is asked, and the background stays as it is.
     """
     old = due.old or Compression(due.effort.id, 0, 0)
     chosen = yield from _choose_or_fall_back(work, due, old)
@@ -242,9 +244,12 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
     if work.settings.compression == "protected-core":
         return Compressed(new, report)
     try:
-        text = yield from _background(work, due, new, pool.items)
+        text = yield from _background(work, due, new, pool)
     except AnswerError as error:
-        return Compressed(None, {**report, "failed": str(error)})
+        made = due.leaving and (items or new.background)
+        # A stale background is due again, in the next turn.
+        kept = replace(new, stale=old.stale) if made else None
+        return Compressed(kept, {**report, "failed": str(error)})
     return Compressed(replace(new, background=text), {**report, "background": text})
 
 
@@ -259,9 +264,7 @@ def choose(
     kept = [item for item in old if not item.superseded_by]
     answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, count)
     longest = int(_LONGEST_SHARE * sizes.quotes)
-    numbers = {number for quote in answer.new for number in quote.replaces}
-    sources = [item for number, item in enumerate(kept, start=1) if number in numbers]
-    verdicts = verify(answer.new, turns, sources, longest=longest, count=count)
+    verdicts = verify(answer.new, turns, kept, longest=longest, count=count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
         reason = f"none of {len(verdicts)} quotes is in the log"
@@ -272,10 +275,9 @@ def choose(
         if verdict.item
         for number in quote.replaces
     ]
-    end = done_in(turns[0].turn, turns[-1].turn) if turns else ""
-    done = [(number, end) for number in answer.done if number not in dict(revised)]
+    done = [(number, DONE) for number in answer.done if number not in dict(revised)]
     numbered = [*kept, *(verdict.item for verdict in verdicts)]
-    pairs = [(numbered[number - 1], heir) for number, heir in (*done, *revised)]
+    pairs = [(numbered[number - 1], heir) for number, heir in (*revised, *done)]
     revisions = tuple((item.key, heir) for item, heir in pairs if item)
     return Chosen(items, "salience", verdicts, revisions)
 
@@ -335,22 +337,23 @@ def _recorded_items(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ..
     )
 
 
-def _background(work: RunningTurn, due: Due, new: Compression, items: Sequence[Item]) -> Asks[str]:
-    """Ask for a background that continues the old one and the `items` that the cap dropped."""
+def _background(work: RunningTurn, due: Due, new: Compression, pool: Merged) -> Asks[str]:
+    """Ask for a background that continues the old one and the items that the cap dropped."""
     turns: Sequence[Record] = due.leaving
-    old_items = due.old.items if due.old else ()
     # After a turn was erased, the background is written anew from all turns that are left.
     if due.old is not None and due.old.stale:
-        log, old_items = work.view.log_turns(due.effort.id), ()
+        log = work.view.log_turns(due.effort.id)
         turns = work.view.turns([turn for turn in log if turn <= due.through])
     dropped = " ".join(
-        one_line(item.quote) for item in items if item not in new.items and not item.superseded_by
+        one_line(item.quote)
+        for item in pool.items
+        if item not in new.items and not item.superseded_by
     )
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     previous = Previous(
         background=" ".join(filter(None, (new.background, dropped))),
         quotes=tuple(item.quote for item in new.current),
-        obsolete=obsolete_quotes(old_items, items),
+        obsolete=pool.obsolete,
     )
     sizes = Sizes(work.settings.context_budget)
     return (yield from background(due.effort, turns, previous, sizes, work.count))

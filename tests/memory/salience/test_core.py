@@ -2,10 +2,10 @@
 
 import pytest
 
-from ebbtide.memory.compression.quotes import MOST_SENTENCES, Goals, core, kind_of
+from ebbtide.memory.compressions import Item, Kind
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Item, Kind
+from ebbtide.memory.salience.core import MOST_SENTENCES, Goals, core, kind_of
 from tests.memory.conversations import ai, human, tool
 
 GOALS = Goals(

@@ -1,6 +1,5 @@
 """Salient items: verbatim quotes on which the goal of an effort depends."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -10,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
 
-DONE = re.compile(r"done (\d+)-(\d+)")
-"""The form of `done_in`."""
+DONE = "done"
+"""In place of a key, the mark of an item that matters no longer, though none took its place."""
 
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How the items of a compression were chosen: by a model, or by rules."""
@@ -38,7 +37,7 @@ STRENGTH = (Kind.OUTPUT, Kind.FACT, Kind.GOAL, Kind.DECISION, Kind.CONSTRAINT)
 class Item:
     """A verbatim quote from a turn.
 
-    `superseded_by` is the key of the item that revises or repeats it, or the turns of `done_in`;
+    `superseded_by` is the key of the item that revises or repeats it, or `DONE`;
     such an item is no longer in the context. `speaker` is "" if unknown, and not compared.
     """
 
@@ -87,8 +86,7 @@ class Compression:
     def without_turn(self, turn: int) -> "Compression":
         """Return a stale compression without the items of an erased turn and the background.
 
-        Items that the turn superseded, or may have shown to be done, are current again, unless an
-        item of another turn superseded the erased one.
+        What such an item superseded is current again, or superseded by what took the item's place.
 
         >>> new = Item(Kind.FACT, "Port 81.", 2)
         >>> both = Item(Kind.FACT, "Port 80.", 1, superseded_by=new.key), new
@@ -96,17 +94,11 @@ class Compression:
         'Port 80.'
         """
         heirs = {item.key: item.superseded_by for item in self.items if item.turn == turn}
-        for item in self.items:
-            turns = DONE.fullmatch(item.superseded_by)
-            if turns and int(turns[1]) <= turn <= int(turns[2]):
-                heirs[item.superseded_by] = ""
-        items = []
-        for item in self.items:
-            heir = item.superseded_by
-            for _ in heirs:  # follow the chain of erased items; damaged data may have a ring
-                heir = heirs.get(heir, heir)
-            if item.turn != turn:
-                items.append(replace(item, superseded_by=heir))
+        items = (
+            replace(item, superseded_by=heirs.get(item.superseded_by, item.superseded_by))
+            for item in self.items
+            if item.turn != turn
+        )
         return replace(self, items=tuple(items), background="", stale=True)
 
 
@@ -123,15 +115,6 @@ class ExtractionEntry:
     turns: tuple[int, ...]
     at: str
     told: Mapping[str, Any]
-
-
-def done_in(first: int, last: int) -> str:
-    """Return the `superseded_by` of an item that was done in turns `first` to `last`.
-
-    >>> done_in(12, 18)
-    'done 12-18'
-    """
-    return f"done {first}-{last}"
 
 
 def as_data(compression: Compression) -> dict[str, Any]:

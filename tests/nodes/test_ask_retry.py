@@ -9,9 +9,10 @@ from langchain_core.exceptions import (
     ContextOverflowError,
     ModelAuthenticationError,
     ModelRateLimitError,
+    ModelRefusalError,
 )
 
-from ebbtide.nodes.llm.calls import is_refused, is_transient, retry_after
+from ebbtide.nodes.ask import is_formal, is_transient, retry_after
 
 NOON = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -52,10 +53,20 @@ def test_some_errors_pass(error: Exception, *, passes: bool) -> None:
     assert is_transient(error) == passes
 
 
-@pytest.mark.parametrize(("status", "refused"), [(400, True), (422, True), (401, False)])
-def test_some_requests_are_refused(status: int, *, refused: bool) -> None:
-    """A provider that does not know a form answers with one of a few statuses."""
-    assert is_refused(FromProviderError(status_code=status)) == refused
+@pytest.mark.parametrize(
+    ("error", "formal"),
+    [
+        *((FromProviderError(status_code=code), True) for code in (400, 404, 422)),
+        *((FromProviderError(status_code=code), False) for code in (401, 429, 500)),
+        (ValueError("no JSON"), True),
+        (ConnectionResetError(), False),
+        (RuntimeError(), False),
+        (ModelRefusalError(), False),
+    ],
+)
+def test_another_form_helps_some_errors(error: Exception, *, formal: bool) -> None:
+    """A form that was refused or badly answered is followed by the next one."""
+    assert is_formal(error) == formal
 
 
 def test_a_context_that_is_too_long_is_too_long_in_any_form() -> None:
@@ -64,7 +75,7 @@ def test_a_context_that_is_too_long_is_too_long_in_any_form() -> None:
     class TooLongError(FromProviderError, ContextOverflowError):
         """As providers' packages make it."""
 
-    assert not is_refused(TooLongError(status_code=400))
+    assert not is_formal(TooLongError(status_code=400))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +83,6 @@ def test_a_context_that_is_too_long_is_too_long_in_any_form() -> None:
     [
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "0.5"}, 0.5),
-        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "Thu, 01 Jan 2026 12:01:30 GMT"}, 90.0),
         ({"retry-after": "Thu, 01 Jan 2026 11:00:00 GMT"}, 0.0),
         ({"retry-after": "-3"}, 0.0),
@@ -83,7 +93,7 @@ def test_a_context_that_is_too_long_is_too_long_in_any_form() -> None:
     ],
 )
 def test_a_provider_may_say_how_long_to_wait(headers: Any, seconds: float) -> None:
-    """Seconds, milliseconds and dates are read; anything else says nothing."""
+    """Seconds and dates are read; anything else says nothing."""
     error = FromProviderError(response=SimpleNamespace(headers=headers))
 
     assert retry_after(error, NOON) == seconds

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.extract import quotable, split_log
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
+from ebbtide.memory.salience.extract import quotable, split_log
 from ebbtide.memory.state_blocks import END, START
 from tests.memory.conversations import ai, call, count_words, human, tool
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.salience import SUPERSEDED, Item, Kind, capped
+from ebbtide.memory.compressions import SUPERSEDED, Item, Kind, capped
 
 GONE = Item(Kind.CONSTRAINT, "old rule", 9, superseded_by="x")
 RULE = Item(Kind.CONSTRAINT, "first rule", 1)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.extract import MOST_PARTS, Previous, Sizes, background
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group
+from ebbtide.memory.salience.extract import MOST_PARTS, Previous, Sizes, background
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered

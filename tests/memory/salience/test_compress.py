@@ -1,16 +1,17 @@
 """A pass over an effort: its steps, what is asked in between, and what comes of failures."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ebbtide.memory.compression.extract import Extracted, Extraction
-from ebbtide.memory.compression.merge import lexical
-from ebbtide.memory.compression.passes import Compressed, Due, compress, item_limit
+from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
-from ebbtide.memory.salience import Compression, Item, Kind
+from ebbtide.memory.salience.compress import Compressed, Due, compress, item_limit
+from ebbtide.memory.salience.extract import Extracted, Extraction
+from ebbtide.memory.salience.merge import lexical
 from tests.memory.asking import answered
 from tests.memory.conversations import Conversation, call
 
@@ -80,13 +81,13 @@ def test_what_is_replaced_or_done_leaves(shop: Conversation) -> None:
     assert done.made is not None
     gone = asked[1].log.split("Replaced or done:")[1]
     new = Item(Kind.FACT, NEW, 4)
-    assert [item.superseded_by for item in done.made.items] == ["done 4-4", new.key, ""]
+    assert [item.superseded_by for item in done.made.items] == ["done", new.key, ""]
     assert [f"- {said}\n" in gone for said in (RULE, OLD, NEW)] == [True, True, False]
     assert [(one["gone"], one["how"]) for one in done.told["merges"]] == [
-        (kept[0].key, "done"),
         (kept[1].key, "superseded"),
+        (kept[0].key, "done"),
     ]
-    assert [item.quote for item in done.made.without_turn(4).current] == [RULE, OLD]
+    assert [item.quote for item in done.made.without_turn(4).current] == [OLD]
 
 
 def test_only_current_quotes_are_told(shop: Conversation) -> None:
@@ -116,16 +117,6 @@ def test_a_part_of_a_kept_quote_may_stay(shop: Conversation) -> None:
     assert same.made.current == old.items
 
 
-def test_a_kept_quote_is_no_source_for_others(shop: Conversation) -> None:
-    """A part of a kept quote that it does not replace was not said in the new turns."""
-    old = Compression("shop", 2, 2, (Item(Kind.FACT, "The sum is £64,850 now.", 2),), "They began.")
-    part = Extracted(quote="The sum is £64,850")
-
-    _, done = passed(shop, [Extraction(new=[part, Extracted(quote=NEW)]), "They went on."], old)
-
-    assert [quote["verdict"] for quote in done.told["quotes"]] == ["fabricated", "verbatim"]
-
-
 def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
     """A quote that is not in the log takes no other one's place."""
     old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), "They began.")
@@ -141,7 +132,7 @@ def test_what_was_made_up_revises_nothing(shop: Conversation) -> None:
 
 def test_the_threshold_is_the_settings(shop: Conversation) -> None:
     """What says the same is merged from the similarity on that is set."""
-    said = "All answers must be in JSON.", "Each answer must be JSON."
+    said = "All the answers must be in JSON.", "All answers must be in JSON."
     shop.turns(said)
     _, some = passed(shop, [found(*said), "They began."])
     shop.set(similarity_threshold=1.0)
@@ -166,12 +157,33 @@ def test_without_items_rules_choose(shop: Conversation, reply: Any) -> None:
 
 @pytest.mark.parametrize("first", [found(RULE), DOWN])
 @pytest.mark.parametrize("second", [DOWN, ""])
-def test_without_a_background_nothing_is_made(shop: Conversation, first: Any, second: Any) -> None:
-    """A summary that failed, or is empty, leaves what was; the log is told why."""
-    _, done = passed(shop, [first, second])
+def test_without_a_background_the_quotes_stand(shop: Conversation, first: Any, second: Any) -> None:
+    """Beside the background that was there, if the new one failed or is empty."""
+    old = Compression("shop", 1, 1, (), "They began.")
+    _, done = passed(shop, [first, second], old)
+
+    assert done.made is not None
+    assert ([item.quote for item in done.made.items], done.made.through) == ([RULE], 4)
+    assert done.made.background == "They began."
+    assert done.told["failed"]
+
+
+def test_without_quotes_and_a_background_nothing_is_made(shop: Conversation) -> None:
+    """The log is told why, and the next turn tries again."""
+    _, done = passed(shop, [found(), DOWN])
 
     assert done.made is None
-    assert done.told["failed"]
+    assert done.told["failed"] == str(DOWN)
+
+
+def test_a_stale_background_that_fails_stays_stale(shop: Conversation) -> None:
+    """With turns that leave the quotes stand, without any nothing changes."""
+    old = Compression("shop", 3, 3, (Item(Kind.FACT, OLD, 3),), stale=True)
+    _, some = passed(shop, [found(NEW), DOWN], old)
+    _, none = passed(shop, [DOWN], replace(old, through=4))
+
+    assert some.made is not None
+    assert (some.made.stale, none.made) == (True, None)
 
 
 def test_by_rules_nothing_is_asked(shop: Conversation) -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.compression.extract import MOST_QUOTED, readable_at_once
-from ebbtide.memory.compression.passes import (
+from ebbtide.memory.compressions import Compression, Item, Kind
+from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.salience.compress import (
     LOW,
     RECENT_TURNS,
     Due,
@@ -18,8 +19,7 @@ from ebbtide.memory.compression.passes import (
     outgrown,
     share_of,
 )
-from ebbtide.memory.context.timeline import Timeline
-from ebbtide.memory.salience import Compression, Item, Kind
+from ebbtide.memory.salience.extract import MOST_QUOTED, readable_at_once
 from tests.memory.conversations import OWNER, Conversation, call
 
 LONG, HUGE = "word " * 60, "word " * 600

@@ -1,9 +1,7 @@
 """What stands for older turns, once one of them was erased."""
 
-from dataclasses import replace
-
-from ebbtide.memory.compression.merge import lexical, merged
-from ebbtide.memory.salience import Compression, Item, Kind, done_in
+from ebbtide.memory.compressions import DONE, Compression, Item, Kind
+from ebbtide.memory.salience.merge import lexical, merged
 
 LIMITS = [
     Item(Kind.FACT, f"Max upload is now {n} MB.", turn) for turn, n in ((1, 10), (2, 25), (3, 50))
@@ -39,19 +37,8 @@ def test_what_another_turn_says_too_still_holds() -> None:
     assert current(items, 1, 2) == []
 
 
-def test_what_was_done_holds_again_without_a_turn_that_showed_it() -> None:
-    """Which of the turns of a pass showed it is not known, so each may have."""
-    plan = Item(Kind.DECISION, "We measure first.", 1, done_in(4, 6))
-    rule = Item(Kind.CONSTRAINT, "Ship it.", 2, superseded_by=LIMITS[2].key)
+def test_what_was_done_stays_done() -> None:
+    """Whichever turn is erased: no word of it is in that."""
+    plan = Item(Kind.DECISION, "We measure first.", 1, DONE)
 
-    assert current((plan, rule, LIMITS[2]), 7) == ["Max upload is now 50 MB."]
-    assert current((plan,), 4) == current((plan,), 6) == ["We measure first."]
-    assert current((rule, replace(LIMITS[2], superseded_by=done_in(4, 6))), 3, 5) == ["Ship it."]
-
-
-def test_a_damaged_ring_of_items_is_left() -> None:
-    """Items that name each other, as no pass writes them, end nothing in a loop."""
-    one, other = LIMITS[0], LIMITS[1]
-    ring = (replace(one, superseded_by=other.key), replace(other, superseded_by=one.key), LIMITS[2])
-
-    assert current(ring, 1) == ["Max upload is now 50 MB."]
+    assert current((plan,), 4) == []

@@ -9,16 +9,16 @@ import pytest
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 
-from ebbtide.memory.compression.extract import Extracted, Previous, Sizes, background, extract
+from ebbtide.memory.compressions import Kind
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
 from ebbtide.memory.record import Group
-from ebbtide.memory.salience import Kind
+from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.nodes.llm.calls import Call, Models, adrive, drive
+from ebbtide.nodes.ask import Call, Models, adrive, drive
 from tests.doubles import ScriptedModel
 from tests.openai_server import Answer, Fail, Say, serving
 
@@ -85,9 +85,11 @@ def both(rule: Callable[[], Asks[Any]], **script: Any) -> tuple[list[Any], list[
     ("script", "asked"),
     [
         ({"structured": [GIVEN]}, 1),
-        ({"answers": [WORDS], "structured": ["no JSON"]}, 2),
-        ({"answers": [WORDS], "structured": [RefusedError(400)]}, 2),
-        ({"answers": [WORDS], "structured": [{"summary": " "}]}, 2),
+        ({"structured": ["no JSON", GIVEN]}, 2),
+        ({"answers": [WORDS], "structured": ["no JSON"] * 2}, 3),
+        ({"answers": [WORDS], "structured": [RefusedError(400)] * 2}, 3),
+        ({"answers": [WORDS], "structured": [{"summary": " "}] * 2}, 3),
+        ({"structured": [GIVEN], "methods": ("function_calling",)}, 1),
         ({"answers": [WORDS], "methods": ()}, 1),
         ({"structured": [ConnectionError("gone"), GIVEN]}, 2),
         ({"structured": [TimeoutError("no answer"), GIVEN]}, 2),
@@ -104,7 +106,7 @@ def test_a_summary_comes_in_any_form(script: dict[str, Any], asked: int) -> None
 
 def test_a_question_is_the_instructions_and_the_log() -> None:
     """They are system and user message; only a request for text says which JSON is wanted."""
-    _, (model, _) = both(summarising, structured=["?"], answers=[WORDS])
+    _, (model, _) = both(summarising, structured=["?"] * 2, answers=[WORDS])
 
     first, second = model.asked[0].messages, model.sent[0].messages
     sent = [(message.type, message.text) for message in first]
@@ -122,17 +124,6 @@ def test_a_model_extracts(structured: list[Any], found: list[Extracted]) -> None
     selections, _ = both(selecting, structured=structured)
 
     assert [one.new for one in selections] == [found, found]
-
-
-def test_an_extraction_that_was_cut_off() -> None:
-    """Of an answer that broke off at the limit, the items that are whole are taken."""
-    written = json.dumps({"new": [ITEM, ITEM]})
-    with serving(*[Say(written[:-9], cut=True)] * 2) as server:
-        model = init_chat_model("openai:gpt-5-mini", base_url=server.url, api_key="x")
-        found = drive(selecting(), models(model))
-        also = asyncio.run(adrive(selecting(), models(model)))
-
-    assert (found.new, also.new) == ([QUOTE], [QUOTE])
 
 
 def test_each_call_has_its_limit() -> None:
@@ -167,8 +158,8 @@ def test_an_error_that_stays_is_thrown_at_once(error: Exception) -> None:
 @pytest.mark.parametrize(
     ("rule", "script"),
     [
-        (summarising, {"structured": ["?"], "answers": ["I would rather not."]}),
-        (selecting, {"structured": ["{"], "answers": ["I would rather not."]}),
+        (summarising, {"structured": ["?"] * 2, "answers": ["I would rather not."]}),
+        (selecting, {"structured": ["{"] * 2, "answers": ["I would rather not."]}),
         (selecting, {"structured": [ConnectionError("gone")] * 4}),
         *((describing, {"answers": [answer]}) for answer in ("", " \n", RuntimeError("boom"))),
         (describing, {"answers": [ConnectionError("gone")] * 4}),
@@ -205,7 +196,8 @@ def test_a_rule_may_go_on_without_an_answer(error: Exception) -> None:
 @pytest.mark.parametrize("usage", [(100, 20), None])
 def test_the_tokens_of_all_attempts_are_noted(usage: Any) -> None:
     """What the model read and wrote for a question, bad answers included; else nothing is said."""
-    script: list[Answer] = [Say("?", usage=usage), Fail(429), Say(WORDS, usage=usage)]
+    tool = Say(calls=[("EffortSummary", GIVEN)], usage=usage)
+    script: list[Answer] = [Say("?", usage=usage), Fail(429), tool]
     calls: list[Call] = []
     for run in (drive, lambda *given: asyncio.run(adrive(*given))):
         with serving(*script) as server:

@@ -3,16 +3,16 @@
 The model reads what was said in the log, without what the memory's own tools said or repeated.
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from ...prompts.loader import render
 from ..anchor import shown
+from ..compressions import Kind
 from ..context.layout import PREVIEW
 from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
@@ -21,7 +21,6 @@ from ..messages import Message, calls, fenced, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
-from ..salience import Kind
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import OWN_TOOLS, Logged, transcript
 
@@ -49,10 +48,8 @@ _LEAST_READ = 500  # tokens of log that one call reads at least, however small t
 MOST_PARTS = 16
 """Parts of a log that one pass asks about at most, for quotes and again for the background."""
 
-_NUMBER = re.compile(
-    r"\s*(?:(?:quote|item|number|no\.?)\s*)?[#\[]?(\d{1,6})(?:\.0*)?\]?\s*", re.IGNORECASE
-)
-"""The number of a quote, in the forms that models write."""
+_NUMBER = re.compile(r"\D{0,8}(\d{1,6})(?:\.0*)?\D?")
+"""The number of a quote in the forms that models write: 2, "2.", "quote 2"."""
 
 _NOTHING = frozenset(["", "none", "nothing", "null", "n/a"])
 """What models quote where there is nothing to quote."""
@@ -131,8 +128,8 @@ def _first_number(value: Any) -> str | None:
 def _numbers(value: Any) -> list[int]:
     """Return the numbers of quotes in any form that models write; anything else is left out.
 
-    >>> _numbers([3, "4", "quote 5", 6.0, None, "port 8443"]), _numbers("1, 2"), _numbers(7)
-    ([3, 4, 5, 6], [1, 2], [7])
+    >>> _numbers([3, "4", "quote 5", 6.0, None, "The port is 8443."]), _numbers("1, 2")
+    ([3, 4, 5, 6], [1, 2])
     """
     values = value if isinstance(value, list | tuple) else str(value).split(",")
     numbers = (_NUMBER.fullmatch(str(number)) for number in values)
@@ -148,14 +145,11 @@ class Extracted(BaseModel):
     replaces: Annotated[list[int], BeforeValidator(_numbers)] = []
 
 
-def _quotes(value: Any) -> list[Any]:
-    """Return the quotes of an answer: a list or a single one, of objects, JSON or bare text."""
-    try:
-        parsed = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        parsed = value
-    items = parsed if isinstance(parsed, list) else [value]
-    quotes = ({"quote": item} if isinstance(item, str) else item for item in items)
+def _quotes(value: Any) -> Any:
+    """Return the quotes of an answer, objects or bare text; what is no list is left as it is."""
+    if not isinstance(value, list):
+        return value or []
+    quotes = ({"quote": item} if isinstance(item, str) else item for item in value)
     return [quote for quote in quotes if isinstance(quote, Mapping | Extracted)]
 
 
@@ -168,15 +162,6 @@ class Extraction(BaseModel):
 
     new: Annotated[list[Extracted], BeforeValidator(_quotes), AfterValidator(_without_blanks)]
     done: Annotated[list[int], BeforeValidator(_numbers)] = []
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lenient(cls, value: Any) -> Any:
-        """Take a bare list, or a field `items`, for `new`."""
-        answer = {"new": value} if isinstance(value, list) else value
-        if not isinstance(answer, Mapping) or not {"new", "items", "done"} & answer.keys():
-            return value
-        return {"new": answer.get("new", answer.get("items")), "done": answer.get("done", [])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +179,10 @@ def extract(
 
     Quotes are numbered from 1 on, the kept ones first. A long log comes in parts; a later part is
     shown the new quotes of earlier ones among the kept. Nothing is asked about turns in which
-    nothing was said. Raises `AnswerError` if there are more than `MOST_PARTS` parts.
+    nothing was said.
     """
-    logs = _log_parts(turns, kept, sizes, count)
+    other_tokens = count(render("extract")) + _EXTRACTION + sizes.quotes
+    logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
     new: dict[tuple[str, int | None], Extracted] = {}
     done: list[int] = []
     instructions, form = render("extract"), "extraction_as_text"
@@ -223,21 +209,22 @@ def extract(
     return Extraction(new=[*new.values()], done=done)
 
 
-def _log_parts(
-    turns: Sequence[Logged], kept: Sequence[str], sizes: Sizes, count: TokenCounter
-) -> list[str]:
-    """Return the log in parts so short that each call fits the budget."""
+def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    """Return the log in parts with previews of outputs, or of all messages if it is too long.
+
+    What can be read again need not be read whole. Of too many parts the newest are read.
+    """
     logs: list[str] = []
-    other_tokens = count(render("extract")) + _EXTRACTION
-    kept_quotes = _fenced(_quote_lines(kept, sizes.quotes, count, numbered=True))
-    # Later parts are also shown the new quotes of earlier ones, up to the limit of all quotes.
-    for quotes in (count(kept_quotes), sizes.quotes):
-        logs = split_log(turns, _readable(sizes.budget, other_tokens + quotes), count)
-        if len(logs) <= 1:
-            return logs
-    if len(logs) > MOST_PARTS:
-        raise AnswerError(f"the log has {len(logs)} parts, more than {MOST_PARTS}")
-    return logs
+    for texts in (None, PREVIEW):
+        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
+        short = [
+            replace(turn, messages=previewed(turn, turn.messages, limits, count))
+            for turn in legible(turns)
+        ]
+        logs = split_log(short, limit, count)
+        if len(logs) <= MOST_PARTS:
+            break
+    return logs[-MOST_PARTS:]
 
 
 def _effort_and_log(effort: Effort, log: str, *, number: int, parts: int) -> dict[str, str]:
@@ -298,16 +285,14 @@ def background(
 ) -> Asks[str]:
     """Ask for a background that continues the old one, and tells as past what is obsolete.
 
-    Of a long log each part continues the answer before. Outputs of tools are read as previews; so
-    are all messages of a log of more than `MOST_PARTS` parts, whose newest parts are read. Raises
-    `AnswerError` if an answer is empty.
+    Of a long log each part continues the answer before. Raises `AnswerError` if an answer is empty.
     """
     instructions = render("background", words=_WORDS)
     quoted = _fenced(_quote_lines(old.quotes, sizes.quotes, count))
     obsolete = _fenced(_quote_lines(old.obsolete, sizes.quotes, count))
     gone = obsolete if old.obsolete else "nothing"
     other_tokens = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
-    logs = _preview_parts(turns, _readable(sizes.budget, other_tokens), count)
+    logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
     newest = old.background
     for number, log in enumerate(logs, start=1):
         request = render(
@@ -322,18 +307,3 @@ def background(
         if not newest:
             raise AnswerError("the background that the model wrote is empty")
     return newest
-
-
-def _preview_parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
-    """Return the log in parts with previews of outputs, or of all messages if it is too long."""
-    logs: list[str] = []
-    for texts in (None, PREVIEW):
-        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
-        short = [
-            replace(turn, messages=previewed(turn, turn.messages, limits, count))
-            for turn in legible(turns)
-        ]
-        logs = split_log(short, limit, count)
-        if len(logs) <= MOST_PARTS:
-            break
-    return logs[-MOST_PARTS:]

@@ -1,0 +1,283 @@
+"""Merging salient items: revised and done ones leave, and of two that say the same one stays."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import fuzz, process
+
+from ..compressions import DONE, STRENGTH, Item, Kind
+from ..embeddings import Embedder, Vector
+from ..errors import EmbeddingError
+from ..lru_cache import LruCache
+from ..terms import CJK, IDEOGRAPH, folded, stem, words
+
+Matrix: TypeAlias = NDArray[np.float32]
+"""Similarity from 0 to 1: a row for each text, a column for each text that it is compared with."""
+
+Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
+"""A function that compares each of some texts with each of some others."""
+
+_VECTORS = 4_000  # vectors that are cached: 25 MB if they have 1,536 dimensions
+
+MergeReason: TypeAlias = Literal["same", "superseded", "done"]
+"""Why an item left: another one says the same, a newer one revises it, or it matters no longer."""
+
+_LOOKED_UP = frozenset({Kind.FACT, Kind.OUTPUT})
+"""The kinds that a tool's output may revise: they were looked up, and nobody decided them."""
+
+_log = logging.getLogger("ebbtide.salience")
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """An item that left, in the fields that are logged: `gone` is its key.
+
+    `kept` is the key of the item that superseded it, or `DONE`.
+    """
+
+    kept: str
+    gone: str
+    how: MergeReason
+    likeness: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """All items in the order of their turns, superseded ones too, and which of them left now."""
+
+    items: tuple[Item, ...]
+    merges: tuple[Merge, ...]
+
+    @property
+    def obsolete(self) -> tuple[str, ...]:
+        """The quotes that were revised or done now, for the next background."""
+        gone = {merge.gone for merge in self.merges if merge.how != "same"}
+        return tuple(item.quote for item in self.items if item.key in gone)
+
+
+def merged(
+    old: Sequence[Item],
+    new: Sequence[Item],
+    similarity: Similarity,
+    threshold: float,
+    revisions: Iterable[tuple[str, str]] = (),
+) -> Merged:
+    """Merge new items into old ones; the new are compared with all current ones.
+
+    The `revisions` that a model named, keys of an item and its heir, come first. Then, of two items
+    that are more alike than `threshold` and not vetoed, the shorter stays, or else the older; it
+    gets the stronger of their kinds.
+
+    >>> old = Item(Kind.FACT, "Max upload is 10 MB.", 1)
+    >>> new = Item(Kind.FACT, "Max upload is now 25 MB.", 2)
+    >>> made = merged([old], [new], lexical, 0.85, [(old.key, new.key)])
+    >>> [(item.quote, item.superseded_by == new.key) for item in made.items]
+    [('Max upload is 10 MB.', True), ('Max upload is now 25 MB.', False)]
+    """
+    pool = {item.key: item for item in old}
+    fresh: dict[str, Item] = {}
+    for item in new:
+        if item.key not in pool:  # Of two new items with the same quote the stronger kind counts.
+            fresh[item.key] = max(fresh.get(item.key, item), item, key=_strength)
+    pool |= {item.key: item for item in sorted(fresh.values(), key=lambda item: item.turn)}
+    merges = _retire(pool, revisions)
+    keys, first = [*pool], len(pool) - len(fresh)
+    texts = [item.quote for item in pool.values()]
+    table = similarity(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
+    for number, row in enumerate(table, start=first):
+        for earlier in np.flatnonzero(row[:number] > threshold).tolist():
+            older, newer = pool[keys[earlier]], pool[keys[number]]
+            if not (older.superseded_by or newer.superseded_by or differ(older.quote, newer.quote)):
+                merges.append(_unite(pool, older, newer, round(float(row[earlier]), 4)))
+    return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
+
+
+def _retire(pool: dict[str, Item], revisions: Iterable[tuple[str, str]]) -> list[Merge]:
+    """Mark the items that are done or revised, the latter by an item that is current itself.
+
+    A tool's output lifts nothing that somebody decided.
+    """
+    merges = []
+    for key, heir_key in revisions:
+        item, heir = pool.get(key), pool.get(heir_key)
+        if item is None or item.superseded_by or key == heir_key:
+            continue
+        if heir_key != DONE:
+            if heir is None or heir.superseded_by:
+                continue
+            if heir.kind is Kind.OUTPUT and item.kind not in _LOOKED_UP:
+                continue
+        pool[key] = replace(item, superseded_by=heir_key)
+        merges.append(Merge(heir_key, key, "superseded" if heir else "done"))
+    return merges
+
+
+def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> Merge:
+    """Let the shorter of two items supersede the other one and take over from it."""
+    heir, item = (newer, older) if len(newer.quote) < len(older.quote) else (older, newer)
+    kind = max(heir, item, key=_strength).kind
+    speaker = "user" if "user" in {heir.speaker, item.speaker} else heir.speaker
+    pool[heir.key] = replace(heir, kind=kind, speaker=speaker)
+    pool[item.key] = replace(item, superseded_by=heir.key)
+    return Merge(heir.key, item.key, "same", likeness)
+
+
+def _strength(item: Item) -> int:
+    return STRENGTH.index(item.kind)
+
+
+_SPELLINGS = (
+    (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
+    (re.compile(r"n['’]t\b|\bno longer\b", re.IGNORECASE), " not"),
+    (re.compile(r"['’](?:ll|re|ve)\b", re.IGNORECASE), " "),
+    (re.compile(r"\b(?:ha(?:ve|s)|needs?) to\b", re.IGNORECASE), "must"),
+    (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d:)"), ""),
+    (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
+)
+"""Other spellings of words and numbers, and the one in which they are compared."""
+
+_TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
+"""A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
+
+_NAME = re.compile(r"`[^`\n]+`|(?<=[\w,;] )[A-Z][\w'’-]*|\w+[A-Z]\w*|\w+(?:[_/.@:-]+\w+)+")
+"""A piece of code, a capital letter inside a sentence or a word, or a word of several parts."""
+
+_NOT = frozenset(
+    """
+    not no never none nobody nothing neither nor without nicht kein keine nie
+    """.split()  # noqa: SIM905 (reads as a list of words)
+)
+
+_SILENT = frozenset(
+    """
+    the a an this that these those it its there we i our you your is are was were be been being will
+    would shall do does did get gets of in on at by as any all each every always ever also now just
+    please der die das 的 请
+    """.split()  # noqa: SIM905 (as above)
+)
+"""Words that claim nothing."""
+
+_OTHER_WORDS = 2
+"""The fewest words that each of two texts must have alone to be paraphrases.
+
+Texts that differ by one exchanged or added word only mostly say something different.
+"""
+
+
+def differ(text: str, other_text: str) -> bool:
+    """Tell whether two texts must not be merged, however alike they are: the veto.
+
+    A number, unit, negation, name or identifier differs, or one word only, or the same words stand
+    in another order but for one piece that was moved.
+
+    >>> differ("We chose Redis because it is fast.", "Because it is fast, we chose Redis.")
+    False
+    >>> differ("The timeout is 30 s.", "The timeout is 30 min.")
+    True
+    """
+    first, second = _claim(text), _claim(other_text)
+    one, other = {*first.words}, {*second.words}
+    if first.marks != second.marks or not (first.names <= other and second.names <= one):
+        return True
+    if sorted(first.words) == sorted(second.words):
+        return not _one_piece_moved(first.words, second.words)
+    # In scripts without spaces one more character may negate the sentence.
+    few = min(len(one - other), len(other - one)) < _OTHER_WORDS
+    return few or IDEOGRAPH.search(text + other_text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """The stems of the words that claim something, and the names among them.
+
+    `marks` are the numbers with what they count, and the negations with what they negate.
+    """
+
+    words: tuple[str, ...]
+    names: frozenset[str]
+    marks: tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=8_000)  # 5 MB: each text is compared with many others
+def _claim(text: str) -> _Claim:
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    pieces = map(folded, _TOKEN.findall(text))
+    claim = ["not" if piece in _NOT else _stem(piece) for piece in pieces if piece not in _SILENT]
+    marks = [pair for pair in pairwise([*claim, ""]) if pair[0] == "not" or pair[0][0].isdigit()]
+    names = frozenset(_stem(folded(name)) for name in _NAME.findall(text))
+    return _Claim(tuple(claim), names, tuple(sorted(marks)))
+
+
+def _stem(word: str) -> str:
+    return stem(word) if word.isalpha() else word
+
+
+def _one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
+    """Tell whether the same words differ in order by at most one piece that stands elsewhere.
+
+    >>> [_one_piece_moved("abc", order) for order in ("cab", "cba")]
+    [True, False]
+    """
+    differing = [at for at in range(len(order)) if order[at] != reordered[at]]
+    if not differing:
+        return True
+    first, second = (row[differing[0] : differing[-1] + 1] for row in (order, reordered))
+    return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
+
+
+def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) -> Similarity:
+    """Return a comparison by cosines of an embedding model; use one function for all passes.
+
+    It caches the vectors of `capacity` texts. Without a model, or if it fails, letters are
+    compared, which is logged once. Opposite vectors count as no more alike than unrelated ones.
+    """
+    cache: LruCache[Vector] = LruCache(capacity)
+    logged = False
+
+    def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Matrix:
+        nonlocal logged
+        if not logged:
+            _log.warning("salient items are compared by their letters: %s", reason)
+        logged = True
+        return lexical(texts, columns)
+
+    def similarity(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
+        if embedder is None:
+            return by_letters(texts, columns, "no embeddings given")
+        distinct = [*dict.fromkeys([*texts, *columns])]
+        vectors = {text: vector for text in distinct if (vector := cache.get(text)) is not None}
+        missing = [text for text in distinct if text not in vectors]
+        try:
+            vectors |= zip(missing, embedder.documents(missing) if missing else (), strict=True)
+        except EmbeddingError as error:
+            return by_letters(texts, columns, error)
+        for text in distinct:
+            cache.put(text, vectors[text])
+        if not texts or not columns:
+            return np.zeros((len(texts), len(columns)), np.float32)
+        first, second = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
+        cosines: Matrix = np.einsum("id,jd->ij", first, second)
+        return cosines.clip(0, 1)
+
+    return similarity
+
+
+def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
+    """Return similarities by the letters of all words in any order.
+
+    >>> lexical(["Answers must be short."], ["Short must answers be!"]).tolist()
+    [[1.0]]
+    """
+    first, second = (
+        [" ".join(sorted(words(text))) or text for text in side] for side in (texts, columns)
+    )
+    scores = process.cdist(first, second, scorer=fuzz.ratio, dtype=np.float32)
+    return np.asarray(scores.reshape(len(texts), len(columns)) / 100, np.float32)

@@ -1,0 +1,211 @@
+"""Holding a model's quotes against the log: an item is what somebody said, word for word."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Literal, TypeAlias
+
+from rapidfuzz import fuzz
+
+from ..compressions import Item, Kind, Speaker
+from ..efforts import one_line
+from ..messages import text as text_of
+from ..terms import CJK, terms
+from ..tokens import TokenCounter, count, cut_at_sentence
+from ..transcript import Logged
+from .extract import Extracted, quotable
+
+SENTENCE_END = re.compile(
+    r"(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)(?<!\bcf\.)"
+    r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？｡])(?![”’」』）])|"
+    r"(?<=[。！？｡][”’」』）])|[\n\r]+"
+)
+"""Ends of sentences and lines; a full stop after an abbreviation is none."""
+
+_NEIGHBOUR = 200
+"""Characters of the sentence before that a quote may get, so that a cut leaves the quote itself."""
+
+_LETTER = f"[^\\W{CJK}]"  # a letter or digit of a script with spaces between words
+
+_EDGE = rf"(?:(?<!{_LETTER})|(?!{_LETTER}))(?!(?<=\d)[.,:]\d|(?<=\d[.,:])\d)"
+"""A place between two characters that is inside no word and no number, as a pattern."""
+
+_PRONOUNS = re.compile(
+    r"\b(?:that|this|these|those|it|they|them|he|she|him|her|ones?|both|same|so)\b", re.IGNORECASE
+)
+"""Words that refer to another sentence."""
+
+SPEAKERS: Mapping[str, Speaker] = {"human": "user", "ai": "assistant", "tool": "tool"}
+"""Whose messages may be quoted; the application's instructions always hold, so never quoted."""
+
+
+_FIRST = ("tool", "", "assistant", "record", "user")
+"""Speakers in reverse order: words that the user said are the user's, whoever repeats them."""
+
+_LONGEST_QUOTE = 375  # tokens of a quote at most if no limit is given: a quarter of `MOST_QUOTED`
+_LEAST_ALIKE = 90.0  # how alike a quote and its source must be, as rapidfuzz's ratio, 0-100
+
+_SEARCH_LENGTH = 800
+"""Characters of a quote that are compared with sources; of a longer one only whole sentences."""
+
+_SLACK = 12  # characters by which the ends of a near miss may be moved to where words end
+
+_LABEL = re.compile(
+    r"(?:\[turn \d+\] ?)?(?:user|assistant|system|tool(?: [\w.-]+)?): ?", re.IGNORECASE
+)
+"""The speaker before a line of a log, which models quote with it."""
+
+_STATED = frozenset({Kind.GOAL, Kind.CONSTRAINT, Kind.DECISION})
+"""The kinds that only people and the model can state, and no output of a tool."""
+
+_QUOTATION_MARKS = "\"'`\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
+"""The marks that models add around a quote."""
+
+
+@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+class Source:
+    """A text that may be quoted: the words of a message or of a quote that is kept."""
+
+    turn: int
+    words: str
+    speaker: Speaker = ""
+
+    @cached_property
+    def folded(self) -> str:
+        """The words with each run of white space as one space."""
+        return one_line(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a model's quote: an item in the words of its source, or None if made up.
+
+    A `mended` quote differed from its source.
+    """
+
+    quote: str
+    verdict: Literal["verbatim", "mended", "fabricated"]
+    item: Item | None = None
+
+
+_Hit: TypeAlias = tuple[Source, str]
+"""A source, and the words of it that are the quote."""
+
+
+def verify(
+    quotes: Sequence[Extracted],
+    turns: Sequence[Logged],
+    kept: Sequence[Item] = (),
+    *,
+    longest: int = _LONGEST_QUOTE,
+    count: TokenCounter = count,
+) -> tuple[Verdict, ...]:
+    """Look for quotes in the turns that they are from, and in the quotes `kept` so far.
+
+    An item is a part of one message, unchanged but for white space: a near miss becomes the words
+    of its source. A quote that says nothing alone carries the sentence before. Words of a tool's
+    output only are no goal, constraint or decision. Items have `longest` tokens at most.
+
+    >>> from ..record import Group
+    >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
+    >>> [verdict] = verify([Extracted(quote="Port 8443 is ours", turn=1)], turns)
+    >>> verdict.verdict, verdict.item.quote, verdict.item.turn
+    ('verbatim', 'Port 8443 is ours', 3)
+    """
+    older = (Source(item.turn, item.quote, item.speaker) for item in kept)
+    log = (
+        Source(turn.turn, text_of(message), SPEAKERS.get(message["type"], ""))
+        for turn in turns
+        for message in quotable(turn)
+    )
+    sources = (*older, *(source for source in log if source.words.strip()))
+    cut = partial(cut_quote, limit=longest, count=count)
+    return tuple(_verdict(quote, sources, cut) for quote in quotes)
+
+
+def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
+    line = one_line(quote.quote)
+    bare = _LABEL.sub("", line, count=1).strip(_QUOTATION_MARKS).strip()
+    if not any(map(str.isalnum, bare)):
+        return Verdict(quote.quote, "fabricated")
+    verbatim = _exact(line, quote.turn, sources)
+    hit = verbatim or _exact(bare, quote.turn, sources) or _near(bare, quote.turn, sources)
+    if hit is None:
+        return Verdict(quote.quote, "fabricated")
+    source, words = hit
+    kind = Kind.OUTPUT if source.speaker == "tool" and quote.kind in _STATED else quote.kind
+    item = Item(kind, cut(words), source.turn, speaker=source.speaker)
+    return Verdict(quote.quote, "verbatim" if verbatim else "mended", item)
+
+
+def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
+    """Return the words, or the longest beginning of them within `limit` tokens, unchanged.
+
+    >>> cut_quote("It rains. It snows.", 2, lambda text: len(text.split()))
+    'It rains.'
+    """
+    if count(words) <= limit:
+        return words
+    cut = cut_at_sentence(words, limit, count)
+    return cut if words.startswith(cut) else cut.removesuffix("…")
+
+
+def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:
+    """Return what equals a quote but for white space, by the user if the user said it.
+
+    Of several places it is the one in `turn`, else the newest.
+    """
+    spaced = r"\s+".join(map(re.escape, quote.split()))
+    words = re.compile(f"{_EDGE}{spaced}{_EDGE}")
+    holders = (source for source in sources if quote in source.folded)
+    hits = [(source, hit) for source in holders if (hit := words.search(source.words))]
+    if not hits:
+        return None
+    source, hit = max(
+        hits, key=lambda hit: (_FIRST.index(hit[0].speaker), hit[0].turn == turn, hit[0].turn)
+    )
+    return source, _with_neighbour(source.words, *hit.span())
+
+
+def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:
+    """Return what is most like a quote; of several places the one in `turn`, else the newest."""
+    query = cut_at_sentence(quote, _SEARCH_LENGTH, len)
+    hits: list[tuple[float, bool, int, int, int]] = []
+    for number, source in enumerate(sources):
+        aligned = fuzz.partial_ratio_alignment(query, source.folded, score_cutoff=_LEAST_ALIKE)
+        if aligned is None:
+            continue
+        start, end = _to_words(query, source.folded, aligned.dest_start, aligned.dest_end)
+        score = fuzz.ratio(query, source.folded[start:end])
+        if score >= _LEAST_ALIKE:
+            hits.append((score, source.turn == turn, number, start, end))
+    if not hits:
+        return None
+    *_, number, start, end = max(hits)
+    return sources[number], _with_neighbour(sources[number].folded, start, end)
+
+
+def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:
+    """Move both ends to boundaries of words, so that the text between is most like the quote."""
+    edge = re.compile(_EDGE)
+
+    def best(low: int, high: int, piece: Callable[[int], str], default: int) -> int:
+        boundaries = [at for at in range(low, high + 1) if edge.match(text, at)]
+        return max(boundaries, key=lambda at: fuzz.ratio(quote, piece(at)), default=default)
+
+    high = min(len(text), end + _SLACK)
+    end = best(max(start + 1, end - _SLACK), high, lambda at: text[start:at], end)
+    low = max(0, start - _SLACK)
+    return best(low, min(end - 1, start + _SLACK), lambda at: text[at:end], start), end
+
+
+def _with_neighbour(text: str, start: int, end: int) -> str:
+    """Return the words between two places, with the sentence before if alone they say nothing."""
+    words = text[start:end]
+    telling = len(terms(words))
+    if telling > 1 or (telling == 1 and not _PRONOUNS.search(words)):
+        return words
+    ends = [0, *(one.end() for one in SENTENCE_END.finditer(text[:start].rstrip()))]
+    before = text[ends[-1] : start]
+    return f"{before}{words}" if len(before) <= _NEIGHBOUR else words
