@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import CommandError, SessionNotFoundError, Settings, commands, restore
+from ebbtide import CommandError, SessionNotFoundError, commands, restore
 from tests.acceptance import later
 from tests.acceptance.stage import AUTH, EXACT, ambient, ambient_in, log_in, stage
 from tests.agents import THREAD
@@ -115,17 +115,6 @@ def test_messages(tmp_path: Path) -> None:
     assert all(line.at for line in page.lines)
 
 
-def test_messages_of_a_branch(tmp_path: Path) -> None:
-    """03, `/messages`: a sibling's turns are not listed."""
-    here = stage(tmp_path)
-    here.chat(2)
-    here.say("Other.", config=here.after(1))
-
-    page = commands.messages(here.talk.agent, here.config)
-
-    assert [line.said for line in page.lines] == ["Other.", ambient(1)]
-
-
 def test_efforts_by_hand(tmp_path: Path) -> None:
     """03: the tools by hand do what the tools do; no model answers."""
     here = stage(tmp_path, settings=EXACT)
@@ -171,16 +160,6 @@ def test_command_that_fails_changes_nothing(tmp_path: Path) -> None:
     assert here.talk.agent.get_state(THREAD) == before
 
 
-def test_efforts_are_listed(tmp_path: Path) -> None:
-    """03, `/efforts`: what the tool `effort_status` says."""
-    here = stage(tmp_path)
-    here.work(AUTH)
-
-    (effort,) = commands.efforts(here.talk.agent, here.config)["efforts"]
-
-    assert (effort["id"], effort["summary"]) == ("auth-bug", AUTH.summary)
-
-
 def test_undo(tmp_path: Path) -> None:
     """03, `/undo`: go back one turn; a fork, nothing is lost."""
     here = stage(tmp_path)
@@ -193,17 +172,6 @@ def test_undo(tmp_path: Path) -> None:
     assert undone == 1
     assert here.asked() == [ambient(1), "Other."]
     assert here.asked(old) == [ambient(1), ambient(2)]
-
-
-def test_undo_takes_efforts_back(tmp_path: Path) -> None:
-    """03, `/undo`: the memory goes back with the turn."""
-    here = stage(tmp_path)
-    here.chat(1)
-    here.use("open_effort", name="one")
-
-    commands.undo(here.talk.agent, here.config)
-
-    assert here.chat(1)[0].memory["open_efforts"] == {}
 
 
 def test_restore(tmp_path: Path) -> None:
@@ -238,17 +206,6 @@ async def test_commands_have_an_async_form(tmp_path: Path) -> None:
     page = await commands.amessages(here.talk.agent, here.config)
 
     assert [line.turn for line in page.lines] == [2, 1]
-
-
-def test_window_out_of_range(tmp_path: Path) -> None:
-    """00, Settings: a value out of range is an error, and nothing changed."""
-    here = stage(tmp_path)
-    here.chat(1)
-
-    with pytest.raises(ValueError, match="-1"):
-        commands.set_window(here.talk.agent, here.config, -1)
-
-    assert Settings().ambient_window == 10
 
 
 def shell(root: Path, *arguments: str) -> tuple[int | None, str]:

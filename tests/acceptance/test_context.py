@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, SettingsError, create_memory_agent
@@ -67,14 +67,13 @@ def test_one_system_message(tmp_path: Path) -> None:
     assert {sent.messages[0].type for sent in here.talk.model.sent} == {"system"}
 
 
-@later.GRAPH
 def test_instructions_are_small(tmp_path: Path) -> None:
     """03, The order, 1: instructions and tool schemas together at most 1,150 tokens of ours."""
     said = stage(tmp_path).say("Hello.")
 
-    parts = said.memory["context_report"]["tokens"]
+    tools = said.memory["context_report"]["tokens"]["tools"]
 
-    assert parts["system"] + parts["tools"] <= 1_150
+    assert tokens(said.sent.messages[0].text) + tools <= 1_150
 
 
 def test_memory_before_the_turns(tmp_path: Path) -> None:
@@ -129,18 +128,23 @@ def test_expanded_log_stands_where_it_was_asked_for(tmp_path: Path) -> None:
     assert sent.index("Show me.") < sent.rindex(AUTH.log) < sent.index("And then?")
 
 
-@pytest.mark.parametrize("opened", [True, False])
-def test_recalled_text_is_never_in_the_system_message(tmp_path: Path, *, opened: bool) -> None:
+@pytest.mark.parametrize(
+    ("answers", "logs"),
+    [(("Well.",), 0), ((call("expand_effort", effort_id="auth-bug"), "Here."), 1)],
+)
+def test_recalled_text_is_never_in_the_system_message(
+    tmp_path: Path, answers: tuple[Any, ...], logs: int
+) -> None:
     """03, The order: recalled text stands in user-role messages of the memory."""
     here = stage(tmp_path, settings=EXACT)
     here.work(AUTH)
     here.chat(3)
-    here.say("Show me.", *[call("expand_effort", effort_id="auth-bug"), "Here."] * opened)
+    here.say("Show me.", *answers)
 
     sent = here.chat(1)[0].sent
 
     assert AUTH.summary not in sent.messages[0].text
-    assert log_in(sent, AUTH) == opened
+    assert log_in(sent, AUTH) == logs
     assert summaries_in(sent) == {"auth-bug"}
 
 
@@ -245,7 +249,7 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     said = here.say("Look them up.", many, "Done.")
 
     calls = [c["id"] for m in said.sent.messages for c in getattr(m, "tool_calls", ())]
-    results = [m.tool_call_id for m in said.sent.messages if m.type == "tool"]
+    results = [m.tool_call_id for m in said.sent.messages if isinstance(m, ToolMessage)]
     assert calls == results
     assert size(said.sent) <= 4_000
 
@@ -425,11 +429,3 @@ def test_limit_of_rounds(tmp_path: Path) -> None:
 
     assert said.answer == "That is what I have."
     assert said.sent.tool_choice == "none"
-
-
-def test_system_message_as_prompt(tmp_path: Path) -> None:
-    """06, Embedding: a `SystemMessage` as prompt works."""
-    prompt = SystemMessage("Answer like a pirate.")
-    here = stage(tmp_path, entry="middleware", system_prompt=prompt)
-
-    assert "Answer like a pirate." in here.say("Hello.").sent.messages[0].text

@@ -115,12 +115,6 @@ def test_collapsed_effort_keeps_its_summary(exact: list[Said]) -> None:
     assert summaries_in(exact[6].sent) == {"auth-bug", "perf-fix"}
 
 
-@later.GRAPH
-def test_collapsed_effort_keeps_its_summary_by_default(by_default: list[Said]) -> None:
-    """02, Decay: so it is with default settings."""
-    assert summaries_in(by_default[6].sent) == {"auth-bug", "perf-fix"}
-
-
 def test_each_effort_decays_on_its_own(tmp_path: Path) -> None:
     """02, Decay; slice 3, "Multiple expanded efforts decay independently"."""
     here = stage(tmp_path)

@@ -43,13 +43,14 @@ def test_name_that_cannot_be_one(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("concluded", "suggested"), [(False, "switch_effort"), (True, "reopen_effort")]
+    ("answers", "suggested"),
+    [(("Well.",), "switch_effort"), ((call("close_effort"), "Closed."), "reopen_effort")],
 )
-def test_name_that_exists(tmp_path: Path, concluded: bool, suggested: str) -> None:
+def test_name_that_exists(tmp_path: Path, answers: tuple[Any, ...], suggested: str) -> None:
     """01, `open_effort`: an error that says which, and what would work."""
     here = stage(tmp_path)
     here.say(AUTH.log, call("open_effort", name="auth-bug"), "Opened.")
-    here.say("On.", *[call("close_effort"), "Closed."] * concluded)
+    here.say("On.", *answers)
 
     error = here.use("open_effort", name="Auth Bug").results[0]["error"]
 
@@ -148,13 +149,13 @@ def test_short_log_gets_a_canned_summary(tmp_path: Path) -> None:
 
 def test_long_summary_is_cut(tmp_path: Path) -> None:
     """01, Concluding: a summary over `summary_max_tokens` is cut at the end of a sentence."""
-    told = {"summary": "It was about the gateway. " * 60, "keywords": [], "importance": 50}
-    here = stage(tmp_path, structured=[told])
+    told = "It was about the gateway. " * 60
+    here = stage(tmp_path, structured=[{"summary": told, "keywords": [], "importance": 50}])
     here.say(AUTH.log, call("open_effort", name="auth-bug"), "Opened.")
 
     summary = here.use("close_effort").results[0]["summary"]
 
-    assert len(summary) < len(told["summary"]) / 2
+    assert len(summary) < len(told) / 2
     assert summary.endswith("gateway.")
 
 

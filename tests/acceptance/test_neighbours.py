@@ -25,7 +25,17 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 import ebbtide
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, transcript
 from tests.acceptance import later
-from tests.acceptance.stage import AUTH, EXACT, Said, Stage, log_in, recalled, stage, summaries_in
+from tests.acceptance.stage import (
+    AUTH,
+    EXACT,
+    Said,
+    Stage,
+    log_in,
+    recalled,
+    stage,
+    summaries_in,
+    users,
+)
 from tests.agents import THREAD, Talk
 from tests.doubles import ScriptedModel, call, together
 
@@ -242,7 +252,7 @@ def attached(root: Path, *blocks: dict[str, Any], budget: int = 16_000) -> tuple
 
 def kinds(said: Said) -> list[str]:
     """Return the kinds of blocks of the running question, as it was sent."""
-    content = next(m for m in reversed(said.first.messages) if m.type == "human").content
+    content: Any = users(said.first)[-1].content
     return [block["type"] for block in content] if isinstance(content, list) else ["text"]
 
 

@@ -4,6 +4,7 @@ Page 03, "The anchor"; the source is std_slop, "Self-Managed State Tracking".
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,7 +135,7 @@ def test_block_is_not_streamed(tmp_path: Path) -> None:
     here = stage(tmp_path)
     here.talk.model.answers = [f"Understood.\n\n{SHIPPING}"]
 
-    streamed = here.talk.agent.stream({"messages": "Go."}, THREAD, stream_mode="messages")
+    streamed: Any = here.talk.agent.stream({"messages": "Go."}, THREAD, stream_mode="messages")
     told = "".join(str(chunk.text) for chunk, _ in streamed)
 
     assert "Understood." in told
