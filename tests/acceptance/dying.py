@@ -21,7 +21,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import Durability
 
-from ebbtide import transcript
+from tests.acceptance.stage import Stage
 from tests.agents import Talk, talk
 from tests.doubles import call
 from tests.faults.places import Place
@@ -104,7 +104,7 @@ def main(place: Place, durability: Durability, kills: int, seed: int) -> None:
     with opened(place) as chat:
         last = f"{len(noted(place.root / 'said'))} {WORDS}"
         chat.agent.invoke({"messages": last}, CONFIG, durability=durability)
-        messages = transcript(chat.agent, CONFIG, turns=10_000)
+        messages = Stage(chat, CONFIG).read()
     found = {
         "said": [*noted(place.root / "said"), last],
         "answered": noted(place.root / "answered"),

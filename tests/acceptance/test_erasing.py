@@ -19,7 +19,6 @@ from ebbtide import (
     delete_session,
     delete_user,
     erase,
-    transcript,
 )
 from tests.acceptance.stage import AUTH, EXACT, Stage, recalled, stage
 from tests.doubles import call
@@ -207,4 +206,4 @@ def test_others_cannot_erase(tmp_path: Path) -> None:
         with pytest.raises(SessionNotFoundError):
             erase(here.talk.agent, thread("told", "bob"), 2)
 
-        assert TOLD in [m.text for m in transcript(here.talk.agent, here.config)]
+        assert TOLD in here.asked()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide import Settings, transcript
+from ebbtide import Settings
 from tests.acceptance import later
 from tests.acceptance.stage import EXACT, recalled, stage
 from tests.agents import THREAD
@@ -161,7 +161,7 @@ def test_raw_answer_is_archived(tmp_path: Path) -> None:
     (read,) = here.use("read_log", turns="1").results
 
     assert "port 8443" in read["turns"][0]["text"]
-    assert "port 8443" not in "".join(m.text for m in transcript(here.talk.agent, THREAD))
+    assert "port 8443" not in "".join(m.text for m in here.read())
 
 
 def test_block_beside_calls(tmp_path: Path) -> None:
