@@ -209,3 +209,68 @@ def test_every_node_boundary(tmp_path: Path, node: str, then: str) -> None:
     agent.invoke({"messages": "Last."}, THREAD)
 
     assert here.asked() == ["One.", *["Next."] * (then == "say"), "Last."]
+
+
+def test_other_archive(tmp_path: Path) -> None:
+    """00, One turn: checkpoints whose archive is another one are an error, and nothing is sent."""
+    saver = InMemorySaver()
+    here = stage(tmp_path / "one", checkpointer=saver)
+    here.chat(1)
+    there = stage(tmp_path / "other", checkpointer=saver)
+
+    with pytest.raises(EbbtideError):
+        there.say("Hello.")
+
+    assert there.talk.model.sent == []
+    assert here.say("Hello.").memory["turn"] == 2
+
+
+@later.COMMIT
+def test_state_of_somebody_else(tmp_path: Path) -> None:
+    """00, One turn: a state that is somebody else's shows nothing, and blocks no thread."""
+    bobs: RunnableConfig = {"configurable": {"thread_id": "bobs", "user_id": "bob"}}
+    anns: RunnableConfig = {"configurable": {"thread_id": "anns", "user_id": "ann"}}
+    here = stage(tmp_path, anns)
+    here.work(AUTH)
+    here.talk.agent.update_state(bobs, {"memory": here.values["memory"]}, as_node="compress")
+    here.talk.model.answers = [*["…"] * len(here.talk.model.sent), "Hello."]
+
+    with suppress(EbbtideError):
+        here.talk.agent.invoke({"messages": "I am Bob."}, bobs)
+
+    assert here.talk.model.sent[-1].messages[-1].text == "I am Bob."
+    assert AUTH.log not in here.talk.model.sent[-1].text
+    assert AUTH.summary not in here.talk.model.sent[-1].text
+
+
+class Dead(BaseException):
+    """What ends a process."""
+
+
+class Dying(InMemorySaver):
+    """A checkpointer whose process ends once it has stored an input."""
+
+    armed = False
+
+    def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> RunnableConfig:
+        """Store it."""
+        stored = super().put(config, checkpoint, metadata, new_versions)
+        if self.armed and metadata.get("source") == "input":
+            self.armed = False
+            raise Dead
+        return stored
+
+
+@later.COMMIT
+def test_input_that_no_run_applied(tmp_path: Path) -> None:
+    """00, `begin_turn`: an input that the checkpointer stored and no run applied is taken along."""
+    saver = Dying()
+    here = stage(tmp_path, checkpointer=saver)
+    here.say("One.", durability="sync")
+    saver.armed = True
+    with suppress(Dead):
+        here.say("Two.", durability="sync")
+
+    here.say("Three.", durability="sync")
+
+    assert here.asked() == ["One.", "Two.", "Three."]
