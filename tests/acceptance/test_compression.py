@@ -144,7 +144,6 @@ def test_fabricated_quote_is_dropped(tmp_path: Path) -> None:
     assert commands.stats(here.talk.agent, here.config).fabricated > 0
 
 
-@later.STRATEGY
 def test_confirmed_quote_is_not_fabricated(tmp_path: Path) -> None:
     """04, How, 2: a quote of what is kept already counts as confirmed."""
     here = begun(tmp_path, giving(RULE))
@@ -214,7 +213,6 @@ def test_protected_core(tmp_path: Path, broken: Any) -> None:
     assert commands.stats(here.talk.agent, here.config).fallbacks > 0
 
 
-@later.STRATEGY
 @pytest.mark.usefixtures("impatient")
 def test_background_that_fails(tmp_path: Path) -> None:
     """04, Failure: the quotes stand with the background that was there before."""

@@ -261,7 +261,6 @@ class Dying(InMemorySaver):
         return stored
 
 
-@later.COMMIT
 def test_input_that_no_run_applied(tmp_path: Path) -> None:
     """00, `begin_turn`: an input that the checkpointer stored and no run applied is taken along."""
     saver = Dying()

@@ -153,7 +153,6 @@ class PerUser(AgentMiddleware):
         return handler(request.override(model=self.models[request.runtime.context["user_id"]]))
 
 
-@later.NEIGHBOURS
 def test_log_of_one_user_is_not_read_by_the_model_of_another(tmp_path: Path) -> None:
     """06, The middleware keeps nothing of a request beyond it."""
     told = {"summary": "It was private.", "keywords": []}
