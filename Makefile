@@ -36,7 +36,7 @@ LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable
 
-.PHONY: help demo test check install docs oldest soak live build clean force
+.PHONY: help demo test accept check install docs oldest soak live build clean force
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -46,6 +46,9 @@ demo: $(VENV)/run ## run the demonstration
 
 test: $(VENV)/dev ## run the tests (ARGS="-k name" chooses)
 	@$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest $(WORKERS) $(COV) $(ARGS)
+
+accept: $(VENV)/dev ## run the acceptance tests
+	@$(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/acceptance $(ARGS)
 
 check: $(VENV)/dev ## run the static checks
 	@$(BIN)/ruff check

@@ -1,0 +1,122 @@
+"""A turn of many rounds: what of it the model is sent.
+
+Page 03, "Inside a long turn"; page 01, "What belongs to an effort".
+"""
+
+from pathlib import Path
+
+from langchain_core.messages import ToolMessage
+
+from ebbtide import Settings
+from tests.acceptance import later
+from tests.acceptance.stage import stage
+from tests.acceptance.test_context import PAGE, SMALL, look_up, size
+from tests.doubles import call, together
+
+
+def test_calls_and_results_stay_together(tmp_path: Path) -> None:
+    """03, The hard budget: 64 parallel calls with huge results fit, each with its result."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    many = together(*(call("look_up", what="page") for _ in range(64)))
+
+    said = here.say("Look them up.", many, "Done.")
+
+    calls = [c["id"] for m in said.sent.messages for c in getattr(m, "tool_calls", ())]
+    results = [m.tool_call_id for m in said.sent.messages if isinstance(m, ToolMessage)]
+    assert calls == results
+    assert size(said.sent) <= 4_000
+
+
+@later.LONG_TURN
+def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
+    """03, Inside a long turn, 4: the user's request is never shortened."""
+    request = f"Mend the six defects. {PAGE[:1_200]} And mind the tests!"
+    here = stage(tmp_path, settings=Settings(context_budget=8_000), tools=[look_up])
+    rounds = [call("look_up", what=f"{n} {PAGE[:4_000]}") for n in range(7)]
+
+    said = here.say(request, *rounds, "Done.")
+
+    assert [request in sent.text for sent in said.calls] == [True] * len(said.calls)
+
+
+@later.LONG_TURN
+def test_long_turn_has_no_limit(tmp_path: Path) -> None:
+    """01, `max_tool_rounds`: by default a turn may have as many rounds as it needs."""
+    here = stage(tmp_path, tools=[look_up])
+    rounds = [call("look_up", what=f"{n}") for n in range(12)]
+
+    said = here.say("Look all of them up.", *rounds, "Done.", "Done.")
+
+    assert len(said.calls) == 13
+    assert said.answer == "Done."
+
+
+@later.LONG_TURN
+def test_concluding_inside_a_turn_frees_at_once(tmp_path: Path) -> None:
+    """01, What belongs to an effort: the rounds of an effort concluded in the turn leave."""
+    here = stage(tmp_path, tools=[look_up])
+    rounds = [
+        call("open_effort", name="task"),
+        call("look_up", what="the lighthouse keeper's name is Ahab " * 9),
+        call("close_effort"),
+        call("look_up", what="another thing"),
+    ]
+
+    said = here.say("Do both tasks.", *rounds, "Done.")
+
+    assert "the lighthouse keeper" not in said.sent.text
+
+
+def test_rounds_that_left_are_named(tmp_path: Path) -> None:
+    """03, Inside a long turn, 1 and 2: each round that left is still named by a line."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    rounds = [call("look_up", what=f"stone{n} {PAGE[:2_400]}") for n in range(7)]
+
+    said = here.say("Look all of them up.", *rounds, "Done.")
+
+    assert [f"stone{n}" in said.sent.text for n in range(7)] == [True] * 7
+
+
+def test_limit_of_rounds(tmp_path: Path) -> None:
+    """01, `max_tool_rounds`: where it is set, the user always gets an answer."""
+    here = stage(tmp_path, settings=Settings(max_tool_rounds=2), tools=[look_up])
+    rounds = [call("look_up", what=f"{n}") for n in range(2)]
+
+    said = here.say("Look all of them up.", *rounds, "That is what I have.")
+
+    assert said.answer == "That is what I have."
+    assert said.sent.tool_choice == "none"
+
+
+@later.LONG_TURN
+def test_log_of_an_effort_is_its_rounds(tmp_path: Path) -> None:
+    """01, What belongs to an effort: the summary of task 2 does not contain task 1."""
+    here = stage(tmp_path, tools=[look_up])
+    rounds = [
+        call("open_effort", name="one"),
+        call("look_up", what="the lighthouse keeper's name is Ahab " * 9),
+        call("close_effort"),
+        call("open_effort", name="two"),
+        call("look_up", what="the harbour master's name is Ishmael " * 9),
+        call("close_effort"),
+    ]
+
+    here.say("Do both tasks.", *rounds, "Done.")
+
+    first, second = here.talk.model.asked
+    assert "Ahab" in first.text
+    assert "Ishmael" in second.text
+    assert "Ahab" not in second.text
+
+
+@later.LONG_TURN
+def test_shortened_arguments_keep_their_keys(tmp_path: Path) -> None:
+    """03, Inside a long turn, 1: long values are cut inside; it is still the call that was made."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    rounds = [call("look_up", what=f"stone{n} {PAGE[:6_000]}") for n in range(6)]
+
+    said = here.say("Look all of them up.", *rounds, "Done.")
+
+    made = [c for m in said.sent.messages for c in getattr(m, "tool_calls", ())]
+    assert made != []
+    assert {key for one in made for key in one["args"]} == {"what"}
