@@ -104,7 +104,6 @@ _IMAGE_TOKENS = 1_445
 An image is scaled to fit into 2048 x 2048 and then to a shorter side of 768, so it has at most
 4 x 2 tiles (OpenAI, "Images and vision"; `langchain_openai`, `_count_image_tokens`). Other models
 may bill more: Anthropic names about 1,600 tokens at most, some of OpenAI's small models multiply.
-What a provider reports above the count becomes the thread's safety factor.
 """
 
 _LOW_DETAIL_TOKENS = 85

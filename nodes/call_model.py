@@ -1,14 +1,13 @@
 """Send the working context to the model, and take its answer; the middleware does so too."""
 
 import asyncio
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import merge_configs, set_config_context
@@ -19,7 +18,6 @@ from langgraph.runtime import Runtime
 
 from ..memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
 from ..memory.banners import banner_of
-from ..memory.context.budget import LEAST_ROOM, effective_budget, safety_factor
 from ..memory.context.rebuild import assemble
 from ..memory.context.timeline import Timeline, WorkingContext
 from ..memory.efforts import EffortState, happened
@@ -33,8 +31,6 @@ from .turn.langchain_messages import cleaned, closed, from_dicts, to_dicts, with
 from .turn.parts import STEADY, AgentParts, taking_tools
 from .turn.state import TurnState, updated
 from .turn.values import effort_state, packed, running, running_turn, traced
-
-_log = logging.getLogger("ebbtide.tokens")
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
@@ -82,8 +78,6 @@ class Call:
         report = {
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),
-            "safety_factor": state.get("safety_factor", 1.0),
-            **_floored(state, context.report, settings.context_budget),
         }
         update = {
             "context": {"messages": messages},
@@ -126,7 +120,6 @@ class Call:
                 "an AIMessage, as chat models do"
             )
         state = self.state
-        correction = corrected(state, self.update["context_report"], answer, self.parts.model)
         # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last
         # archived message may have been removed: an answer with its id would be taken for it.
         used_ids = {state.get("archived"), *(message.id for message in state["messages"]), None}
@@ -138,7 +131,7 @@ class Call:
             errors = closed(messages, render("too_many_rounds", limit=self.limit))
             words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
             messages = [*errors, words]
-        return {**self.update, **correction, **hidden, "messages": messages}
+        return {**self.update, **hidden, "messages": messages}
 
     def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
         """Return the answer as users see it, and the update with its state block.
@@ -223,41 +216,3 @@ class _BlockFilter(BaseCallbackHandler):
         piece = message.model_copy(update={"content": content})
         with set_config_context(config) as context:
             context.run(push_message, piece, state_key=None)
-
-
-def corrected(
-    state: TurnState, report: Mapping[str, Any], answer: AIMessage, model: BaseChatModel
-) -> dict[str, Any]:
-    """Return the update of the safety factor if the provider counted more tokens than `report`."""
-    old_factor = state.get("safety_factor", 1.0)
-    counted, reported = report["total"], dict(answer.usage_metadata or {}).get("input_tokens")
-    factor = safety_factor(old_factor, counted, reported)
-    if factor == old_factor:
-        return {}
-    name = answer.response_metadata.get("model_name") or model.get_name()
-    _log.warning(
-        "%s read %s tokens where %s were counted: the thread's safety factor is %s from now on, "
-        "it was %s",
-        *(name, reported, counted, factor, old_factor),
-    )
-    return {"safety_factor": factor, "context_report": {**report, "safety_factor": factor}}
-
-
-def _floored(
-    state: TurnState, report: Mapping[str, Any], context_budget: int
-) -> dict[str, dict[str, int]]:
-    """Return a warning, in tokens, if the factor takes the budget below its floor; log it once."""
-    factor, tokens = state.get("safety_factor", 1.0), report["tokens"]
-    warning = {
-        "effective": effective_budget(context_budget, factor),
-        "floor": tokens["system"] + tokens["tools"] + LEAST_ROOM,
-    }
-    if warning["effective"] >= warning["floor"]:
-        return {}
-    if warning != state.get("context_report", {}).get("below_floor"):
-        _log.warning(
-            "context_budget %s divided by the safety factor %s is %s tokens, below the floor of "
-            "%s: contexts have the floor, and the provider may read more than context_budget",
-            *(context_budget, factor, warning["effective"], warning["floor"]),
-        )
-    return {"below_floor": warning}

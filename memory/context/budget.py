@@ -1,4 +1,4 @@
-"""The hard budget of a context: its floor, the share of each part, and the safety factor.
+"""The hard budget of a context: its floor, and the share of each part.
 
 The fixed parts are the system message and the tool schemas; what they leave is the *room*.
 """
@@ -42,9 +42,6 @@ Found by simulation. A small context is soon full again, and each cut costs its 
 
 LEAST_PREVIEW = 32
 """Tokens of the shortest preview, head and tail together."""
-
-MOST_FACTOR = 1.5
-"""The largest safety factor; if a provider reports more, that is logged but not made room for."""
 
 
 def high_water(room: int, size: int) -> int:
@@ -122,26 +119,3 @@ def room(budget: int, fixed: int) -> int:
     (14500, 1000)
     """
     return max(LEAST_ROOM, budget - fixed)
-
-
-def safety_factor(factor: float, counted: int, reported: object) -> float:
-    """Return the factor after a call: `reported / counted` in hundredths, rounded up, at most 1.5.
-
-    It never falls. A provider may report something that is no number of tokens: that is ignored.
-
-    >>> [safety_factor(1.0, 1_000, reported) for reported in (1_234, 3_000, None)]
-    [1.24, 1.5, 1.0]
-    """
-    if type(reported) is not int or not 0 < counted < reported:
-        return factor
-    hundredths = -(-100 * reported // counted)
-    return max(factor, min(MOST_FACTOR, hundredths / 100))
-
-
-def effective_budget(context_budget: int, factor: float) -> int:
-    """Return how many tokens, counted here, a provider reports as at most `context_budget`.
-
-    >>> effective_budget(16_000, 1.3), effective_budget(16_000, 1.0)
-    (12307, 16000)
-    """
-    return context_budget * 100 // round(factor * 100)

@@ -20,7 +20,6 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from ...memory.context.budget import MOST_FACTOR
 from ...memory.context.timeline import Why
 from ...memory.errors import StateError, ToolError
 from ...memory.names import numbers
@@ -126,7 +125,6 @@ class Position(TypedDict, total=False):
     view: PackedTimeline | None
     due: bool
     sent: str
-    safety_factor: Annotated[float, Field(ge=1, le=MOST_FACTOR)]
     window: Annotated[int, Field(ge=0)] | None
     compressed: dict[str, _Turn]
     events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]

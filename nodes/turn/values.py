@@ -16,7 +16,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.banners import banner_of
 from ...memory.clock import stamp
 from ...memory.compressions import Compression
-from ...memory.context.budget import TURN_SHARE, effective_budget, room
+from ...memory.context.budget import TURN_SHARE, room
 from ...memory.context.rebuild import after_turn, rebuild
 from ...memory.context.timeline import Timeline
 from ...memory.efforts import EffortState, happened
@@ -39,7 +39,7 @@ _LEAST_FREE = 256
 _SAVED = frozenset(
     {
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
-        *("safety_factor", "window", "compressed", "view"),
+        *("window", "compressed", "view"),
     }
 )
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
@@ -188,8 +188,6 @@ def packed(efforts: EffortState) -> dict[str, Any]:
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the state that is saved with a turn, without empty values."""
     values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
-    if values.get("safety_factor") == 1.0:  # its default, unlike that of a window of 1
-        del values["safety_factor"]
     if "anchor" in values.get("view", ()):  # erasing looks for an anchor's text in one place alone
         del values["view"]
     memory: dict[str, Any] = repacked(values).get("memory", {})
@@ -254,19 +252,17 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     if window is not None:  # the thread's own; what a run sets comes before it
         defaults = defaults.model_copy(update={"ambient_window": window})
     settings = resolve(runtime.context, defaults)
-    budget = effective_budget(settings.context_budget, state.get("safety_factor", 1.0))
-    settings = settings.model_copy(update={"context_budget": budget})
     owner = owner_of(state, runtime, settings)
     used = state.get("context_report", {}).get("total", 0)
     fixed = sum(parts.sizes(settings))
-    space_left = room(budget, fixed)
+    space_left = room(settings.context_budget, fixed)
     return RunningTurn(
         effort_state(state),
         past(parts.archive, owner, tip_of(state)),
         settings,
         parts.count,
         room=space_left,
-        free=max(_LEAST_FREE, budget - used, int(TURN_SHARE * space_left) // 2),
+        free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
         line=Timeline.unpacked(state.get("view")),
         embedder=parts.embedder,
