@@ -28,7 +28,7 @@ from report import argument_parser, percent, write
 from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
-from ebbtide.memory.context.notes import pointed_at
+from ebbtide.memory.context.hints import pointed_at
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.passages import excerpt, spans
 from ebbtide.memory.record import Owner, Tip

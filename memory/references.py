@@ -276,12 +276,6 @@ def count_terms(texts: Iterable[str]) -> _Terms:
     return Counter(term for text in texts for term in dict.fromkeys(content(text)))
 
 
-def speaks_of(work: RunningTurn, words: str, effort: Effort) -> bool:
-    """Tell whether a text mentions an effort, by its id or by its keywords."""
-    keywords = {effort.id: keywords_of(work, effort, KeywordCache())}
-    return effort.id in mentionable(words) or bool(about(content(words), keywords, [effort.id]))
-
-
 _COMPARED = 200  # newest efforts that a keyword's rarity is counted over: all that have summaries
 
 _EFFORT_EVENTS = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})

@@ -47,10 +47,6 @@ class Settings(BaseModel):
     recall_hints: int = Field(
         3, ge=0, le=20, description="Hints at stored efforts beside a user message at most; 0 = off"
     )
-    nudges: bool = Field(
-        default=True,
-        description="Say once that the active effort is open and was not mentioned for some turns",
-    )
     summary_max_tokens: int = Field(
         120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
     )

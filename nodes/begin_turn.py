@@ -11,7 +11,7 @@ from langgraph.types import Overwrite
 from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import check_budget
-from ..memory.context.notes import notes
+from ..memory.context.hints import hinted
 from ..memory.context.rebuild import before_turn
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
@@ -52,7 +52,7 @@ def begin_turn(
         update |= {"session": asdict(owner), "turn": efforts.turn}
         work = running_turn(updated(before, update), runtime, parts)
         line = before_turn(work, stamp())
-        update |= {"view": line.packed(), "events": [*update["events"], *notes(work, line)]}
+        update |= {"view": line.packed(), "events": [*update["events"], *hinted(work, line)]}
         return {**update, "messages": Overwrite(update["messages"])}
 
 

@@ -23,7 +23,7 @@ from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import DECIDING, Logged, result_of
 from ..valid_history import note, note_within, quote_within, valid_history
 from .budget import SHARES, log_limit
-from .notes import Hint, hint_lines
+from .hints import Hint, hint_lines
 from .shortening import Limits, log_quote, previewed, quote, shorten_turn
 from .timeline import Part, PartName, Timeline
 
@@ -32,7 +32,7 @@ _LIST_LENGTH = 60  # characters of the list of turns that are out of view
 PREVIEW = 150
 """Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""
 
-_ADDING_EVENTS = frozenset({"hinted", "nudged", "opened"})
+_ADDING_EVENTS = frozenset({"hinted", "opened"})
 """The events that may add notes to a turn until the next rebuild."""
 
 _LOG_TOOLS = {"expand_effort": "expanded", "reopen_effort": "reopened"}
@@ -294,11 +294,7 @@ def _turn_parts(work: RunningTurn, turn: Logged, line: Timeline) -> list[Part]:
         before.append(note(render("unasked")))
     limit = line.short.get(turn.turn, (0, 4 * line.room(work.room)))[1] // 4
     for event in turn.events if turn.turn > line.built else ():
-        notes = []
-        if event["type"] == "hinted":
-            notes = _hint_notes(work, turn, event["hints"])
-        elif event["type"] == "nudged":
-            notes = [note(event["said"])]
+        notes = _hint_notes(work, turn, event["hints"]) if event["type"] == "hinted" else []
         limit -= count_messages(notes, work.count)
         before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"

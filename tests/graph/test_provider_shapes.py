@@ -98,7 +98,7 @@ def parallel(root: Path, provider: str) -> Talk:
 
 
 def efforts(root: Path, provider: str) -> Talk:
-    """Have markers, summaries, hints and a nudge beside the turns."""
+    """Have markers, summaries and hints beside the turns."""
     script = [
         *("hello", call("open_effort", name="auth bug"), "opened", "more", call("close_effort")),
         *("closed", call("open_effort", name="auth fix"), "opened", "yes", "yes"),

@@ -12,7 +12,7 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.context.budget import fixed_parts
-from ebbtide.memory.context.notes import notes
+from ebbtide.memory.context.hints import hinted
 from ebbtide.memory.context.rebuild import after_turn, assemble, before_turn
 from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
@@ -157,7 +157,7 @@ class Conversation:
             self.state = self.state.activated(self.state.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
         self.line = before_turn(self.work, self.at)
-        events = (*self.state.events, *notes(self.work, self.line))
+        events = (*self.state.events, *hinted(self.work, self.line))
         self.state = replace(self.state, events=events)
 
     def run(self, *calls: Message) -> list[dict[str, Any]]:

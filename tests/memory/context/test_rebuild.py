@@ -139,7 +139,7 @@ def test_other_settings_are_a_reason(talk: Conversation, chosen: dict[str, Any])
     assert again is first
 
 
-@pytest.mark.parametrize("chosen", [{"nudges": False}, {"search_limit": 3}])
+@pytest.mark.parametrize("chosen", [{"recall_hints": 0}, {"search_limit": 3}])
 def test_settings_of_other_things_are_none(talk: Conversation, chosen: dict[str, Any]) -> None:
     """They change nothing in what is shown."""
     talk.turn("one")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.protocol import Pointing
-from ebbtide.memory.context.notes import pointed_at
+from ebbtide.memory.context.hints import pointed_at
 
 TERMS = "klm", "mno", "opq", "rst", "zzz"
 SAID: dict[str | int, list[str]] = {

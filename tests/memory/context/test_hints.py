@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.context.notes import hint_lines, notes
+from ebbtide.memory.context.hints import hint_lines, hinted
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.messages import text
 from ebbtide.memory.tools.summary import EffortSummary
@@ -30,7 +30,7 @@ def lines(talk: Conversation) -> list[str]:
     return [line for one in given for line in hint_lines(talk.work.view, one)]
 
 
-def hinted(talk: Conversation, question: str) -> list[str]:
+def hinted_at(talk: Conversation, question: str) -> list[str]:
     """Return the efforts and turns that are hinted at when this is asked."""
     talk.ask(question)
     return [line.split(":")[0] for line in lines(talk)]
@@ -58,7 +58,7 @@ def test_what_is_hinted_at(talk: Conversation, question: str, names: list[str]) 
     """An id in whole words, or a message that clearly is about one thing, gives a line."""
     stored(talk)
 
-    assert hinted(talk, question) == names
+    assert hinted_at(talk, question) == names
 
 
 @pytest.mark.parametrize("name", ["continue", "yes", "go-on", "next"])
@@ -68,7 +68,7 @@ def test_a_word_that_only_goes_on_is_no_id(talk: Conversation, name: str) -> Non
     talk.effort(name, LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)
 
-    assert hinted(talk, f"{name.replace('-', ' ')}!") == []
+    assert hinted_at(talk, f"{name.replace('-', ' ')}!") == []
 
 
 def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
@@ -77,11 +77,11 @@ def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
     talk.effort("auth-bug", LONG_ENOUGH)
     talk.turn("My grey cat is called Minka, she hunts mice.")
 
-    assert hinted(talk, QUESTION) == hinted(talk, "What about the auth bug?") == []
+    assert hinted_at(talk, QUESTION) == hinted_at(talk, "What about the auth bug?") == []
     talk.ask("How is the grey cat called that hunts?")
-    assert notes(talk.work, Timeline(2, (1, 2))) == []
-    assert notes(talk.work, Timeline(1, (1,))) == []
-    assert len(notes(talk.work, Timeline(2))) == 1
+    assert hinted(talk.work, Timeline(2, (1, 2))) == []
+    assert hinted(talk.work, Timeline(1, (1,))) == []
+    assert len(hinted(talk.work, Timeline(2))) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_effort_without_room_for_its_line_is_hinted_at(
     talk.turn("Right.")
     talk.ask("What about the auth bug?")
 
-    assert bool(notes(talk.work, line)) == there
+    assert bool(hinted(talk.work, line)) == there
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (3, 2)])
@@ -112,7 +112,7 @@ def test_the_number_of_hints_is_a_setting(talk: Conversation, limit: int, count:
     talk.effort("css", LONG_ENOUGH)
     talk.effort("other", LONG_ENOUGH)
 
-    assert len(hinted(talk, "The auth bug and the CSS?")) == count
+    assert len(hinted_at(talk, "The auth bug and the CSS?")) == count
 
 
 def test_a_hint_is_one_short_line(talk: Conversation) -> None:
@@ -198,7 +198,7 @@ def test_a_huge_message_is_read_in_part(talk: Conversation) -> None:
     """Of a long paste only the beginning is looked at."""
     stored(talk)
 
-    assert hinted(talk, "word " * 100_000 + "auth bug") == []
+    assert hinted_at(talk, "word " * 100_000 + "auth bug") == []
 
 
 @pytest.mark.parametrize("question", [QUESTION, "How is the grey cat called that hunts?"])
@@ -208,7 +208,7 @@ def test_what_is_erased_is_not_hinted_at(talk: Conversation, question: str) -> N
     talk.archive.erase(talk.owner, talk.tip, 1)
     talk.archive.erase(talk.owner, talk.tip, 3)
 
-    assert hinted(talk, question) == []
+    assert hinted_at(talk, question) == []
 
 
 def test_a_hint_that_was_given_says_nothing_of_what_is_erased_since(talk: Conversation) -> None:

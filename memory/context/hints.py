@@ -1,20 +1,18 @@
-"""The notes before a message: hints at stored efforts and turns, and the nudge to close one."""
+"""Recall hints: lines before a message that point at stored efforts and turns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
-from itertools import takewhile
 from math import fsum, log
 from typing import Any, TypeAlias
 
-from ...prompts.loader import render
 from ..archive.protocol import Pointing
 from ..efforts import one_line
 from ..messages import text
 from ..passages import best_piece, word_begin
 from ..record import Event
-from ..references import mentions, own_words, speaks_of
+from ..references import mentions
 from ..running_turn import RunningTurn
-from ..terms import long_enough, query_terms, telling
+from ..terms import long_enough, query_terms
 from ..view import ArchiveView
 from .timeline import Timeline
 
@@ -41,8 +39,6 @@ It is stored as an event of its turn, so that the same line is sent again; its t
 
 _HINT_QUERY = 2_000  # characters of a message that are searched for hints: the rest is pasted text
 _HINT_LENGTH = 160  # characters of a hint: one line
-_TOPIC_LENGTH = 1_000  # characters of the user's own words in which the nudge looks for a topic
-_PATIENCE = 10  # turns for which the nudge waits for a message with a topic
 
 
 def pointed_at(message: Pointing) -> str | int | None:
@@ -75,11 +71,10 @@ def pointed_at(message: Pointing) -> str | int | None:
     return best if clear else None
 
 
-def notes(work: RunningTurn, line: Timeline) -> list[Event]:
-    """Return the events that put hints, and a nudge, before the running message."""
-    hints, nudge = _hints(work, line), _nudge(work)
-    events: list[Event] = [{"type": "hinted", "hints": hints}] if hints else []
-    return [*events, {"type": "nudged", "said": nudge}] if nudge else events
+def hinted(work: RunningTurn, line: Timeline) -> list[Event]:
+    """Return the event that puts hints before the running message; none if there are no hints."""
+    hints = _hints(work, line)
+    return [{"type": "hinted", "hints": hints}] if hints else []
 
 
 def _question(work: RunningTurn) -> str:
@@ -145,33 +140,3 @@ def _line(view: ArchiveView, target: str | int, events: Sequence[Event]) -> str:
         return one_line(view.render(target))
     efforts = view.efforts_named([target], events)
     return one_line("".join(effort.summary or effort.goal for effort in efforts))
-
-
-def _nudge(work: RunningTurn) -> str:
-    """Return the line that says, once, that the active effort is open but long unmentioned, or "".
-
-    It waits for a message with a topic other than that effort.
-    """
-    active = work.state.active
-    if not work.settings.nudges or not active:
-        return ""
-    words = own_words(_question(work))
-    if not telling(words[:_TOPIC_LENGTH]) or not _is_idle(work, active):
-        return ""
-    (effort,) = work.known([active])
-    if speaks_of(work, words, effort):
-        return ""
-    return render("nudge_still_open", effort=effort.id, turns=work.settings.decay_threshold)
-
-
-def _is_idle(work: RunningTurn, name: str) -> bool:
-    """Tell whether an effort was active but unmentioned for `decay_threshold` turns, un-nudged."""
-    turn, last_mention = work.state.turn, work.state.open[name]["last_referenced_turn"]
-    threshold = work.settings.decay_threshold
-    if not 0 < last_mention < turn - threshold:
-        return False
-    records = work.view.turns(range(max(last_mention, turn - threshold - _PATIENCE - 1), turn))
-    newest = reversed(records)
-    idle = [*takewhile(lambda r: r.turn > last_mention and r.efforts[:1] == (name,), newest)]
-    nudged = any(event["type"] == "nudged" for record in idle for event in record.events)
-    return threshold <= len(idle) < len(records) and not nudged
