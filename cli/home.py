@@ -87,13 +87,14 @@ class Home:
         """
         return redis_attention(archive, self.settings, os.environ)
 
-    def attention(self) -> UserAttention:
-        """Return the user's attention; raises `CommandError` if no user was named."""
+    @contextmanager
+    def attention(self) -> Iterator[UserAttention]:
+        """Open the user's attention; raises `CommandError` if no user was named."""
         if self.user == ANONYMOUS:
             raise nobody()
-        archive = self.archive()
-        attention = self.redis(archive) or archive.attention(self.settings.attention_threshold)
-        return UserAttention(attention, self.user)
+        with self.archive() as archive:
+            attention = self.redis(archive) or archive.attention(self.settings.attention_threshold)
+            yield UserAttention(attention, self.user)
 
 
 def configured(

@@ -182,7 +182,8 @@ _MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sess
 def list_attention(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
     """List the memories in attention. The strongest come first, the suppressed ones last."""
     console = Console(highlight=False)
-    memories = attention_table(configured(root, user, config).attention().listed())
+    with configured(root, user, config).attention() as memory:
+        memories = attention_table(memory.listed())
     page = fitted(memories, console) if isinstance(memories, Table) else memories
     # Ids are copied by the user, so only the terminal breaks their lines.
     console.print(page, soft_wrap=not isinstance(page, Table))
@@ -194,7 +195,8 @@ def _memory_command(function: Callable[[UserAttention, str], Explanation]) -> Ca
     def command(
         memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
     ) -> None:
-        memory = function(configured(root, user, config).attention(), memory_id)
+        with configured(root, user, config).attention() as memories:
+            memory = function(memories, memory_id)
         typer.echo("\n".join(explanation_page(memory)))
 
     return command
@@ -215,7 +217,9 @@ def forget(
     memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
     """Delete what attention keeps of a memory. It may be one of a deleted session."""
-    typer.echo(f"forgot {in_line(configured(root, user, config).attention().forget(memory_id).id)}")
+    with configured(root, user, config).attention() as memories:
+        memory = memories.forget(memory_id)
+    typer.echo(f"forgot {in_line(memory.id)}")
 
 
 def attention_table(memories: Iterable[Explanation]) -> Table | Text:

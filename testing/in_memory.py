@@ -1,10 +1,8 @@
 """An archive for tests: it keeps everything in memory and writes no file."""
 
-from weakref import finalize
-
 from sqlalchemy import URL
 
-from ..memory.archive.database import LOCK_TIMEOUT
+from ..memory.archive.connections import LOCK_TIMEOUT
 from ..memory.archive.sql import SqlArchive
 
 
@@ -23,4 +21,3 @@ class InMemoryArchive(SqlArchive):
     def __init__(self, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         """Start empty; `lock_timeout` is how many seconds a thread waits for the others."""
         super().__init__(URL.create("sqlite", database=":memory:"), lock_timeout=lock_timeout)
-        finalize(self, self.database.drop)

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from json import JSONDecodeError
 from pathlib import Path
-from threading import Condition, Lock, local
+from threading import Lock, local
 from typing import Any
-from urllib.parse import quote
-from weakref import WeakSet
+from weakref import finalize
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -20,21 +19,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from ..errors import ArchiveError, ArchiveFormatError, ArchiveUnavailableError
 from . import create, index, schema
+from .connections import FORKS, Connections
 from .failures import archive_error
 
 FILE = "ebbtide.sqlite"
-
-LOCK_TIMEOUT = 10.0
-"""Seconds to wait for other writers; 95 % of commits take under 3 ms at 100,000 turns."""
-
-POOL_SIZE = 5
-"""Connections of a process to PostgreSQL, as in SQLAlchemy; a server has 100 by default."""
-
-_OVERFLOW = 10
-"""Further connections to a SQLite file, as in SQLAlchemy; a PostgreSQL server has few to spare."""
-
-_CONNECT_TIMEOUT = 10
-"""Seconds in which PostgreSQL must take a new connection; psycopg itself would wait for 130."""
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -43,66 +31,10 @@ _UNNAMEABLE = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 
 class _ThreadState(local):
-    """The connection that a thread reads with."""
+    """The connection that a thread of a process reads with."""
 
     reader: sa.Connection | None = None
-
-
-class _Uses(local):
-    """How often a thread is inside of `_Forks.delayed`."""
-
-    depth = 0
-
-
-class _Forks:
-    """Delays forks of the process while a connection is in use, and closes those that are not.
-
-    Who inherits an open connection to SQLite takes the parent's locks for its own: the parent then
-    deletes the write-ahead log, and what the child commits to it is lost. A lock that another
-    thread has is never released in the child.
-    """
-
-    def __init__(self) -> None:
-        self.engines = WeakSet[sa.Engine]()  # those whose connections a child must not have
-        self._condition, self._uses, self._thread = Condition(), 0, _Uses()
-        self._forking = False
-        if hasattr(os, "register_at_fork"):  # Windows has no forks
-            hooks = {"after_in_parent": self._after, "after_in_child": self._in_child}
-            os.register_at_fork(before=self._before, **hooks)
-
-    @contextmanager
-    def delayed(self) -> Iterator[None]:
-        """Let forks by other threads wait until the end of this, which may stand inside itself."""
-        with self._condition:
-            if not self._thread.depth:
-                self._condition.wait_for(lambda: not self._forking)
-            self._uses, self._thread.depth = self._uses + 1, self._thread.depth + 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._uses, self._thread.depth = self._uses - 1, self._thread.depth - 1
-                self._condition.notify_all()
-
-    def _before(self) -> None:
-        self._condition.acquire()
-        self._forking = True
-        # Not for ever: another thread may wait for the one that forks.
-        self._condition.wait_for(lambda: self._uses == self._thread.depth, LOCK_TIMEOUT)
-        for engine in [*self.engines]:
-            engine.dispose()
-
-    def _after(self) -> None:
-        self._forking = False
-        self._condition.notify_all()
-        self._condition.release()
-
-    def _in_child(self) -> None:
-        self._uses = self._thread.depth  # the other threads are not there
-        self._after()
-
-
-_FORKS = _Forks()
+    process = 0
 
 
 class Database:
@@ -114,15 +46,16 @@ class Database:
         """Take a URL, or a folder for a SQLite file; raises `ArchiveError` if it cannot be used."""
         self.url = place if isinstance(place, URL) else _url(place)
         self.sqlite = self.url.get_backend_name() == "sqlite"
-        self._in_memory = self.sqlite and self.url.database == ":memory:"
         self._durable, self._timeout = durable, timeout
         # Locked, so that of the first threads only one sets up the tables and opens the file.
-        self._ready, self._process, self._lock = False, os.getpid(), Lock()
+        self._ready, self._lock = False, Lock()
         self._thread = _ThreadState()
         self._file: tuple[int, int, str, int] | None = None
         self._key = b""
         self.opened = 0  # times; part of cache keys, since rows may be of another file then
-        self._engine = self._create_engine(pool_size)
+        self._connections = self._connections_of(pool_size)
+        self._engine = self._connections.engine
+        finalize(self, self._connections.drop)  # also at the end of the program
 
     @property
     def name(self) -> str:
@@ -139,7 +72,9 @@ class Database:
         another would leave none in the pool, and wait for each other.
         """
         with self.using():
-            reader = self._thread.reader
+            process, reader = os.getpid(), self._thread.reader
+            if self._thread.process != process:  # forked: it belongs to the parent
+                self._thread.process, self._thread.reader, reader = process, None, None
             if reader is not None and not (reader.closed or reader.invalidated):
                 try:
                     yield reader
@@ -156,7 +91,10 @@ class Database:
             finally:
                 if self._thread.reader is connection:
                     self._thread.reader = None
-                _give_back(connection)
+                if process == os.getpid():
+                    _give_back(connection)
+                else:
+                    FORKS.inherited.append(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -236,7 +174,7 @@ class Database:
 
     def exists(self) -> bool:
         """Tell whether the database exists; the first write creates a SQLite file."""
-        if not self.sqlite or self._in_memory:
+        if not self.sqlite or self._connections.in_memory:
             return True
         if os.path.exists(str(self.url.database)):  # noqa: PTH110 (asked often)
             return True
@@ -244,31 +182,13 @@ class Database:
             return self._identity() is not None
 
     def close(self) -> None:
-        """Close all connections but one in memory; a later use opens them again."""
-        if not self._in_memory:
-            self.drop()
+        """Close all connections, those in use when given back; a later use opens others."""
+        self._connections.close()
 
-    def drop(self) -> None:
-        """Close all connections, with which a database in memory is gone."""
-        self._engine.dispose()
-
-    def _create_engine(self, pool_size: int) -> sa.Engine:
-        options: dict[str, Any] = {"connect_args": {"timeout": self._timeout}}
-        if not self.sqlite:
-            options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": _CONNECT_TIMEOUT}}
-        elif self._in_memory:  # each connection has a database of its own, so that there is one
-            pool_size = 1
-            options["poolclass"] = sa.QueuePool
-            options["connect_args"]["check_same_thread"] = False
+    def _connections_of(self, pool_size: int) -> Connections:
+        options: dict[str, Any] = {"timeout": self._timeout, "pool_size": pool_size}
         try:
-            engine = sa.create_engine(
-                self.url,
-                pool_size=pool_size,
-                max_overflow=_OVERFLOW if self.sqlite and not self._in_memory else 0,
-                pool_timeout=self._timeout,
-                **options,
-            )
-            engine.dialect.create_connect_args(self.url)
+            return Connections(self.url, durable=self._durable, **options)
         except ImportError as error:
             install = "pip install 'ebbtide[postgres]', and use postgresql+psycopg://"
             advice = "use sqlite:///FILE" if self.sqlite else install
@@ -277,63 +197,23 @@ class Database:
             ) from error
         except ValueError as error:
             raise ArchiveError(f"{self.name!r}: an option after ? is wrong: {error}") from error
-        sa.event.listen(engine, "connect", self._prepare if self.sqlite else self._limit)
-        if self.sqlite:
-            if not self._in_memory:
-                _FORKS.engines.add(engine)
-            sa.event.listen(engine, "do_connect", self._connect)
-            sa.event.listen(engine, "begin", _begin)
-        return engine
-
-    def _limit(self, connection: Any, _record: Any) -> None:
-        """Let PostgreSQL wait for locks as long as SQLite does, not for ever."""
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = {int(self._timeout * 1_000)}")
-        connection.commit()
-
-    def _prepare(self, connection: Any, _record: Any) -> None:
-        """Set up a new connection to SQLite; `_begin` begins the transactions, not the driver."""
-        connection.isolation_level = None
-        if self._open_mode:
-            return
-        for pragma in (
-            "journal_mode=WAL",
-            # One fsync a commit; FULL, since with NORMAL a power cut takes the last commits.
-            f"synchronous={'FULL' if self._durable else 'OFF'}",
-            "secure_delete=ON",  # what is erased must not stay in free pages
-            "journal_size_limit=4194304",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
-
-    def _connect(self, _dialect: Any, _record: Any, args: list[Any], options: Any) -> None:
-        """Open a SQLite file without write access in a read-only mode."""
-        if self._open_mode:
-            args[0] = f"file:{quote(self.name)}?{self._open_mode}"
-            options["uri"] = True
-
-    @property
-    def _open_mode(self) -> str:
-        return self._file[2] if self._file else ""
 
     def _open(self) -> sa.Engine:
         """Return the engine, with the tables set up and sweeps done that were due."""
         with self._lock:
-            # Forked: connections to files and servers belong to the parent.
-            if self._process != os.getpid() and not self._in_memory:
-                self._engine.dispose(close=False)
-                self._process = os.getpid()
             if self._ready and self.sqlite and self._file != self._identity():
-                self._engine.dispose()  # else turns would be written to a file that was deleted
+                self.close()  # else turns would be written to a file that was deleted
                 self._ready = False
             due = 0
             if not self._ready:
-                self._file = self._identity()
-                if self.sqlite and not self._in_memory:
+                self._identify()
+                if self.sqlite:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
                 version = create.prepare(self._engine, self.name)
                 self._key, due = version.key.encode(), version.sweep
-                self._ready, self._file, self.opened = True, self._identity(), self.opened + 1
-        if due and self.sqlite and not self._open_mode:  # read-only: who can write sweeps
+                self._identify()
+                self._ready, self.opened = True, self.opened + 1
+        if due and self.sqlite and not self._connections.mode:  # read-only: who can write sweeps
             try:
                 unswept = self.sweep()
             except ArchiveError as error:
@@ -342,13 +222,17 @@ class Database:
                 _log.warning("something that was erased may still be there: %s", place)
         return self._engine
 
+    def _identify(self) -> None:
+        self._file = self._identity()
+        self._connections.mode = self._file[2] if self._file else ""
+
     def _identity(self) -> tuple[int, int, str, int] | None:
         """Return device, inode, open mode and time of the SQLite file, None if there is none.
 
         To read a file SQLite writes a log beside it, unless the file is called immutable. The time
         tells that such a file was changed after all and must be opened again.
         """
-        if not self.sqlite or self._in_memory:
+        if not self.sqlite or self._connections.in_memory:
             return None
         path = self.name
         try:
@@ -366,7 +250,7 @@ class Database:
     def using(self) -> Iterator[None]:
         """Raise errors of the database as `ArchiveError`s that say what to do; delay forks."""
         try:
-            with _FORKS.delayed():
+            with FORKS.delayed():
                 yield
         except (DBAPIError, PoolTimeoutError) as error:
             raise self._failed(error) from error
@@ -449,9 +333,3 @@ def _give_back(reader: sa.Connection) -> None:
     """Close a connection that was read with; if it broke since then, nothing is lost."""
     with suppress(DBAPIError):
         reader.close()
-
-
-def _begin(connection: sa.Connection) -> None:
-    options = connection.get_execution_options()
-    if not options.get("ebbtide_apart"):
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("ebbtide_writes") else "BEGIN")

@@ -23,7 +23,8 @@ from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
-from .database import LOCK_TIMEOUT, POOL_SIZE, Database
+from .connections import LOCK_TIMEOUT, POOL_SIZE
+from .database import Database
 from .elsewhere import OtherSessions
 from .erasures import delete_user, scope_of
 from .index import among
