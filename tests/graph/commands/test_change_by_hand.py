@@ -2,8 +2,8 @@
 
 import os
 import signal
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -291,10 +291,11 @@ class Deadly(DiskArchive):
         return record
 
 
-def on_sqlite(root: Path, archive: DiskArchive, *answers: Any) -> Talk:
-    """Return an agent with its checkpoints in a file."""
-    saver = SqliteSaver(sqlite3.connect(root / "c.sqlite", check_same_thread=False))
-    return talk(root, [*answers], archive=archive, checkpointer=saver)
+@contextmanager
+def on_sqlite(root: Path, archive: DiskArchive, *answers: Any) -> Iterator[Talk]:
+    """Yield an agent with its checkpoints in a file."""
+    with SqliteSaver.from_conn_string(str(root / "c.sqlite")) as saver:
+        yield talk(root, [*answers], archive=archive, checkpointer=saver)
 
 
 def killed(root: Path, *, before: bool) -> bool:
@@ -303,10 +304,10 @@ def killed(root: Path, *, before: bool) -> bool:
     if child == 0:
         archive = Deadly(root / "kept")
         archive.before = before
-        chat = on_sqlite(root, archive, call("open_effort", name="a"), "opened", "more")
-        chat.say("work")
-        chat.say("more work")
-        commands.close_effort(chat.agent, THREAD)
+        with on_sqlite(root, archive, call("open_effort", name="a"), "opened", "more") as chat:
+            chat.say("work")
+            chat.say("more work")
+            commands.close_effort(chat.agent, THREAD)
         os._exit(0)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
@@ -323,10 +324,9 @@ def killed(root: Path, *, before: bool) -> bool:
 def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: bool) -> None:
     """Killed around its commit, a command stands once in the lineage that goes on."""
     died = killed(tmp_path, before=before)
-    chat = on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on")
-
-    begin(chat.agent)
-    state = chat.say("on")
+    with on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on") as chat:
+        begin(chat.agent)
+        state = chat.say("on")
 
     assert died
     assert chat.said(state) == ["work", "more work", "/close", "on"]
