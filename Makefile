@@ -15,6 +15,7 @@ EXTRAS ?= dev
 COV ?=
 OLDEST := .oldest
 UV := VIRTUAL_ENV=$(OLDEST) $(OLDEST)/bin/uv pip install --quiet
+ACCEPTANCE := $(wildcard tests/acceptance)
 QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/test_anchor.py \
   tests/graph/test_middleware.py tests/graph/test_build_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
@@ -36,7 +37,7 @@ LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable
 
-.PHONY: help demo test accept check install docs oldest soak live build clean force
+.PHONY: help demo test accept check install docs oldest pythons soak live build clean force
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -77,6 +78,9 @@ oldest: $(VENV)/dev ## run the quick tests with the oldest versions of the depen
 	@$(OLDEST)/bin/python -m pytest $(WORKERS) -p no:anyio \
 	  -W default::DeprecationWarning $(or $(ARGS),$(QUICK))
 
+pythons: $(VENV)/dev ## run the quick tests with each version of Python that is found
+	@$(if $(MEMORY),TMPDIR=$(MEMORY)) .ci/pythons $(WORKERS) $(or $(ARGS),$(ACCEPTANCE) $(QUICK))
+
 soak: $(VENV)/dev ## run the long tests, and those of properties with ten times as many examples
 	@EBBTIDE_SOAK=1 $(BIN)/python -m pytest -m "soak or hypothesis" $(ARGS)
 
@@ -87,7 +91,7 @@ build: $(VENV)/dev ## make the wheel and the source distribution in dist/ (URL=h
 	@.ci/release dist $(URL)
 
 clean: ## remove everything that was made
-	@rm -rf $(VENV) $(OLDEST) build dist *.egg-info .coverage .coverage.* .langgraph_api
+	@rm -rf $(VENV) $(OLDEST) .pythons build dist *.egg-info .coverage .coverage.* .langgraph_api
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 

@@ -20,7 +20,6 @@ from threading import Barrier
 from time import monotonic, sleep
 from typing import Any, TypeAlias
 
-import psutil
 import psycopg
 from langchain.agents import create_agent
 from langchain_core.runnables import RunnableConfig
@@ -55,6 +54,7 @@ AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 PATIENCE = 5.0
 """Seconds in which the server must notice that a connection was closed."""
 
+FILES = Path("/proc/self/fd")
 Program: TypeAlias = Callable[[Path], object]
 
 
@@ -222,6 +222,12 @@ PROGRAMS: tuple[Program, ...] = (
 )
 
 
+def opened(folder: Path) -> list[str]:
+    """Return the names of the files below a folder that this process has open."""
+    files = [link.readlink() for link in FILES.iterdir() if link.is_symlink()]
+    return [file.name for file in files if file.is_relative_to(folder)]
+
+
 def main(root: Path, uri: str) -> None:
     """Run the programs, and one that is still there when this ends."""
     left = {}
@@ -230,8 +236,7 @@ def main(root: Path, uri: str) -> None:
         folder.mkdir()
         program(folder)
         gc.collect()
-        files = [Path(file.path) for file in psutil.Process().open_files()]
-        left[program.__name__] = [file.name for file in files if file.is_relative_to(folder)]
+        left[program.__name__] = opened(folder)
     left["in_postgres"] = in_postgres(uri)
     sys.stdout.write(json.dumps(left) + "\n")
 
