@@ -10,7 +10,7 @@ import signal
 import sqlite3
 from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,9 @@ from tests.zipped import revealed
 
 OPTIONS: Any = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 TERMS = "SELECT term FROM temp.{0}_terms WHERE term LIKE '%' || ?"
+
+
+_copies = count()
 
 
 class Countdown:
@@ -88,7 +91,6 @@ class Place:
 
     root: Path
     uri: str = ""
-    copies: Iterator[int] = field(default_factory=count, compare=False)
 
     @property
     def database(self) -> Database:
@@ -150,7 +152,7 @@ class Place:
 
     def copy(self) -> "Place":
         """Return a copy of all, made when the last operation that was begun is over."""
-        number = next(self.copies)
+        number = next(_copies)
         root = self.root.with_name(f"{self.root.name}-{number}")
         shutil.copytree(self.root, root)
         if not self.uri:
