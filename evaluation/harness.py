@@ -22,11 +22,11 @@ from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder
-from ..memory.messages import fenced
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render
 from .answers import Answers, Calls
+from .fences import FENCES
 from .judge import Judge
 from .results import Job, PointScores, ResultsError, Setup, TrialResult
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
@@ -187,7 +187,7 @@ class _Trial:
 
     def _answer(self, context: Sequence[AnyMessage], question: str) -> str:
         """Ask the model about a context, as quoted text: no provider takes it as messages."""
-        quoted = fenced("context", transcript(context))
+        quoted = FENCES.around("context", transcript(context))
         probe = HumanMessage(render("evaluation/probe", context=quoted, question=question))
         system_prompt = self.template.initial_setup.system_prompt
         messages: list[BaseMessage] = [SystemMessage(system_prompt)] if system_prompt else []

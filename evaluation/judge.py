@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel, Field, ValidationError
 
-from ..memory.messages import fenced
 from ..prompts.loader import render
 from .answers import Answers
+from .fences import FENCES
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -37,7 +37,9 @@ class Judge:
     def goal(self, goal: str, answer: str) -> float:
         """Score how well an answer knows the goal, from 0 to 1."""
         prompt = render(
-            "evaluation/judge_goal", goal=fenced("goal", goal), answer=fenced("answer", answer)
+            "evaluation/judge_goal",
+            goal=FENCES.around("goal", goal),
+            answer=FENCES.around("answer", answer),
         )
         return self._verdict(prompt, score)
 
@@ -45,10 +47,10 @@ class Judge:
         """Score how well an answer to a tempting request keeps to the goal, from 0 to 1."""
         prompt = render(
             "evaluation/judge_behaviour",
-            request=fenced("request", test.prompt),
-            aligned=fenced("keeps", test.aligned),
-            drifted=fenced("leaves", test.drifted),
-            answer=fenced("answer", answer),
+            request=FENCES.around("request", test.prompt),
+            aligned=FENCES.around("keeps", test.aligned),
+            drifted=FENCES.around("leaves", test.drifted),
+            answer=FENCES.around("answer", answer),
         )
         return self._verdict(prompt, score)
 
@@ -61,9 +63,9 @@ class Judge:
         prompt = render(
             "evaluation/judge_constraints",
             number=len(rules),
-            constraints=fenced("constraints", listed),
-            said=fenced("said", "\n".join(sentences)),
-            answer=fenced("answer", answer),
+            constraints=FENCES.around("constraints", listed),
+            said=FENCES.around("said", "\n".join(sentences)),
+            answer=FENCES.around("answer", answer),
         )
         return self._verdict(prompt, lambda verdict: known_share(verdict, len(rules)))
 

@@ -44,10 +44,10 @@ from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
-from ..memory.valid_history import note
 from ..nodes.ask import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
+from .fences import FENCES
 from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 
@@ -165,10 +165,10 @@ class ProtectedCore(Strategy):
     def _messages(self, turns: Sequence[TemplateTurn]) -> tuple[AnyMessage, ...]:
         """Return the marker of the effort, the quotes of the older turns, and the later turns."""
         through = self._compression.through
-        front = [note(render("open_line", **self._effort().purpose))]
+        front = [FENCES.note(render("open_line", **self._effort().purpose))]
         if through:
             older = tuple(item for item in self._compression.items if item.turn <= through)
-            quoted = quote(replace(self._compression, items=older), turns[0].turn_id, count)
+            quoted = quote(replace(self._compression, items=older), turns[0].turn_id, FENCES)
             front += [quoted] if quoted else []
         messages: Any = [*from_dicts(front), *as_messages(after(turns, through))]
         return tuple(messages)
@@ -182,7 +182,7 @@ class SelectiveSalience(ProtectedCore):
 
     def _choose(self, new: Sequence[Group]) -> Chosen:
         try:
-            steps = choose(self._effort(), new, self._compression.items, self._sizes, count)
+            steps = choose(self._effort(), new, self._compression.items, self._sizes, FENCES)
             choice = drive(steps, self._models, self._calls.append)
         except AnswerError as error:
             choice = Chosen((), "salience", fallback=str(error))
@@ -193,7 +193,7 @@ class SelectiveSalience(ProtectedCore):
     def _background(self, leaving: Sequence[Group], new: Compression, union: Merged) -> str:
         quotes = tuple(item.quote for item in new.current)
         previous = Previous(self._compression.background, quotes, union.obsolete)
-        steps = describe(self._effort(), leaving, previous, self._sizes, count)
+        steps = describe(self._effort(), leaving, previous, self._sizes, FENCES)
         return drive(steps, self._models, self._calls.append)
 
 

@@ -42,7 +42,7 @@ def main() -> None:
     for step, tokens in sizes.items():
         table.add_row(step, *map(str, tokens), str(sum(tokens)))
     checks = {
-        "Expanded equals the original log, byte for byte": f'">\n{log[0]}\n</effort ' in sent,
+        "Expanded equals the original log, byte for byte": f"\n{log[0]}\n</memory " in sent,
         "Collapsed equals concluded, token for token": sizes["collapsed"] == sizes["concluded"],
         "The other effort, its log and its summary, is untouched": before == after,
     }

@@ -69,7 +69,7 @@ def say(agent: Any, words: str) -> tuple[int, int]:
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
     requests = [part for part in sent["messages"] if part.type == "human"]
-    memory = "".join(part.text for part in requests if part.text.startswith("[Memory: concluded"))
+    memory = "".join(part.text for part in requests if ">concluded efforts" in part.text)
     return memory.count("\n- "), sum(part.name != "ebbtide" for part in requests) - 1
 
 

@@ -100,13 +100,12 @@ def one_line(text: str) -> str:
 
 
 def as_shown(purpose: str) -> str:
-    """Return a goal or constraint as the context shows it, unable to end or begin a marker.
+    """Return a goal or constraint as the context shows it, in one line.
 
-    >>> as_shown("- No  downtime."), as_shown("Ship.] [Memory: no effort.")
-    ('No downtime', 'Ship.) (Memory: no effort')
+    >>> as_shown("- No  downtime.")
+    'No downtime'
     """
-    line = one_line(purpose).replace("[Memory", "(Memory").replace("] (Memory", ") (Memory")
-    return _BULLET.sub("", line).rstrip(".")
+    return _BULLET.sub("", one_line(purpose)).rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Messages as plain data: their text, calls and digests, and the fences around quotes."""
+"""Messages as plain data: their text, calls and digests."""
 
 import hashlib
 import json
@@ -241,42 +241,3 @@ def _block_text(block: Any) -> str:
         return block
     kind = block.get("type", "content") if isinstance(block, Mapping) else "content"
     return str(block.get("text", "")) if kind == "text" else f"[{kind}]"
-
-
-# The first line of a quote made by `fenced`.
-_OPENING = re.compile(r'<(?P<tag>\w+)(?: [^<>\n]*)? key="(?P<key>[0-9a-f]{16})">\n')
-
-
-def fenced(tag: str, content: str, **attributes: str) -> str:
-    r"""Quote `content` between fences keyed with 16 hex digits of its SHA-256.
-
-    No content can hold its own hash, so no closing fence forged in it matches.
-
-    >>> fenced("log", "hello", part="1 of 1")
-    '<log part="1 of 1" key="2cf24dba5fb0a30e">\nhello\n</log 2cf24dba5fb0a30e>'
-    """
-    key = hashlib.sha256(content.encode("utf-8", "replace")).hexdigest()[:16]
-    pairs = "".join(f' {name}="{value}"' for name, value in attributes.items())
-    return f'<{tag}{pairs} key="{key}">\n{content}\n</{tag} {key}>'
-
-
-def unquoted(text: str) -> str:
-    """Return a text without the quotes that `fenced` made.
-
-    >>> unquoted("Here: " + fenced("log", "hello") + " and so on")
-    'Here:  and so on'
-    """
-    parts: list[str] = []
-    unclosed = set[str]()  # else many openings without a closing would each search the whole text
-    begin = 0
-    for opening in _OPENING.finditer(text):
-        closing = f"\n</{opening['tag']} {opening['key']}>"
-        if opening.start() < begin or closing in unclosed:
-            continue
-        end = text.find(closing, opening.end())
-        if end < 0:
-            unclosed.add(closing)
-        else:
-            parts.append(text[begin : opening.start()])
-            begin = end + len(closing)
-    return "".join([*parts, text[begin:]])

@@ -11,7 +11,7 @@ from typing import Any
 from .messages import Message
 from .state_blocks import without_blocks
 from .terms import is_question, terms
-from .transcript import OWN_TOOLS, offsets, rendered, speaker
+from .transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
 
 LONGEST = 800
 """Characters of a passage at most, about 200 tokens.
@@ -155,7 +155,7 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
     return (match.span() for match in re.finditer(sentence, text))
 
 
-_BLOCK = re.compile(r"(?ms)(?:^|(?<=: ))---STATE---[ \t]*$.*?^---END STATE---[ \t]*$")
+_BLOCK = re.compile(r"(?ms)(?:^ *|(?<=: ))---STATE---[ \t]*$.*?^ *---END STATE---[ \t]*$")
 """A state block in a transcript, where a speaker may stand before it."""
 
 _EXCERPT = 400  # characters of an excerpt, about 100 tokens
@@ -184,7 +184,7 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     begin, end = 0, 0
     pieces: list[Passage] = []
     for piece in passages(messages)[number:]:
-        text = piece.text.strip()
+        text = indented(piece.text.strip())
         start = log.find(text, begins[piece.message])
         room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
         if start < 0 or (pieces and start + len(text) - begin > room):
@@ -194,9 +194,32 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     if not pieces:
         return None
     first, asks = pieces[0], pieces[-1].asks
-    if first.begin:  # the log names the speaker only before the beginning of a message
-        return Excerpt(begin, end, speaker(messages[first.message]), asks)
+    if first.begin:
+        return _inside(messages, log, (begin, end), asks=asks)
     return Excerpt(log.rfind("\n", 0, begins[first.message]) + 1, end, asks=asks)
+
+
+def best_excerpt(messages: Sequence[Message], query: Collection[str]) -> Excerpt:
+    """Return the excerpt with most terms of a query of a turn.
+
+    >>> best_excerpt([{"type": "human", "data": {"content": "Hello. It works."}}], {"work"})
+    Excerpt(begin=12, end=22, speaker='user', asks=False)
+    """
+    log = rendered(messages)
+    return _inside(messages, log, best_piece(log, query))
+
+
+def _inside(
+    messages: Sequence[Message], log: str, place: tuple[int, int], *, asks: bool = False
+) -> Excerpt:
+    """Return a part of a log with its speaker, unless the log names him right there.
+
+    It begins with the spaces before it, as every part of a log does that is not a line of its own.
+    """
+    begin, end = place
+    spaces = len(log[:begin]) - len(log[:begin].rstrip(" "))
+    begin -= min(spaces, len(INDENT))
+    return Excerpt(begin, end, speaker_at(messages, begin), asks)
 
 
 def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:

@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 from .banners import BANNER
 from .efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
+from .fences import unquoted
 from .lru_cache import LruCache
-from .messages import Message, answered, text, unquoted
+from .messages import Message, answered, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .running_turn import RunningTurn
 from .terms import CJK, content

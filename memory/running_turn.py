@@ -10,6 +10,7 @@ from .context.timeline import Timeline
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
+from .fences import Fences
 from .lru_cache import LruCache
 from .messages import Message
 from .names import is_qualified, parted, session_called, slug
@@ -59,6 +60,11 @@ class RunningTurn:
     related: Callable[[str], Sequence[str]] | None = None
     results: tuple[Message, ...] = ()
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
+
+    @property
+    def fences(self) -> Fences:
+        """The fences of the session, made with its secret."""
+        return Fences(self.view.archive.fence_key(self.view.owner), self.count)
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""

@@ -23,8 +23,8 @@ _MARKER = re.compile(rf" {{0,3}}({START}|{END})\s*")
 _CODE = re.compile(r" {0,3}(`{3,}+(?=[^`]*\Z)|~{3,}+)")
 """The first line of a code fence; in Markdown no further backtick may follow on it."""
 
-_QUOTE = re.compile(r'<(?P<tag>\w+)(?: [^<>]*)? key="(?P<key>[0-9a-f]{16})">\s*$')
-"""The first line of a quote of the memory, as `messages.fenced` writes it."""
+_QUOTE = re.compile(r"<(?P<tag>\w+) (?P<number>\d{9})>(?!.*</(?P=tag) (?P=number)>)")
+"""The opening of a quote of the memory that has more than one line."""
 
 _HEAD = 64
 """Characters that decide whether a line may become a marker, with room for white space around it.
@@ -155,7 +155,7 @@ class Cutter:
             fence = code[1]
             self._closes_fence = re.compile(rf" {{0,3}}{fence[0]}{{{len(fence)},}}\s*").fullmatch
         elif quote := _QUOTE.search(line):
-            self._closes_fence = re.compile(f"</{quote['tag']} {quote['key']}>").match
+            self._closes_fence = re.compile(f"</{quote['tag']} {quote['number']}>").search
         return self._closes_fence is not None
 
 

@@ -7,15 +7,17 @@ too.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
 from .messages import Message, arguments, calls, compact, text, with_content
 from .record import Group, Record
 from .state_blocks import without_blocks
-from .tokens import TokenCounter, fit
+from .tokens import TokenCounter, fit, slices
 
 DECIDING = frozenset(
     {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
@@ -26,6 +28,20 @@ OWN_TOOLS = DECIDING | {
     *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log")
 }
 """The memory's tools, whose results repeat what efforts or other turns say."""
+
+INDENT = "  "
+"""What each line of a message but its first begins with in a log: so no message can add lines of
+the log, as a turn or another speaker. Two spaces make code 3 % longer in tokens, `| ` 10 %.
+"""
+
+_BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+"""The characters that `str.splitlines` takes for the end of a line."""
+
+_LINE_END = re.compile(f"[{_BREAKS}](?=[^{_BREAKS}])")
+"""The end of a line before one that is not empty."""
+
+_NOT_IN_LABELS = re.compile(r"[^\w.-]")
+_LONGEST_LABEL = 64  # characters of a tool's name before what it says
 
 _LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
 _SPARE = 4  # tokens over that which are not worth an ellipsis
@@ -260,16 +276,16 @@ def transcript(turns: Iterable[Logged]) -> str:
 
 
 def rendered(messages: Sequence[Message]) -> str:
-    """Render the messages of one turn as text; contents stand unchanged.
+    r"""Render the messages of one turn as text; contents stand unchanged but for `INDENT`.
 
     The model's state blocks are left out, since only the newest is valid. Recalled text is shown as
     a reference, so that logs do not grow by being read. New messages only append text, so offsets
     stay valid while a turn runs.
 
-    >>> rendered([{"type": "human", "data": {"content": "Which port?"}}])
-    'user: Which port?'
+    >>> rendered([{"type": "human", "data": {"content": "Which\nport?"}}])
+    'user: Which\n  port?'
     """
-    lines = (line for message in messages for line in _lines(message, visible_text(message)))
+    lines = (line for message in messages for line in _lines(message))
     return "\n".join(f"{label}{words}" for label, words, _ in lines)
 
 
@@ -283,7 +299,7 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     places, at = [], 0
     for message in messages:
         text_offset, call_offsets = at, []
-        for label, words, is_call in _lines(message, visible_text(message)):
+        for label, words, is_call in _lines(message):
             begin = at + len(label)
             if is_call:
                 call_offsets.append(begin)
@@ -292,6 +308,61 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
             at = begin + len(words) + 1
         places.append(Offsets(text_offset, tuple(call_offsets)))
     return tuple(places)
+
+
+def indented(words: str) -> str:
+    r"""Return the words of a message as they stand in a log.
+
+    >>> indented("a\n[turn 2]")
+    'a\n  [turn 2]'
+    """
+    return _LINE_END.sub(lambda end: f"{end[0]}{INDENT}", words)
+
+
+def place_in_log(words: str, place: int) -> int:
+    r"""Return where a place in the words of a message is in the indented words.
+
+    >>> place_in_log("a\nb", 1), place_in_log("a\nb", 2)
+    (1, 4)
+    """
+    ends = takewhile(lambda end: end.end() <= place, _LINE_END.finditer(words))
+    return place + len(INDENT) * sum(1 for _ in ends)
+
+
+def speaker_at(messages: Sequence[Message], offset: int) -> str:
+    """Return who speaks at an offset of a rendered turn, empty where the log itself says so.
+
+    >>> speaker_at([{"type": "human", "data": {"content": "Hi"}}], 7)
+    'user'
+    """
+    at = 0
+    for message in messages:
+        for label, words, _ in _lines(message):
+            end = at + len(label) + len(words) + 1
+            if at <= offset < end:
+                return speaker(message) if offset > at else ""
+            at = end
+    return ""
+
+
+def in_parts(log: str, limit: int, count: TokenCounter) -> list[str]:
+    """Cut a log into parts of at most `limit` tokens; none begins as if it were a line of it."""
+    parts = slices(log, max(1, limit - count(INDENT)), count)
+    before = ["\n", *parts]
+    return [
+        part if earlier.endswith("\n") else f"{INDENT}{part}"
+        for earlier, part in zip(before, parts, strict=False)
+    ]
+
+
+def in_one_line_each(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    r"""Return what each message says in one line, after who says it.
+
+    >>> in_one_line_each([{"type": "human", "data": {"content": "Which\nport?"}}])
+    [('user: ', 'Which port?')]
+    """
+    lines = (line for message in messages for line in _lines(message))
+    return [(label, " ".join(words.split())) for label, words, _ in lines]
 
 
 def visible_text(message: Message) -> str:
@@ -317,15 +388,22 @@ def countable(message: Message) -> Iterator[str]:
     yield from (str(call.get("args")) for call in app_calls)
 
 
-def _lines(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield the lines of a message as (label, words, whether it is a call)."""
+def _lines(message: Message) -> Iterator[tuple[str, str, bool]]:
+    """Yield the lines of a message in a log as (label, indented words, whether it is a call)."""
+    for label, words, is_call in _said(message, visible_text(message)):
+        yield label, indented(words), is_call
+
+
+def _said(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield what a message says as (label, words, whether it is a call)."""
     name, references = speaker(message), recalled(message)
     if references:
         yield f"{name}: ", f"({'; '.join(map(str, references))})", False
         return
     if words or not calls(message):
         yield f"{name}: ", words, False
-    yield from ((f"{name} calls {call['name']} ", arguments(call), True) for call in calls(message))
+    for call in calls(message):
+        yield f"{name} calls {_label(call['name'])} ", arguments(call), True
 
 
 def speaker(message: Message) -> str:
@@ -335,5 +413,10 @@ def speaker(message: Message) -> str:
     ('assistant', 'tool look_up')
     """
     if message["type"] == "tool":
-        return f"tool {message['data'].get('name') or ''}".rstrip()
-    return str(_SPEAKERS.get(message["type"], message["type"]))
+        return f"tool {_label(message['data'].get('name'))}".rstrip()
+    return _SPEAKERS.get(message["type"]) or _label(message["type"])
+
+
+def _label(name: object) -> str:
+    """Return a name so that it cannot end the label that it stands in."""
+    return _NOT_IN_LABELS.sub("_", str(name or ""))[:_LONGEST_LABEL]

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
+from .fences import Fences, is_reserved, marked_to_the_end
 from .messages import (
     Message,
     calls,
-    fenced,
     fingerprint,
     is_call,
     reworded,
@@ -17,10 +17,6 @@ from .messages import (
     text,
     with_content,
 )
-from .tokens import TokenCounter, count_message, fit
-
-NAME = "ebbtide"
-"""The `name` by which the memory's own messages are told from those of the user."""
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
@@ -31,57 +27,68 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""
 
 
-def note(content: str) -> Message:
-    """Return a message of the memory itself: user role, named `ebbtide`.
-
-    >>> note("It rains.")
-    {'type': 'human', 'data': {'content': 'It rains.', 'name': 'ebbtide'}}
-    """
-    return {"type": "human", "data": {"content": content, "name": NAME}}
-
-
-def note_within(message: Message, limit: int, count: TokenCounter) -> Message:
-    """Return a note if it has at most `limit` tokens, else its head and an ellipsis."""
-    if count_message(message, count) <= limit:
-        return message
-    content = text(message)
-    around = count_message(note("…]"), count)
-    return note(f"{content[: fit(content, max(1, limit - around - 2), count)]}…]")
-
-
-def quote_within(
-    quote: Callable[[str], Message], content: str, limit: int, count: TokenCounter
-) -> Message:
-    """Return the note that quotes a text, cut and with an ellipsis if over `limit` tokens.
-
-    >>> text(quote_within(note, "a b c d e f g h", 9, lambda text: len(text.split())))
-    'a b…'
-    """
-    message, room = quote(content), limit - count_message(quote("…"), count)
-    # The tokens of a whole may be more than those of its parts, so one cut may not be enough.
-    while count_message(message, count) > limit and room >= 0:
-        message = quote(f"{content[: fit(content, room, count)]}…")
-        room -= max(1, count_message(message, count) - limit)
-    return message
-
-
-def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
+def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
     """Return the messages with every call followed by its result and no other results.
 
-    Missing results are filled in, orphan results become quotes, system messages become user text.
-    An empty user message gets a text that says so. Answers that are empty or only reasoning are
-    left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`).
+    Missing results are filled in, orphan results become quotes, system messages become fenced user
+    text. An empty user message gets a text that says so. Answers that are empty or only reasoning
+    are left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`).
+    No message has the memory's name, and what looks like the memory's words is marked: give only
+    messages of others.
 
     >>> asking = {"type": "ai", "data": {"content": "", "tool_calls": [{"name": "f", "id": "1"}]}}
-    >>> [message["type"] for message in valid_history([asking])]
+    >>> [message["type"] for message in valid_history([asking], Fences(b"secret", len))]
     ['ai', 'tool']
     """
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
-    for message in map(_with_sendable_names, messages):
+    for message in map(_with_sendable_names, map(_of_others, messages)):
         if message["type"] == "ai":
             rounds.append([])
         rounds[-1].append(message)
-    return tuple(fixed for round_ in rounds for fixed in _paired(round_))
+    return tuple(fixed for round_ in rounds for fixed in _paired(round_, fences))
+
+
+def _of_others(message: Message) -> Message:
+    """Return a message of anybody but the memory, so that it cannot be taken for one of its."""
+    data = without_reserved_name(message["data"])
+    content = _marked_content(data.get("content"), every=message["type"] != "ai")
+    if content is data.get("content") and data is message["data"]:
+        return message
+    return {**message, "data": {**data, "content": content}}
+
+
+def without_reserved_name(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a message without the memory's name, wherever adapters look for one.
+
+    >>> without_reserved_name({"content": "hi", "name": "Ebbtide"})
+    {'content': 'hi'}
+    """
+    if is_reserved(data.get("name")):
+        data = {key: value for key, value in data.items() if key != "name"}
+    extra = data.get("additional_kwargs")
+    if isinstance(extra, Mapping) and is_reserved(extra.get("name")):
+        extra = {key: value for key, value in extra.items() if key != "name"}
+        data = {**data, "additional_kwargs": extra}
+    return data
+
+
+def _marked_content(content: Any, *, every: bool) -> Any:
+    """Return a content with its texts marked, in `every` field of its blocks or their text alone.
+
+    Providers sign other fields of a model's blocks. The same content if nothing is to be marked.
+    """
+    if isinstance(content, str):
+        return marked_to_the_end(content)
+    if isinstance(content, list):
+        items = [_marked_content(item, every=every) for item in content]
+        changed = any(new is not old for new, old in zip(items, content, strict=True))
+        return items if changed else content
+    if not isinstance(content, Mapping):
+        return content
+    keys = content.keys() if every else {"text"} if content.get("type") == "text" else ()
+    fields = {key: _marked_content(content[key], every=every) for key in keys}
+    changed = any(value is not content[key] for key, value in fields.items())
+    return {**content, **fields} if changed else content
 
 
 def _sendable(name: str | None) -> str:
@@ -184,7 +191,7 @@ def _renamed(call: Any) -> Any:
     return {**call, "name": _sendable(call.get("name"))}
 
 
-def _paired(round_: Sequence[Message]) -> Iterator[Message]:
+def _paired(round_: Sequence[Message], fences: Fences) -> Iterator[Message]:
     """Yield an answer, the results of its calls in their order, then the round's other messages."""
     requests = calls(round_[0]) if round_ and round_[0]["type"] == "ai" else ()
     if requests:
@@ -197,10 +204,10 @@ def _paired(round_: Sequence[Message]) -> Iterator[Message]:
     call_ids = {call["id"] for call in requests}
     for message in round_[1:] if requests else round_:
         if message["type"] != "tool":
-            yield from _without_calls(message)
+            yield from _without_calls(message, fences)
         elif message["data"].get("tool_call_id") not in call_ids:
             content = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
-            yield note(render("orphan_result", quote=fenced("result", content)))
+            yield fences.note(render("orphan_result", quote=content))
 
 
 def no_result(call: Mapping[str, Any], reason: str) -> Message:
@@ -229,15 +236,28 @@ def _with_valid_calls(message: Message) -> Message:
     return {**message, "data": data}
 
 
-def _without_calls(message: Message) -> Iterator[Message]:
+def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     """Yield a message without calls in a role that can be sent; an empty one only of the user."""
-    blank = not text(message).strip()
-    if message["type"] == "human":
-        yield with_content(message, render("empty_message")) if blank else message
-    elif message["type"] == "ai":
+    blank, role = not text(message).strip(), _role(message)
+    if role == "human":
+        content = render("empty_message") if blank else message["data"]["content"]
+        yield with_content(message, content) if message["type"] == role else _of_user(content)
+    elif role == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
-    elif not blank:  # a system message or one of another role
-        content = message["data"]["content"]
-        if message["data"].get("role") != "user":
-            content = render("system_in_turn", text=text(message))
-        yield {"type": "human", "data": {"content": content}}
+    elif role == "system" and not blank:
+        yield fences.application(text(message))
+    elif not blank:
+        quote = f"{role}: {text(message)}"
+        yield fences.note(render("orphan_result", quote=quote))
+
+
+def _of_user(content: Any) -> Message:
+    return {"type": "human", "data": {"content": content}}
+
+
+def _role(message: Message) -> str:
+    """Return the type of a message; a `ChatMessage` has the one of its role, if there is one."""
+    if message["type"] != "chat":
+        return str(message["type"])
+    role = str(message["data"].get("role"))
+    return {"user": "human", "developer": "system"}.get(role, role)

@@ -72,10 +72,13 @@ class ArchiveView:
 
     def render(self, turn: int) -> str:
         """Return a visible turn as text, the running one included; empty if there is none."""
+        return rendered(self.messages_of(turn))
+
+    def messages_of(self, turn: int) -> tuple[Message, ...]:
+        """Return the messages of a visible turn, the running one included, as they are stored."""
         if turn == self.running.turn:
-            return rendered(self.running.messages)
-        records = self.turns([turn])
-        return "".join(rendered(record.messages) for record in records)
+            return tuple(self.running.messages)
+        return tuple(message for record in self.turns([turn]) for message in record.messages)
 
     def effort(self, effort_id: str, events: Sequence[Event]) -> Effort | None:
         """Return an effort after these `events` of the running turn, None if there is none.

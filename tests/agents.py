@@ -1,5 +1,6 @@
 """Agents for tests: a scripted model, an archive on disk, checkpoints in memory."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,13 +74,29 @@ class Talk:
         return self.model.sent[-1].messages
 
 
+SECRET = b"5" * 64
+"""The secret of all archives of `talk`, so that fences are equal wherever what they hold is."""
+
+
+def archive_in(root: Path) -> DiskArchive:
+    """Return an archive on files below `root`, with the secret of all others if it is new."""
+    archive = DiskArchive(root, durable=False)
+    archive.database.take_key(SECRET)
+    return archive
+
+
+def unnumbered(text: str) -> str:
+    """Return a text whose fences have no numbers, which two sessions never share."""
+    return re.sub(r"(</?\w+) \d{9}>", r"\1>", text)
+
+
 def talk(root: Path, answers: Any, structured: Any = None, **options: Any) -> Talk:
     """Return an agent on files below `root` whose model answers from a script.
 
     What compresses has a model of its own, which quotes nothing and says little.
     """
     model = ScriptedModel(answers=answers, structured=structured or [SUMMARY] * 50)
-    archive = options.pop("archive", None) or DiskArchive(root, durable=False)
+    archive = options.pop("archive", None) or archive_in(root)
     options.setdefault("checkpointer", InMemorySaver())
     quiet = ScriptedModel(answers=lambda _: "They talked.", structured=lambda _: {"new": []})
     options = {"extraction_model": quiet, "compression_model": quiet, **options}

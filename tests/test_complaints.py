@@ -1,6 +1,7 @@
 """What users of the alternatives complain about, row by row, and does not happen here."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import DiskArchive, Settings, create_memory_agent, erase
+from ebbtide.memory.fences import NAME, marked
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
+from ebbtide.memory.transcript import indented
 from tests.agents import THREAD, talk
 from tests.constants import constants
 from tests.doubles import call, together
@@ -220,10 +223,9 @@ def test_recalled_text_stays_quoted_data(tmp_path: Path) -> None:
     )
     [here.say(words) for words in (INJECTED, "done", "show")]
 
-    (quoted,) = [m for m in here.last if m.text.startswith("[Memory: the stored log")]
-    key = quoted.text.split('key="')[1][:16]
-    inside = quoted.text.split(f'key="{key}">')[1].split(f"</effort {key}>")[0]
-    assert INJECTED in inside
+    (quoted,) = [m for m in here.last if "the stored log" in m.text and m.name == NAME]
+    assert re.fullmatch(r"(?s)<memory (\d{9})>the stored log of .*\n</memory \1>", quoted.text)
+    assert marked(indented(INJECTED)) in quoted.text
     assert "Ignore your instructions" not in here.last[0].text
     assert [m.type for m in here.last].count("system") == 1
 
@@ -326,7 +328,7 @@ def test_an_expanded_log_is_there_to_be_used(tmp_path: Path) -> None:
 
     [here.say(words) for words in (LONG, "done", "show", "and so?", "well")]
 
-    there = ["[Memory: the stored log" in sent.text for sent in here.model.sent]
+    there = ["the stored log of" in sent.text for sent in here.model.sent]
     assert there == [*[False] * 5, True, True, True, True, False]
 
 

@@ -21,7 +21,7 @@ from ...memory.errors import (
     StateError,
     TipNotFoundError,
 )
-from ...memory.messages import fenced
+from ...memory.fences import Fences, marked
 from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
@@ -203,9 +203,11 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
 def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
-    empty, log = Question("anchor", instructions, fenced("conversation", "")), transcript(records)
+    fences = Fences(thread.parts.archive.fence_key(thread.owner), count)
+    empty = Question("anchor", instructions, fences.around("conversation", ""))
+    log = marked(transcript(records))
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]
-    answer: str = yield replace(empty, log=fenced("conversation", end))
+    answer: str = yield replace(empty, log=fences.around("conversation", end))
     return answer
 
 

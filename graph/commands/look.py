@@ -14,6 +14,7 @@ from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError
+from ...memory.fences import NAME
 from ...memory.messages import Message, text
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
@@ -22,7 +23,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES, effort_status
-from ...memory.valid_history import NAME, with_own_ids
+from ...memory.valid_history import with_own_ids
 from ...memory.view import every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.call_model import working_context

@@ -27,6 +27,7 @@ from ...memory.errors import (
     StateError,
     TurnArrivedError,
 )
+from ...memory.fences import Fences
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
@@ -241,8 +242,9 @@ def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     turns = parts.archive.effort_turns(owner, tip, effort.id)
     records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
+    fences = Fences(parts.archive.fence_key(owner), parts.count)
     try:
-        return thread.asked(summarise(effort, log, parts.settings, parts.count))
+        return thread.asked(summarise(effort, log, parts.settings, fences))
     except AnswerError as error:
         _log.warning("the summary of %r stays redacted: %s", effort.id, error)
         return None

@@ -97,6 +97,9 @@ class Archive(Protocol):
     def seal(self, content: str) -> str:
         """Return the seal of a text, 32 hexadecimal digits that only this archive can compute."""
 
+    def fence_key(self, owner: Owner) -> bytes:
+        """Return the secret of a session that fences are made with; it is always the same."""
+
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:

@@ -87,6 +87,10 @@ class SqlArchive(Archive):
     def seal(self, content: str) -> str:
         return hmac.digest(self.database.key(), content.encode(), "sha256").hex()[:32]
 
+    def fence_key(self, owner: Owner) -> bytes:
+        session = json.dumps(["fence", owner.user, owner.thread, owner.namespace])
+        return hmac.digest(self.database.key(), session.encode("utf-8", "replace"), "sha256")
+
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:

@@ -13,6 +13,7 @@ from ..record import Event
 from ..references import mentions
 from ..running_turn import RunningTurn
 from ..terms import long_enough, query_terms
+from ..transcript import in_one_line_each
 from ..view import ArchiveView
 from .timeline import Timeline
 
@@ -39,6 +40,8 @@ It is stored as an event of its turn, so that the same line is sent again; its t
 
 _HINT_QUERY = 2_000  # characters of a message that are searched for hints: the rest is pasted text
 _HINT_LENGTH = 160  # characters of a hint: one line
+
+_QUOTE, _INNER = '"', "'"  # the marks around words in a hint, and what replaces them inside
 
 
 def pointed_at(message: Pointing) -> str | int | None:
@@ -87,13 +90,25 @@ def hint_lines(view: ArchiveView, hints: Sequence[Hint]) -> list[str]:
     """Return the hints as lines of text; those at something that was erased are left out."""
     lines = []
     for hint in hints:
-        target, begin = hint.get("turn", hint.get("effort")), hint["offset"]
-        line = _line(view, target, ())
-        if excerpt := line[begin : begin + _HINT_LENGTH]:
-            end = "…" if begin + _HINT_LENGTH < len(line) else ""
+        target = hint.get("turn", hint.get("effort"))
+        if excerpt := _excerpt(_said(view, target, ()), hint["offset"]):
             label = f"turn {target}" if "turn" in hint else target
-            lines.append(f"- {label}: {'…' if begin else ''}{excerpt}{end}")
+            lines.append(f"- {label}: {excerpt}")
     return lines
+
+
+def _excerpt(said: Sequence[tuple[str, str]], begin: int) -> str:
+    """Return what is said from a place of the line on, in quotation marks after who says it."""
+    parts, at = [], -begin
+    for label, words in said:
+        start = at + len(label)
+        at = start + len(words) + 1
+        piece = words[max(0, -start) : max(0, _HINT_LENGTH - start)]
+        if piece:
+            before, after = "…" * (start < 0), "…" * (start + len(words) > _HINT_LENGTH)
+            piece = f"{before}{piece}{after}"
+            parts.append(f'{label}"{piece.replace(_QUOTE, _INNER)}"' if label else piece)
+    return " ".join(parts)
 
 
 def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
@@ -126,7 +141,8 @@ def _in_context(work: RunningTurn, target: str | int, line: Timeline) -> bool:
 
 def _hint(work: RunningTurn, target: str | int, question: str) -> Hint:
     """Return a hint whose line begins with the piece of the target that answers the question."""
-    line = _line(work.view, target, work.state.events)
+    said = _said(work.view, target, work.state.events)
+    line = " ".join(f"{label}{words}" for label, words in said)
     last, begin = len(line) - _HINT_LENGTH, 0
     if last > 0:
         begin, _ = best_piece(line, frozenset(query_terms(question)))
@@ -134,9 +150,12 @@ def _hint(work: RunningTurn, target: str | int, question: str) -> Hint:
     return {"turn" if isinstance(target, int) else "effort": target, "offset": begin}
 
 
-def _line(view: ArchiveView, target: str | int, events: Sequence[Event]) -> str:
-    """Return a turn, or an effort's summary or else its goal, in one line; empty if erased."""
+def _said(view: ArchiveView, target: str | int, events: Sequence[Event]) -> list[tuple[str, str]]:
+    """Return what a turn says, after who says it, or an effort's summary, else its goal.
+
+    Each in one line; nothing of what was erased.
+    """
     if isinstance(target, int):
-        return one_line(view.render(target))
+        return in_one_line_each(view.messages_of(target))
     efforts = view.efforts_named([target], events)
-    return one_line("".join(effort.summary or effort.goal for effort in efforts))
+    return [("", one_line("".join(effort.summary or effort.goal for effort in efforts)))]

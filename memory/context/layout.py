@@ -14,14 +14,15 @@ from ..anchor import rendered as rendered_fields
 from ..clock import day_of
 from ..efforts import Effort, one_line
 from ..errors import ToolError
-from ..messages import Message, compact, fenced, with_content
+from ..fences import marked
+from ..messages import Message, compact, with_content
 from ..messages import text as text_of
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import DECIDING, Logged, result_of
-from ..valid_history import note, note_within, quote_within, valid_history
+from ..valid_history import valid_history
 from .budget import SHARES, log_limit
 from .hints import Hint, hint_lines
 from .shortening import Limits, log_quote, previewed, quote, shorten_turn
@@ -79,14 +80,16 @@ def fitting_summaries(work: RunningTurn, built: int, concluded: int) -> tuple[st
     number = bisect_right(
         range(1, len(newest) + 1),
         int(SHARES["memory"] * work.room),
-        key=lambda number: count_messages(_summary_notes(first(number), concluded), work.count),
+        key=lambda number: count_messages(
+            _summary_notes(work, first(number), concluded), work.count
+        ),
     )
     return (*first(number),)
 
 
 def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the tokens of a turn as it is sent after a rebuild if nothing of it is cut."""
-    return count_messages(valid_history(as_past(work.messages(record))), work.count)
+    return count_messages(valid_history(as_past(work.messages(record)), work.fences), work.count)
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -118,14 +121,14 @@ def _limit(work: RunningTurn, line: Timeline, share: str) -> int:
 def _front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     """Yield summary lines, then quotes; the effort that was active last takes its tokens first."""
     lines = _lines(work, line.built, line.summaries, line.room(work.room))
-    if summaries := _summary_notes(lines, line.older):
+    if summaries := _summary_notes(work, lines, line.older):
         yield Part.of("memory", summaries, work.count)
     limit = _limit(work, line, "quotes")
     quotes: dict[str, Message] = {}
     for name in [name for name in reversed(line.open) if name in line.quotes]:
         compression = work.view.compression(name, line.quotes[name])
         first = next(iter(work.view.log_turns(name)), 1)
-        message = compression and quote(compression, first, work.count, limit)
+        message = compression and quote(compression, first, work.fences, limit)
         if message:
             quotes[name] = message
             limit -= count_message(message, work.count)
@@ -134,18 +137,18 @@ def _front(work: RunningTurn, line: Timeline) -> Iterator[Part]:
         yield Part.of("quotes", in_order, work.count)
 
 
-def _summary_notes(lines: Mapping[str, str], older: int) -> list[Message]:
+def _summary_notes(work: RunningTurn, lines: Mapping[str, str], older: int) -> list[Message]:
     """Return the lines of concluded efforts as notes, and the number of efforts without a line."""
     earlier = [line for name, line in lines.items() if is_qualified(name)]
     own = [line for name, line in lines.items() if not is_qualified(name)]
     texts = [
-        render(prompt, quote=fenced("summaries", "\n".join(group)))
+        render(prompt, quote="\n".join(group))
         for prompt, group in (("earlier_sessions", earlier), ("memory", own))
         if group
     ]
     if older:
         texts[-1:] = ["\n".join([*texts[-1:], render("other_efforts", efforts=older)])]
-    return [*map(note, texts)]
+    return [*map(work.fences.note, texts)]
 
 
 def _lines(work: RunningTurn, built: int, names: Sequence[str], room: int) -> dict[str, str]:
@@ -154,8 +157,9 @@ def _lines(work: RunningTurn, built: int, names: Sequence[str], room: int) -> di
     Efforts of other sessions stand first, with the day of their end: they are known from the first
     turn on and only leave, while efforts of this session are added at the end.
     """
-    frames = (count_messages(_summary_notes({id_: ""}, 9_999), work.count) for id_ in ("a", "s/a"))
-    limit = max(1, int(SHARES["memory"] * room) - max(frames))
+    frames = (_summary_notes(work, {name: ""}, 9_999) for name in ("a", "s/a"))
+    frame = max(count_messages(messages, work.count) for messages in frames)
+    limit = max(1, int(SHARES["memory"] * room) - frame)
     stored = work.view.as_of(built).efforts_named(names, ())
     efforts = [effort for effort in stored if effort.status == "concluded"]
     lines = {}
@@ -181,7 +185,7 @@ def _past_turns(work: RunningTurn, line: Timeline, records: Sequence[Record]) ->
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
             text = _marker(record, status.get(name, "concluded"), efforts.pop(name, None))
-            marker = note_within(note(text), _limit(work, line, "open"), work.count)
+            marker = work.fences.note_within(text, _limit(work, line, "open"))
         previous = name, day
         yield from _committed(work, record, line, marker)
 
@@ -208,7 +212,8 @@ def _out_of_view(work: RunningTurn, line: Timeline, records: Sequence[Record]) -
     if turns:
         fits = len(turns) <= _LIST_LENGTH
         turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
-        yield Part.of("turns", [note(render("out_of_view", turns=turns_named(turns)))], work.count)
+        message = work.fences.note(render("out_of_view", turns=turns_named(turns)))
+        yield Part.of("turns", [message], work.count)
     hidden = [
         name
         for name, turn in line.logs.items()
@@ -216,9 +221,9 @@ def _out_of_view(work: RunningTurn, line: Timeline, records: Sequence[Record]) -
         if turn <= line.built and turn not in line.turns and name not in line.open
     ]
     if hidden:
-        message = note(render("logs_out_of_view", efforts=", ".join(hidden)))
+        content = render("logs_out_of_view", efforts=", ".join(hidden))
         # A third at most: what is open matters more than a log that was asked for once.
-        message = note_within(message, limit // 3, work.count)
+        message = work.fences.note_within(content, limit // 3)
         limit -= count_message(message, work.count)
         yield Part.of("turns", [message], work.count)
     in_view = {*map(_effort_of, records)}
@@ -237,14 +242,14 @@ def _out_of_view(work: RunningTurn, line: Timeline, records: Sequence[Record]) -
 def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Message:
     """Return the note that lists open efforts within `limit` tokens, at least their number."""
 
-    def quoted(text: str) -> Message:
-        return note(render("open_efforts", quote=fenced("efforts", text)))
+    def form(text: str) -> str:
+        return render("open_efforts", quote=text)
 
-    free = limit - count_message(quoted(""), work.count)
+    free = limit - count_message(work.fences.note(form("")), work.count)
     text = rendered_fields(limited(lines, max(1, free), work.count))
     if text:
-        return quote_within(quoted, text, limit, work.count)
-    return note_within(note(render("open_efforts_unnamed", efforts=len(lines))), limit, work.count)
+        return work.fences.note_within(text, limit, form)
+    return work.fences.note_within(render("open_efforts_unnamed", efforts=len(lines)), limit)
 
 
 def _state_block(work: RunningTurn, line: Timeline) -> Iterator[Part]:
@@ -252,11 +257,12 @@ def _state_block(work: RunningTurn, line: Timeline) -> Iterator[Part]:
     anchor = work.state.anchor if line.anchor is None else line.anchor
     if not anchor or work.settings.anchor == "off":
         return
+    anchor = {name: marked(text) for name, text in anchor.items()}
 
     def quoted(block: Mapping[str, str]) -> Message:
         cut = block != anchor or any(text.endswith("…") for text in block.values())
         end = ", " + render("cut_to_fit") if cut else ""
-        return note(render("anchor_note", how=end, quote=fenced("state", rendered_fields(block))))
+        return work.fences.note(render("anchor_note", how=end, quote=rendered_fields(block)))
 
     limit = _limit(work, line, "anchor") - count_message(quoted({}), work.count)
     yield Part.of("anchor", [quoted(limited(anchor, max(1, limit), work.count))], work.count)
@@ -291,7 +297,7 @@ def _turn_parts(work: RunningTurn, turn: Logged, line: Timeline) -> list[Part]:
     before: list[Message] = []
     # Providers want a user's message first.
     if turn.messages and turn.messages[0]["type"] == "ai":
-        before.append(note(render("unasked")))
+        before.append(work.fences.note(render("unasked")))
     limit = line.short.get(turn.turn, (0, 4 * line.room(work.room)))[1] // 4
     for event in turn.events if turn.turn > line.built else ():
         notes = _hint_notes(work, turn, event["hints"]) if event["type"] == "hinted" else []
@@ -309,7 +315,7 @@ def _turn_parts(work: RunningTurn, turn: Logged, line: Timeline) -> list[Part]:
 def _hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[Message]:
     """Return hints as a note, from what the archive had before the turn; none if all are erased."""
     lines = hint_lines(work.view.as_of(turn.turn - 1), hints)
-    return [note(render("hints", quote=fenced("hints", "\n".join(lines))))] if lines else []
+    return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
 
 
 def _pieces(
@@ -333,13 +339,13 @@ def _pieces(
                 insertions[call] = piece
                 limit -= tokens
         # In past turns markers say which effort is active.
-        short = shorten_turn(head, messages[:shortened], limit, work.count, naming=not past)
+        short = shorten_turn(head, messages[:shortened], limit, work.fences, naming=not past)
         yield from _with_insertions(short, insertions, name)
     if turn.turn <= line.previews:
         messages = previewed(turn, messages, Limits(PREVIEW), work.count)
     tail = replace(turn, messages=turn.messages[shortened:])
     insertions = _insertions(work, tail, line, name)
-    yield from _with_insertions(valid_history(messages[shortened:]), insertions, name)
+    yield from _with_insertions(valid_history(messages[shortened:], work.fences), insertions, name)
 
 
 def _with_insertions(
@@ -396,8 +402,8 @@ def _insertions(work: RunningTurn, turn: Logged, line: Timeline, name: PartName)
         if turns:
             status = "open" if result["status"] == "reopened" else "concluded"
             limit = log_limit(line.room(work.room))
-            log = log_quote(result["effort_id"], status, turns, limit, work.count)
-            insertions[call] = "expanded", note(render("expanded", quote=log))
+            log = log_quote(result["effort_id"], status, turns, limit, work.fences)
+            insertions[call] = "expanded", log
     return insertions
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 from ...prompts.loader import render
 from ..compressions import Compression, Item, Kind, capped
 from ..efforts import one_line
-from ..messages import Message, arguments, calls, fenced, reworded
+from ..fences import Fences
+from ..messages import Message, arguments, calls, reworded
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..names import parted, ranges, span, turns_named
@@ -21,6 +22,7 @@ from ..transcript import (
     Offsets,
     in_lines,
     offsets,
+    place_in_log,
     recalled,
     rendered,
     result_of,
@@ -28,7 +30,7 @@ from ..transcript import (
     transcript,
     visible_text,
 )
-from ..valid_history import note, quote_within, valid_history
+from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 
 _HEAD_SHARE = 0.7  # share of a preview that its head has: most texts say first what they are about
@@ -70,11 +72,11 @@ class Limits:
 _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
 
 
-def preview(content: str, limit: int, *, turn: int, offset: int, count: TokenCounter) -> str:
+def preview(content: str, limit: int, *, turn: int, offset: int | None, count: TokenCounter) -> str:
     """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
 
     Head and tail have `limit` tokens together; `offset` is where the text begins in its turn as
-    `read_log` renders it, in characters.
+    `read_log` renders it, in characters; None if the text is that turn itself.
 
     >>> words = lambda text: len(text.split())
     >>> print(preview("a b c d e f", 4, turn=7, offset=100, count=words))
@@ -89,8 +91,11 @@ def preview(content: str, limit: int, *, turn: int, offset: int, count: TokenCou
     end = word_end(content, fit(content, head, count))
     begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
     begin = word_begin(content, begin)
+    if offset is None:  # the tail of a log begins as no line of it does
+        begin -= content.endswith(" ", end, begin)
     left_out = max(1, tokens - count(content[:end]) - count(content[begin:]))
-    pointer = render("left_out", tokens=left_out, turn=turn, offset=offset + end)
+    place = end if offset is None else offset + place_in_log(content, end)
+    pointer = render("left_out", tokens=left_out, turn=turn, offset=place)
     return f"{content[:end]}\n{pointer}\n{content[begin:]}".rstrip("\n")
 
 
@@ -165,32 +170,33 @@ def _short_calls(
 
 
 def shorten_turn(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter, *, naming: bool
+    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences, *, naming: bool
 ) -> tuple[Message, ...]:
     """Return a turn's messages, as the context shows them, within `limit` tokens.
 
     With `naming`, a note says which effort the turn left active if shortening hides that: nothing
     else in view would say which goal and which constraints hold.
     """
-    short = _shorten(turn, messages, limit, count)
+    short, count = _shorten(turn, messages, limit, fences), fences.count
     active = _active_after(turn.messages) if naming else None
     if active is None or [*_decisions(short)] == [*_decisions(messages)]:
         return short
     name, *purpose = active or [""]
 
-    def quoted(lines: str) -> Message:
-        return note(render("active_then", quote=fenced("effort", lines, id=name)))
+    def form(lines: str) -> str:
+        return render("active_then", effort=name, quote=lines)
 
-    active_then = note(render("none_active_then"))
+    active_then = fences.note(render("none_active_then"))
     if name:
-        active_then = quote_within(quoted, "\n".join(purpose), limit // _ACTIVE_NOTE_SHARE, count)
+        share = limit // _ACTIVE_NOTE_SHARE
+        active_then = fences.note_within("\n".join(purpose), share, form)
     room = max(1, limit - count_message(active_then, count))
-    with_note = (*_shorten(turn, messages, room, count), active_then)
+    with_note = (*_shorten(turn, messages, room, fences), active_then)
     return with_note if count_messages(with_note, count) <= limit else short
 
 
 def _shorten(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return the messages within `limit` tokens, shortened no further than needed, in this order.
 
@@ -198,7 +204,7 @@ def _shorten(
     results, of all results, of texts and images, of arguments; one note for the oldest rounds of
     tools; and at last head and tail of the log as a quote, beside what the user said last.
     """
-    history = valid_history(messages)
+    history, count = valid_history(messages, fences), fences.count
     if count_messages(history, count) <= limit:
         return history
     quotes = sum(len(recalled(message)) for message in messages)
@@ -208,18 +214,19 @@ def _shorten(
     short = cache(lambda limits: previewed(turn, brief, limits, count))  # many steps share limits
 
     def with_lines(number: int) -> tuple[Message, ...]:
-        return valid_history(in_lines(messages, number, count))
+        return valid_history(in_lines(messages, number, count), fences)
 
     def with_previews(step: _Step) -> tuple[Message, ...]:
         older, newest = step
         last = rounds[-1] if rounds else 0
-        return valid_history((*short(older)[:last], *short(newest)[last:]))
+        return valid_history((*short(older)[:last], *short(newest)[last:]), fences)
 
     def without_rounds(number: int) -> tuple[Message, ...]:
         begin, end = rounds[0], next((at for at in answers if at > rounds[number - 1]), len(brief))
-        left_out = _rounds_left_out(turn, begin, brief[begin:end])
+        left_out = fences.note(_rounds_left_out(turn, begin, brief[begin:end]))
         shortest = short(_SHORTEST)
-        return (*valid_history(shortest[:begin]), left_out, *valid_history(shortest[end:]))
+        before, after = (valid_history(part, fences) for part in (shortest[:begin], shortest[end:]))
+        return (*before, left_out, *after)
 
     first = partial(_first_fitting, limit, count)
     return (
@@ -227,19 +234,18 @@ def _shorten(
         or first([*_result_limits(limit, recalled=False)] if quotes else [], with_previews)
         or first([*_all_limits(limit)], with_previews)
         or first(range(1, len(rounds) + 1), without_rounds)
-        or _log_excerpt(turn, messages, limit, count)
+        or _log_excerpt(turn, messages, limit, fences)
     )
 
 
-def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> Message:
+def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> str:
     """Return the note that stands for rounds of tools; `begin` is the place of their first."""
     tools = [str(call["name"]) for message in messages for call in calls(message)]
     names = ", ".join(dict.fromkeys(tools))
     names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
     number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
     offset = offsets(turn.messages)[begin].text
-    text = render("rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
-    return note(text)
+    return render("rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
 
 
 def _first_fitting(
@@ -319,38 +325,39 @@ def _result_limits(limit: int, *, recalled: bool) -> Iterator[_Step]:
 
 
 def _log_excerpt(
-    turn: Logged, messages: Sequence[Message], limit: int, count: TokenCounter
+    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return head and tail of the log as a quote, and what the user said last.
 
     Where they do not fit, a note says that the whole turn is left out. It stands after the question
     if that was answered, else before it.
     """
-    log = rendered(turn.messages)
+    log, count = rendered(turn.messages), fences.count
     short = previewed(turn, messages, _SHORTEST, count)
-    question = [message for message in short if message["type"] == "human"][-1:]
+    said = [message for message in short if message["type"] == "human"]
+    question = valid_history(said[-1:], fences)
     for tokens in ladder(limit):
-        shown = preview(log, tokens, turn=turn.turn, offset=0, count=count)
-        fence = fenced("log", shown)
-        excerpt = valid_history([note(render("turn_left_out", quote=fence)), *question])
+        shown = preview(log, tokens, turn=turn.turn, offset=None, count=count)
+        excerpt = (fences.note(render("turn_left_out", quote=shown)), *question)
         if count_messages(excerpt, count) <= limit:
             return excerpt
-    notice = note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
-    both = valid_history([*question, notice] if has_answer(messages) else [notice, *question])
+    notice = fences.note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
+    both = (*question, notice) if has_answer(messages) else (notice, *question)
     return both if count_messages(both, count) <= limit else (notice,)
 
 
 def quote(
-    compression: Compression, first: int, count: TokenCounter, limit: int | None = None
+    compression: Compression, first: int, fences: Fences, limit: int | None = None
 ) -> Message | None:
     """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
 
     Within `limit` tokens the oldest items leave first, constraints last, and the background is cut.
     """
-    everything = _note(compression, first, compression.current, compression.background)
+    note, count = partial(_note, compression, first, fences), fences.count
+    everything = note(compression.current, compression.background)
     if limit is None or count_message(everything, count) <= limit:
         return everything
-    room = limit - count_message(_note(compression, first, (), ""), count)
+    room = limit - count_message(note((), ""), count)
     for share in _ITEM_SHARES:
         items = capped(compression.current, int(room * share), partial(line_tokens, count))
         free = room - sum(line_tokens(count, item.quote) for item in items)
@@ -359,7 +366,7 @@ def quote(
             enough = free >= _LEAST_BACKGROUND
             background = cut_at_sentence(background, free, count) if enough else ""
         for text in (background, ""):
-            fitting = _note(compression, first, items, text)
+            fitting = note(items, text)
             if (items or text) and count_message(fitting, count) <= limit:
                 return fitting
     return None
@@ -379,7 +386,9 @@ def marked_lines(quote: str) -> str:
     return "\n| ".join(quote.splitlines())
 
 
-def _note(compression: Compression, first: int, items: Sequence[Item], background: str) -> Message:
+def _note(
+    compression: Compression, first: int, fences: Fences, items: Sequence[Item], background: str
+) -> Message:
     """Return items by kind, each kind in the order of its turns, then the background.
 
     The background is one line, as injected text could make a model write lines that look like ours.
@@ -394,17 +403,16 @@ def _note(compression: Compression, first: int, items: Sequence[Item], backgroun
         lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
     lines += [f"background: {one_line(background)}"] if background else []
     turns, left_out = span(first, compression.through), len(compression.current) - len(items)
-    fence = fenced("compressed", "\n".join(lines), effort=compression.effort, turns=turns)
-    texts = [render("compressed", effort=compression.effort, turns=turns_named(turns), quote=fence)]
-    texts += [render("quotes_left_out", quotes=left_out)] if left_out else []
-    return note("\n".join(texts))
+    lines += [render("quotes_left_out", quotes=left_out)] if left_out else []
+    place = {"effort": compression.effort, "turns": turns_named(turns)}
+    return fences.note(render("compressed", **place, quote="\n".join(lines)))
 
 
 def log_quote(
-    effort_id: str, status: str, turns: Sequence[Logged], limit: int, count: TokenCounter
-) -> str:
-    """Return turns of an effort word for word; of one turn over `limit` tokens only its head."""
-    log = transcript(turns)
+    effort_id: str, status: str, turns: Sequence[Logged], limit: int, fences: Fences
+) -> Message:
+    """Return a note with turns of an effort; of one turn over `limit` tokens it has the head."""
+    log, count = transcript(turns), fences.count
     if len(turns) == 1 and count(log) > limit:
         text, (session, _) = rendered(turns[0].messages), parted(effort_id)
         end = fit(text, limit, count)
@@ -412,4 +420,5 @@ def log_quote(
         head |= {"tokens": count(text[end:])}
         earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
         log = earlier or render("head_of_turn", **head)
-    return fenced("effort", log, id=effort_id, status=status, turns=ranges([t.turn for t in turns]))
+    named = turns_named(ranges([turn.turn for turn in turns]))
+    return fences.note(render("expanded", effort=effort_id, status=status, turns=named, quote=log))

@@ -20,10 +20,11 @@ from ..context.layout import whole_tokens
 from ..context.shortening import line_tokens, quote
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
+from ..fences import Fences
 from ..questions import Asks
 from ..record import Event, Record
 from ..running_turn import RunningTurn
-from ..tokens import TokenCounter, count_message, cut_at_sentence
+from ..tokens import count_message, cut_at_sentence
 from ..transcript import Logged
 from .core import Goals, core
 from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
@@ -149,7 +150,7 @@ def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> i
 
 def standing(work: RunningTurn, compression: Compression | None) -> int:
     """Return the tokens of the note that stands for compressed turns, 0 if there is none."""
-    message = quote(compression, 1, work.count) if compression else None
+    message = quote(compression, 1, work.fences) if compression else None
     return count_message(message, work.count) if message else 0
 
 
@@ -254,7 +255,7 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
 
 
 def choose(
-    effort: Effort, turns: Sequence[Logged], old: Sequence[Item], sizes: Sizes, count: TokenCounter
+    effort: Effort, turns: Sequence[Logged], old: Sequence[Item], sizes: Sizes, fences: Fences
 ) -> Asks[Chosen]:
     """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
@@ -262,9 +263,9 @@ def choose(
     that is made up revises nothing; an item called both revised and done counts as revised.
     """
     kept = [item for item in old if not item.superseded_by]
-    answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, count)
+    answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, fences)
     longest = int(_LONGEST_SHARE * sizes.quotes)
-    verdicts = verify(answer.new, turns, kept, longest=longest, count=count)
+    verdicts = verify(answer.new, turns, kept, longest=longest, count=fences.count)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
     if verdicts and not items:
         reason = f"none of {len(verdicts)} quotes is in the log"
@@ -293,7 +294,7 @@ def _choose_or_fall_back(work: RunningTurn, due: Due, old: Compression) -> Asks[
         sizes = Sizes(work.settings.context_budget, item_limit(work))
         candidates = (*old.items, *new)
         try:
-            chosen = yield from choose(due.effort, due.leaving, candidates, sizes, work.count)
+            chosen = yield from choose(due.effort, due.leaving, candidates, sizes, work.fences)
             if not chosen.fallback:
                 return replace(chosen, items=(*new, *chosen.items))
             verdicts, reason = chosen.verdicts, chosen.fallback
@@ -356,7 +357,7 @@ def _background(work: RunningTurn, due: Due, new: Compression, pool: Merged) -> 
         obsolete=pool.obsolete,
     )
     sizes = Sizes(work.settings.context_budget)
-    return (yield from background(due.effort, turns, previous, sizes, work.count))
+    return (yield from background(due.effort, turns, previous, sizes, work.fences))
 
 
 def _report(chosen: Chosen, merges: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

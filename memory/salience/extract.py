@@ -17,12 +17,13 @@ from ..context.layout import PREVIEW
 from ..context.shortening import Limits, marked_lines, previewed
 from ..efforts import Effort
 from ..errors import AnswerError
-from ..messages import Message, calls, fenced, text
+from ..fences import Fences, marked
+from ..messages import Message, calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
-from ..tokens import TokenCounter, cut_at_sentence, slices
-from ..transcript import OWN_TOOLS, Logged, transcript
+from ..tokens import TokenCounter, cut_at_sentence
+from ..transcript import OWN_TOOLS, Logged, in_parts, transcript
 
 _SEPARATOR = 2  # tokens at most of the empty line between two turns
 
@@ -95,13 +96,13 @@ def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[
     """
     pieces: list[str] = []
     for turn in legible(turns):
-        log = transcript([turn]) if turn.messages else ""
+        log = marked(transcript([turn])) if turn.messages else ""
         if count(log) <= limit:
             pieces += [log] if log else []
         else:
             head, _, body = log.partition("\n")
             room = max(1, limit - count(f"{head}\n"))
-            pieces += [f"{head}\n{piece}" for piece in slices(body, room, count)]
+            pieces += [f"{head}\n{piece}" for piece in in_parts(body, room, count)]
     parts: list[list[str]] = []
     room = 0
     for piece in pieces:
@@ -173,7 +174,7 @@ class Sizes:
 
 
 def extract(
-    effort: Effort, turns: Sequence[Logged], kept: Sequence[str], sizes: Sizes, count: TokenCounter
+    effort: Effort, turns: Sequence[Logged], kept: Sequence[str], sizes: Sizes, fences: Fences
 ) -> Asks[Extraction]:
     """Ask which quotes of `turns` must stay, and which of the quotes `kept` so far need not.
 
@@ -181,6 +182,7 @@ def extract(
     shown the new quotes of earlier ones among the kept. Nothing is asked about turns in which
     nothing was said.
     """
+    count = fences.count
     other_tokens = count(render("extract")) + _EXTRACTION + sizes.quotes
     logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
     new: dict[tuple[str, int | None], Extracted] = {}
@@ -192,8 +194,8 @@ def extract(
         free = sizes.quotes - sum(map(count, quotes))
         request = render(
             "extract_log",
-            **_effort_and_log(effort, log, number=number, parts=len(logs)),
-            quoted=_fenced(lines),
+            **_effort_and_log(effort, fences.around("log", log), number, len(logs)),
+            quoted=_fenced(lines, fences),
             most=min(_MOST, max(_FEWEST, free // _QUOTE_TOKENS)),
         )
         answer: Extraction = yield Question(
@@ -227,20 +229,19 @@ def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str
     return logs[-MOST_PARTS:]
 
 
-def _effort_and_log(effort: Effort, log: str, *, number: int, parts: int) -> dict[str, str]:
+def _effort_and_log(effort: Effort, log: str, number: int, parts: int) -> dict[str, str]:
     """Return the variables of a request that describe the effort and hold a part of its log."""
-    part = f"part {number} of {parts}"
     return {
         "effort": effort.id,
         "goal": effort.goal or "not stated",
         "constraints": "; ".join(effort.constraints) or "none",
-        "part": part,
-        "log": fenced("log", log, part=part),
+        "part": f"part {number} of {parts}",
+        "log": log,
     }
 
 
-def _fenced(lines: Sequence[str]) -> str:
-    return fenced("quoted", "\n".join(lines) or "nothing")
+def _fenced(lines: Sequence[str], fences: Fences) -> str:
+    return fences.around("quoted", "\n".join(lines) or "nothing")
 
 
 def _quote_lines(
@@ -281,15 +282,15 @@ class Previous:
 
 
 def background(
-    effort: Effort, turns: Sequence[Logged], old: Previous, sizes: Sizes, count: TokenCounter
+    effort: Effort, turns: Sequence[Logged], old: Previous, sizes: Sizes, fences: Fences
 ) -> Asks[str]:
     """Ask for a background that continues the old one, and tells as past what is obsolete.
 
     Of a long log each part continues the answer before. Raises `AnswerError` if an answer is empty.
     """
-    instructions = render("background", words=_WORDS)
-    quoted = _fenced(_quote_lines(old.quotes, sizes.quotes, count))
-    obsolete = _fenced(_quote_lines(old.obsolete, sizes.quotes, count))
+    instructions, count = render("background", words=_WORDS), fences.count
+    quoted = _fenced(_quote_lines(old.quotes, sizes.quotes, count), fences)
+    obsolete = _fenced(_quote_lines(old.obsolete, sizes.quotes, count), fences)
     gone = obsolete if old.obsolete else "nothing"
     other_tokens = count(instructions) + count(quoted) + count(gone) + 2 * BACKGROUND
     logs = _parts(turns, _readable(sizes.budget, other_tokens), count)
@@ -297,8 +298,8 @@ def background(
     for number, log in enumerate(logs, start=1):
         request = render(
             "background_log",
-            **_effort_and_log(effort, log, number=number, parts=len(logs)),
-            background=fenced("background", newest or "nothing"),
+            **_effort_and_log(effort, fences.around("log", log), number, len(logs)),
+            background=fences.around("background", newest or "nothing"),
             quoted=quoted,
             gone=gone,
         )

@@ -11,7 +11,7 @@ from ..names import numbers, qualified, ranges, session_name, turns_named
 from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import Logged, Recalled, rendered
+from ..transcript import Logged, Recalled, rendered, speaker_at
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
@@ -74,6 +74,8 @@ def _texts(
             place = {"session": session_name(view.owner), "branch": turn.branch}
         time = turn.at[:16].replace("T", " ") or "now"
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
+        if speaking := offset and speaker_at(turn.messages, offset):
+            head["speaker"] = speaking  # who goes on there, as no label says so
         free -= work.count(compact(head))
         end = offset + fit(log[offset:], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:

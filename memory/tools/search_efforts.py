@@ -15,7 +15,7 @@ from ..efforts import Effort, happened
 from ..errors import EmbeddingError
 from ..messages import compact
 from ..names import qualified, session_name
-from ..passages import Excerpt, best_piece, excerpt
+from ..passages import Excerpt, best_excerpt, excerpt
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..terms import query_terms
@@ -174,7 +174,7 @@ def _excerpt(record: Record, passage: int | None, terms: Collection[str]) -> Exc
     if passage is None:
         return None
     part = excerpt(record.messages, passage)
-    return part or Excerpt(*best_piece(rendered(record.messages), terms))
+    return part or best_excerpt(record.messages, terms)
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:

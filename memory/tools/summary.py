@@ -11,13 +11,14 @@ from ...prompts.loader import render
 from ..anchor import shown
 from ..efforts import Effort
 from ..errors import AnswerError
-from ..messages import compact, fenced
+from ..fences import Fences, marked
+from ..messages import compact
 from ..questions import Asks, Question
 from ..record import Group
 from ..references import MOST_KEYWORDS
 from ..settings import Settings
-from ..tokens import TokenCounter, cut_at_sentence, slices
-from ..transcript import Logged, countable, transcript
+from ..tokens import cut_at_sentence, slices
+from ..transcript import Logged, countable, in_parts, transcript
 
 _CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
 _PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pass has fewer parts
@@ -41,16 +42,16 @@ class EffortSummary(BaseModel):
 
 
 def summarise(
-    effort: Effort, log: Sequence[Logged], settings: Settings, count: TokenCounter
+    effort: Effort, log: Sequence[Logged], settings: Settings, fences: Fences
 ) -> Asks[Effort]:
     """Return an effort with a summary of its log; raise `AnswerError` if none comes about.
 
     A long log is summarised in parts, and these summaries again, until one is left.
     """
-    effort = replace(effort, stale=False)
+    effort, count = replace(effort, stale=False), fences.count
     if characters_said(log) < _CANNED_BELOW:
         return replace(effort, summary=render("canned_summary"), keywords=(), importance=0)
-    question = _question_maker(effort, settings, count)
+    question = _question_maker(effort, settings, fences)
     # What the budget leaves beside the longest form and the longest name of a part.
     forms = (render("summary_as_text"), compact(EffortSummary.model_json_schema()))
     records = render("records_of_parts")
@@ -58,7 +59,7 @@ def summarise(
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
     # Without the model's state blocks, which describe other work too.
     turns = [Group(turn.turn, shown(turn.messages), "") for turn in log]
-    parts, label = slices(transcript(turns), limit, count), "part"
+    parts, label = in_parts(marked(transcript(turns)), limit, count), "part"
     while True:
         answers: list[EffortSummary] = []
         for number, part in enumerate(parts, start=1):
@@ -85,10 +86,10 @@ def characters_said(log: Sequence[Logged]) -> int:
 
 
 def _question_maker(
-    effort: Effort, settings: Settings, count: TokenCounter
+    effort: Effort, settings: Settings, fences: Fences
 ) -> Callable[[str, str], Question]:
     """Return a function from a part of a log, and its name, to the question about it."""
-    longest = settings.context_budget // _PURPOSE_SHARE
+    longest, count = settings.context_budget // _PURPOSE_SHARE, fences.count
     constraints = "; ".join(effort.constraints) or "none"
     purpose = {
         "effort": effort.id,
@@ -99,7 +100,7 @@ def _question_maker(
     instructions = render("summarise", words=words)
 
     def question(log: str, part: str) -> Question:
-        text = render("summarise_log", **purpose, part=part, log=fenced("log", log, part=part))
+        text = render("summarise_log", **purpose, part=part, log=fences.around("log", log))
         return Question("summary", instructions, text, EffortSummary, as_text="summary_as_text")
 
     return question

@@ -15,7 +15,7 @@ from ..context.budget import log_limit
 from ..context.shortening import log_quote
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
-from ..messages import Message, compact, unanswered
+from ..messages import Message, compact, text, unanswered
 from ..names import is_qualified, numbers, parted, qualified, ranges, slug
 from ..questions import Asks
 from ..record import memberships
@@ -150,7 +150,7 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
-        summarised = yield from summarise(effort, log, work.settings, work.count)
+        summarised = yield from summarise(effort, log, work.settings, work.fences)
     except AnswerError as error:
         raise ToolError(render("summary_failed", effort=repr(effort.id), why=error)) from error
     concluded = replace(summarised, tokens=work.count(transcript(log)))
@@ -243,9 +243,9 @@ def _loaded(
     work: RunningTurn, effort: Effort, log: Sequence[Logged], chosen: Sequence[Logged]
 ) -> dict[str, Any]:
     """Return the part of a result that describes the turns which come into the context."""
-    quote = log_quote(effort.id, effort.status, chosen, log_limit(work.room), work.count)
+    note = log_quote(effort.id, effort.status, chosen, log_limit(work.room), work.fences)
     turns = [turn.turn for turn in chosen]
-    result = {"tokens_loaded": work.count(quote), "turns": ranges(turns)}
+    result = {"tokens_loaded": work.count(text(note)), "turns": ranges(turns)}
     omitted = [turn.turn for turn in log if turn.turn not in turns]
     if not omitted:
         return result
@@ -378,8 +378,8 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], app_tools: frozenset[st
     except ValidationError as error:
         names = ", ".join(arguments.model_fields) or "no arguments"
         faults = describe(error)[:500]
-        text = render("wrong_arguments", tool=name, faults=faults, names=names)
-        raise ToolError(text) from error
+        wrong = render("wrong_arguments", tool=name, faults=faults, names=names)
+        raise ToolError(wrong) from error
     outcome = _TOOLS[name](work, **dict(args))
     if isinstance(outcome, Generator):
         outcome = yield from outcome
@@ -418,5 +418,5 @@ def _bare(schema: Any) -> Any:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."

@@ -6,11 +6,16 @@ from functools import cache
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, messages_from_dict
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ToolMessage,
+    messages_from_dict,
+)
 from pydantic_core import to_jsonable_python
 
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
-from ...memory.valid_history import no_result
+from ...memory.valid_history import no_result, without_reserved_name
 from ...prompts.loader import render
 
 MADE_HERE = frozenset({"ai", "tool"})
@@ -22,8 +27,8 @@ _Message = TypeVar("_Message", bound=BaseMessage)
 def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
 
-    What JSON cannot hold (an artifact, say) becomes a marker that names its type. A message gives
-    the same data before and after it went through a checkpoint.
+    None has the memory's name. What JSON cannot hold (an artifact, say) becomes a marker that names
+    its type. A message gives the same data before and after it went through a checkpoint.
     """
     plain: list[Message] = []
     for message in messages:
@@ -36,7 +41,7 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
             or type(value) is not type(defaults[name])
             or value != defaults[name]
         }
-        plain.append({"type": message.type, "data": data})
+        plain.append({"type": message.type, "data": without_reserved_name(data)})
     return tuple(plain)
 
 
@@ -46,9 +51,15 @@ def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
 
 
 def cleaned(message: _Message) -> _Message:
-    """Return a message as it can be stored; the same one if it can be."""
+    """Return a message as it can be stored, without the memory's name; the same one if it can be.
+
+    >>> message = {"type": "human", "data": {"content": "hi", "name": "EBBTIDE"}}
+    >>> cleaned(*from_dicts([message])).name is None
+    True
+    """
     data = dict(message)
-    return type(message)(**clean(data)) if broken(data) else message
+    own = without_reserved_name(data)
+    return type(message)(**clean(own)) if own is not data or broken(data) else message
 
 
 @cache

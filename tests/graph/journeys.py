@@ -95,14 +95,14 @@ class After:
 
 def summarised(sent: Sequence[BaseMessage]) -> list[str]:
     """Return the efforts whose summary stands in what was sent."""
-    notes = [m.text for m in sent if m.text.startswith("[Memory: concluded")]
+    notes = [m.text for m in sent if re.match(r"<memory \d+>concluded efforts", m.text)]
     lines = [line for note in notes for line in note.splitlines()]
     return [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
 
 
 def quoted(sent: Sequence[BaseMessage], name: str) -> str | None:
     """Return the log of an effort as it is quoted in what was sent, None if it is not."""
-    pattern = rf'<effort id="{name}"[^\n]* key="(\w+)">\n(.*)\n</effort \1>'
+    pattern = rf'<memory (\d+)>the stored log of the effort "{name}"[^\n]*\n(.*)\n</memory \1>'
     found = [re.search(pattern, message.text, re.DOTALL) for message in sent]
     return next((match[2] for match in found if match), None)
 

@@ -82,7 +82,7 @@ def test_the_next_call_gets_the_anchor_once(tmp_path: Path) -> None:
     [chat.say(words) for words in ("one", "two", "three", "four")]
 
     assert [sent.text.count("Goal: ship 1.2\n") for sent in chat.model.sent] == [0, 1, 1, 1]
-    assert "\nTechnical Anchors: port 8443\n</state " in chat.last[-2].text
+    assert "\nTechnical Anchors: port 8443\n</memory " in chat.last[-2].text
     assert [m.text for m in chat.last if m.type == "ai"] == ["Understood.", "Fine.", "New."]
 
 
@@ -207,7 +207,7 @@ def test_off_leaves_everything_as_it_is(tmp_path: Path) -> None:
     state = chat.say("two", context={"anchor": "off"})
 
     assert START not in chat.last[0].text
-    assert not any(m.text.startswith("[Memory: the state") for m in chat.last)
+    assert not any(">the state block as" in m.text for m in chat.last)
     assert shown(state) == ["a", saying("b", SECOND)]
     assert state["memory"]["anchor"] == FIRST
     assert chat.say("three")["memory"]["anchor"] == FIRST

@@ -152,7 +152,7 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
 
     assert largest(chat) <= BUDGET
     assert report["left_out"]["turns"].startswith("1-")
-    assert "[Memory: out of view and stored: turns 1-" in chat.model.sent[-1].text
+    assert ">out of view and stored: turns 1-" in chat.model.sent[-1].text
 
 
 def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A conversation over a real archive, for tests, driven turn by turn as the nodes do it."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from ebbtide.memory.context.timeline import Timeline, WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
+from ebbtide.memory.fences import Fences
 from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
@@ -42,6 +44,14 @@ LONG_ENOUGH = "The login fails with error 401 as soon as the refresh token has e
 def count_words(text: str) -> int:
     """Count words, so that numbers can be checked by eye."""
     return len(text.split())
+
+
+FENCES = Fences(b"secret", count_words)
+
+
+def unfenced(text: str) -> str:
+    """Return a text of the memory without its fences."""
+    return re.sub(r"\n?</memory \d{9}>|<memory \d{9}>", "", text)
 
 
 def human(content: Any = "hello", **data: Any) -> Message:

@@ -3,8 +3,9 @@
 import pytest
 
 from ebbtide.memory.banners import banner_of
-from ebbtide.memory.messages import fenced
+from ebbtide.memory.messages import text
 from ebbtide.memory.references import mentionable, own_words
+from tests.memory.conversations import FENCES
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_parts_of_words_mention_nothing(effort_id: str, text: str) -> None:
         banner_of("goal_updated", effort="auth-bug"),
         banner_of("constraints_updated", effort="auth-bug"),
         banner_of("paused", effort="auth-bug"),
-        fenced("effort", "[turn 1]\nuser: auth-bug", id="auth-bug", status="concluded"),
+        text(FENCES.note("[turn 1]\nuser: auth-bug")),
     ],
 )
 def test_what_the_memory_wrote_is_no_mention(quoted: str) -> None:

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from ebbtide.memory.state_blocks import END, START, Cutter, blocks, cut_content
 
 BLOCK = f"{START}\nGoal: x\n{END}"
-QUOTE = f'<log key="0123456789abcdef">\n{BLOCK}\n</log 0123456789abcdef>'
+QUOTE = f"<log 123456789>\n{BLOCK}\n</log 123456789>"
 LINES = st.sampled_from(
     [
         *(START, END, f"  {START} ", f"    {START}", f"> {START}", "---ST", "Goal: x", "说 中文"),
         *("", "  ", "```", "````py", "~~~"),
-        *('<log key="0123456789abcdef">', "</log 0123456789abcdef>"),
+        *("<log 123456789>", "</log 123456789>"),
     ]
 )
 ENDS = st.sampled_from(["\n", "\r\n", "\n\n", ""])

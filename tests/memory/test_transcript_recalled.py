@@ -1,5 +1,6 @@
 """Recalled text: stored as a reference, read back as it was."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,9 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, compact
+from ebbtide.memory.messages import Message, compact, text
 from ebbtide.memory.tools.toolbox import result_message
-from ebbtide.memory.transcript import Recalled, recalled, rendered, restored, shortened, stored
+from ebbtide.memory.transcript import (
+    Recalled,
+    indented,
+    recalled,
+    rendered,
+    restored,
+    shortened,
+    stored,
+)
 from ebbtide.memory.view import past
 from tests.memory.conversations import OWNER, Conversation, ai, call, human, tool
 

@@ -1,15 +1,18 @@
 """Messages as every provider accepts them."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, calls, fenced, speaks, text
-from ebbtide.memory.valid_history import NAME, no_result, note, valid_history
+from ebbtide.memory.fences import NAME
+from ebbtide.memory.messages import Message, calls, speaks, text
+from ebbtide.memory.valid_history import no_result
+from ebbtide.memory.valid_history import valid_history as valid
 from ebbtide.prompts.loader import render
-from tests.memory.conversations import ai, call, human, tool
+from tests.memory.conversations import FENCES, ai, call, human, tool
 
 ONE, TWO = call("look_up", call_id="1", key="a"), call("look_up", call_id="2", key="b")
 SYSTEM: Message = {"type": "system", "data": {"content": "Be brief."}}
@@ -19,7 +22,9 @@ THOUGHT = [{"type": "thinking", "thinking": "Well.", "signature": "x"}, {"type":
 INVALID = {"name": "look_up", "args": '{"key":', "id": "3", "error": "no JSON"}
 MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
 UNRUN = no_result(ONE, render("no_result"))
-ORPHAN = note(render("orphan_result", quote=fenced("result", "tool look_up: found")))
+ORPHAN = FENCES.note(render("orphan_result", quote="tool look_up: found"))
+
+QUOTED = FENCES.note(render("orphan_result", quote="function: hi"))
 
 CALLS = [ONE, TWO, call("open_effort", call_id="3", name="a")]
 INVALIDS = [INVALID, {**INVALID, "id": "2", "args": None}]
@@ -42,6 +47,11 @@ MESSAGES = st.lists(
     ),
     max_size=12,
 )
+
+
+def valid_history(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages as they are sent."""
+    return valid(messages, FENCES)
 
 
 def after_calls(messages: Sequence[Message]) -> list[tuple[list[str], list[str]]]:
@@ -128,7 +138,12 @@ def test_a_result_without_a_call_becomes_text(
         (ai([*THOUGHT, *BLANK]), []),
         (ai([*THOUGHT, "Yes."]), [ai([*THOUGHT, "Yes."])]),
         ({"type": "system", "data": {"content": ""}}, []),
-        (SYSTEM, [human("[The application added: Be brief.]")]),
+        (SYSTEM, [FENCES.application("Be brief.")]),
+        (
+            {"type": "chat", "data": {"role": "developer", "content": "hi"}},
+            [FENCES.application("hi")],
+        ),
+        ({"type": "function", "data": {"name": "f", "content": "hi"}}, [QUOTED]),
         ({"type": "chat", "data": {"role": "user", "content": "hi"}}, [human("hi")]),
     ],
 )
@@ -192,7 +207,10 @@ def test_an_invalid_call_has_a_name_that_every_provider_takes(name: str | None) 
 
 def test_a_note_is_a_user_message_of_our_name() -> None:
     """What the memory says is user-role data under a name of its own."""
-    assert note("x") == human("x", name=NAME)
+    note = FENCES.note("x")
+
+    assert note == human(text(note), name=NAME)
+    assert re.fullmatch(r"<memory (\d{9})>x</memory \1>", text(note))
 
 
 @given(MESSAGES)
@@ -208,10 +226,10 @@ def test_every_call_is_followed_by_its_results_and_no_result_is_alone(
 
 @given(MESSAGES)
 def test_what_is_well_formed_stays_as_it_is(messages: list[Message]) -> None:
-    """Mending twice changes nothing more."""
-    fixed = valid_history(messages)
+    """Mending twice changes nothing more of what others than the memory say."""
+    fixed = [one for one in valid_history(messages) if not text(one).startswith("<")]
 
-    assert valid_history(fixed) == fixed
+    assert [*valid_history(fixed)] == fixed
 
 
 @given(MESSAGES)

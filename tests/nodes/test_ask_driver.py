@@ -16,10 +16,10 @@ from ebbtide.memory.questions import Asks, Question
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.nodes.ask import Call, Models, adrive, drive
 from tests.doubles import ScriptedModel
+from tests.memory.conversations import FENCES
 from tests.openai_server import Answer, Fail, Say, serving
 
 pytestmark = pytest.mark.usefixtures("impatient")
@@ -52,12 +52,12 @@ def summarising(_: Settings = DEFAULTS) -> Asks[EffortSummary]:
 
 def selecting(settings: Settings = DEFAULTS) -> Asks[Any]:
     """Ask what of a log must stay."""
-    return extract(EFFORT, TURNS, [], Sizes(settings.context_budget), count)
+    return extract(EFFORT, TURNS, [], Sizes(settings.context_budget), FENCES)
 
 
 def describing(settings: Settings = DEFAULTS) -> Asks[str]:
     """Ask for a background."""
-    return background(EFFORT, TURNS, Previous(), Sizes(settings.context_budget), count)
+    return background(EFFORT, TURNS, Previous(), Sizes(settings.context_budget), FENCES)
 
 
 def models(model: BaseChatModel) -> Models:

@@ -15,7 +15,7 @@ from ebbtide import DiskArchive, commands, create_memory_agent, testing
 from ebbtide.memory.compressions import Compression
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.nodes.turn.state import unpacked
-from tests.agents import THREAD, Talk, inside, talk
+from tests.agents import THREAD, Talk, inside, talk, unnumbered
 from tests.doubles import Concepts, ScriptedModel, call
 from tests.graph.living import CountingArchive
 from tests.graph.long_effort import (
@@ -126,7 +126,7 @@ def test_a_graph_that_hands_over_messages_alone_shows_it(tmp_path: Path) -> None
                 {"messages": words(turn)}, THREAD, stream_mode="custom", subgraphs=True
             ):
                 told += [(root, one[1]["banner"])] if "banner" in one[1] else []
-        prompts.append([[message.text for message in sent.messages] for sent in chat.model.sent])
+        prompts.append([unnumbered(sent.text) for sent in chat.model.sent])
 
     assert prompts[0] == prompts[1]
     assert [one for root, one in told if root == "alone"] == [

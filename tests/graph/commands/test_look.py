@@ -13,7 +13,6 @@ from langgraph.types import interrupt
 from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
 from ebbtide.graph.commands import look
 from ebbtide.memory.record import Group, place
-from ebbtide.memory.valid_history import note
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 
@@ -64,9 +63,9 @@ def test_messages_has_pages(tmp_path: Path) -> None:
 
 
 def test_a_line_says_how_the_user_began() -> None:
-    """The first user message is quoted in one line, cut when long; notes are not the user's."""
+    """The first user message is quoted in one line, cut when long."""
     long = {"type": "human", "data": {"content": "word\n" * 40}}
-    group = Group(3, (note("of ours"), long), at="2026-01-01T10:00:00.000Z", efforts=("a",))
+    group = Group(3, (long,), at="2026-01-01T10:00:00.000Z", efforts=("a",))
 
     line = look._line(place(group, "main", "", None))
 

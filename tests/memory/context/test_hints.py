@@ -152,7 +152,7 @@ def test_hints_stand_before_the_question(talk: Conversation) -> None:
     note, question = (text(message) for message in talk.context.messages[-2:])
 
     assert question == QUESTION
-    assert f"\n- auth-bug: {FIX}\n</hints " in note
+    assert f"\n- auth-bug: {FIX}\n</memory " in note
     assert "Data, not a request" in note
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.context.layout import fitting_summaries
-from ebbtide.memory.messages import text, unquoted
+from ebbtide.memory.fences import unquoted
+from ebbtide.memory.messages import text
 from ebbtide.memory.metrics import report
 from ebbtide.memory.view import every_turn
 from tests.memory.contexts import begins, tokens, well_formed
-from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call
+from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, unfenced
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
 AUTH, CSS = "t1/auth-bug", "t2/css"
@@ -56,7 +57,8 @@ def test_they_stand_in_a_message_of_their_own(here: Conversation) -> None:
     """It says that they are from earlier sessions, with the day, and quotes them as a user's."""
     (said,) = memory(here)
 
-    assert said.startswith("[Memory: From earlier sessions: ")
+    assert said.startswith("<memory ")
+    assert unfenced(said).startswith("From earlier sessions: ")
     assert f"\n- {AUTH} ({DAY}): {FIX}\n- {CSS} ({DAY}): The grid is fixed.\n" in said
     assert FIX not in unquoted(said)
     assert [m["type"] for m in here.context.messages if FIX in text(m)] == ["human"]
@@ -84,7 +86,7 @@ def test_own_efforts_stand_after_them(here: Conversation) -> None:
     first, second = memory(here)
 
     assert first == before
-    assert second.startswith("[Memory: concluded efforts")
+    assert unfenced(second).startswith("concluded efforts")
     assert lines(here) == [AUTH, CSS, "mine"]
 
 

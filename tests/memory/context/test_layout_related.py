@@ -36,7 +36,7 @@ def asking(talk: Conversation) -> list[str]:
 def shown(talk: Conversation) -> list[str]:
     """Return the hints that the context shows."""
     said = map(text, talk.context.messages)
-    return [words.split("\n")[2] for words in said if "possibly related" in words]
+    return [words.split("\n")[1] for words in said if "possibly related" in words]
 
 
 def test_an_opened_effort_knows_its_relatives(talk: Conversation) -> None:
@@ -105,7 +105,7 @@ def test_there_are_as_many_as_hints(talk: Conversation) -> None:
 
     assert opened(talk)["related"] == ["t0/auth-bug", "t1/auth-bug"]
     (hint,) = [text(m) for m in talk.context.messages if "possibly related" in text(m)]
-    assert [line[:15] for line in hint.split("\n")[2:-1]] == ["- t0/auth-bug: ", "- t1/auth-bug: "]
+    assert [line[:15] for line in hint.split("\n")[1:-1]] == ["- t0/auth-bug: ", "- t1/auth-bug: "]
 
 
 def test_without_hints_nobody_is_asked(talk: Conversation) -> None:

@@ -1,6 +1,7 @@
 """When the context is rebuilt, what it then shows, and how it is cut."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +38,8 @@ def logs(talk: Conversation) -> list[tuple[int | None, str]]:
     """Return the turns in which logs stand, and the turns that the logs are of."""
     shown = [part for part in talk.context.parts if part.name == "expanded"]
     said = [(part.turn, text(message)) for part in shown for message in part.messages]
-    return [(turn, log.split('turns="', 1)[1].split('"')[0]) for turn, log in said]
+    turns = [(turn, re.search(r", turns? ([\d,-]+), word for word", log)) for turn, log in said]
+    return [(turn, found[1]) for turn, found in turns if found]
 
 
 def searching(talk: Conversation, why: str = "") -> None:

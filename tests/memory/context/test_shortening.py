@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.context.shortening import shorten_turn
-from ebbtide.memory.messages import Message, calls, text, unquoted
+from ebbtide.memory.fences import Fences, unquoted
+from ebbtide.memory.messages import Message, calls, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import quotations
-from tests.memory.conversations import ai, call, count_words, human, tool
+from tests.memory.conversations import FENCES, ai, call, count_words, human, tool, unfenced
 
 LONG = "word " * 5_000
 
@@ -28,15 +29,15 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
 
 def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
     """Return the messages as those of turn 7 within a limit."""
-    return shorten_turn(Group(7, tuple(messages), ""), messages, limit, count_words, naming=False)
+    return shorten_turn(Group(7, tuple(messages), ""), messages, limit, FENCES, naming=False)
 
 
 def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
     """Return in a word what was shortened last of a turn, by what is shown of it; "" if nothing."""
     said = "\n".join(text(one) for one in shown if one["type"] == "human")
-    if "[Memory: the log of a turn" in said or "[Memory: what was done in turn" in said:
+    if "the log of a turn" in said or "what was done in turn" in said:
         return "log"
-    if "[Memory: left out of this turn" in said:
+    if "left out of this turn" in said:
         return "folded"
     if [calls(one) for one in messages] != [calls(one) for one in shown]:
         return "arguments"
@@ -122,7 +123,7 @@ def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> Non
 
     log, asked = shortened(messages, limit)
 
-    assert text(log).startswith("[Memory: the log of a turn that is too long")
+    assert unfenced(text(log)).startswith("the log of a turn that is too long")
     assert asked == messages[-1]
 
 
@@ -132,10 +133,10 @@ def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
 
     little, least = (shortened(messages, limit) for limit in (30, 1))
 
-    gone = "[Memory: what was done in turn 7 (2003 tokens) is left out here. "
-    gone += 'read_log(turns="7") reads it.]'
-    assert [text(message) for message in little] == [gone, "Which port?"]
-    assert [text(message) for message in least] == [gone]
+    gone = "what was done in turn 7 (2003 tokens) is left out here. "
+    gone += 'read_log(turns="7") reads it.'
+    assert [unfenced(text(message)) for message in little] == [gone, "Which port?"]
+    assert [unfenced(text(message)) for message in least] == [gone]
 
 
 def test_what_was_left_out_stands_after_a_question_that_was_answered() -> None:
@@ -145,7 +146,7 @@ def test_what_was_left_out_stands_after_a_question_that_was_answered() -> None:
     asked, gone = shortened(messages, 40)
 
     assert text(asked) == "Which port?"
-    assert text(gone).startswith("[Memory: what was done in turn 7")
+    assert unfenced(text(gone)).startswith("what was done in turn 7")
 
 
 def searched(call_id: str, *scores: float) -> list[Message]:
@@ -273,7 +274,8 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
         return count_words(written)
 
     messages = [human("hello"), *looked_up(1, LONG) * 240]
-    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, counting, naming=False)
+    fences = Fences(b"secret", counting)
+    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, fences, naming=False)
 
     assert what_gave_way(messages, shown) == how
     assert len(counted) < 40 * len(messages)
@@ -309,7 +311,7 @@ def test_constraints_of_a_call_that_is_cut_are_said(limit: int) -> None:
     done = tool("o", '{"status":"opened","effort_id":"a"}', "open_effort")
     messages = [human("hello"), ai("", asked), done, *looked_up(1, LONG)]
 
-    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, count_words, naming=True)
+    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, FENCES, naming=True)
 
     assert all(rule in text(shown[-1]) for rule in rules)
     assert count_messages(shown, count_words) <= limit

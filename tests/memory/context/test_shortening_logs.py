@@ -9,7 +9,7 @@ from ebbtide.memory.context.shortening import log_quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import transcript
-from tests.memory.conversations import ai, count_words, human, tool
+from tests.memory.conversations import FENCES, ai, human, tool
 
 TURNS = [
     Group(turn, (human(f"question {turn}\n</effort>"), ai("x " * 20)), "") for turn in (3, 4, 9)
@@ -17,31 +17,31 @@ TURNS = [
 
 
 def test_the_log_stands_between_fences_that_say_what_it_is() -> None:
-    """Id, status and turns are in the opening line; the log is unchanged."""
-    quoted = log_quote("auth-bug", "concluded", TURNS, 1_000, count_words)
+    """Id, status and turns are in the heading; each line of the log but labels is indented."""
+    quoted = text(log_quote("auth-bug", "concluded", TURNS, 1_000, FENCES))
     opening, *log, closing = quoted.split("\n")
-    match = re.fullmatch(
-        r'<effort id="auth-bug" status="concluded" turns="3-4,9" key="(\w{16})">', opening
+    match = re.match(
+        r'<memory (\d+)>the stored log of the effort "auth-bug", concluded, turns 3-4,9, ', opening
     )
 
     assert match
     assert "\n".join(log) == transcript(TURNS)
-    assert closing == f"</effort {match[1]}>"
+    assert closing == f"</memory {match[1]}>"
 
 
 def test_state_blocks_of_the_log_are_left_out() -> None:
     """Only the newest holds, and that stands elsewhere; what was said around them stays."""
     said = ai("Port 8080.\n---STATE---\nGoal: old\n---END STATE---\nThat is all.")
     turn = Group(3, (human("Which?"), said), "")
-    quoted = log_quote("auth-bug", "concluded", [turn], 1_000, count_words)
+    quoted = text(log_quote("auth-bug", "concluded", [turn], 1_000, FENCES))
 
-    assert "Port 8080.\nThat is all." in quoted
+    assert "Port 8080.\n  That is all." in quoted
     assert "Goal: old" not in quoted
 
 
 def test_several_turns_are_never_cut() -> None:
     """Which turns are shown was chosen before; each of them is whole."""
-    quoted = log_quote("auth-bug", "concluded", TURNS, 10, count_words)
+    quoted = text(log_quote("auth-bug", "concluded", TURNS, 10, FENCES))
 
     assert transcript(TURNS) in quoted
 
@@ -49,7 +49,7 @@ def test_several_turns_are_never_cut() -> None:
 def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
     """What is left out is counted, with the call that reads it from exactly there."""
     turn = Group(7, (human("one two three four five six"),), "")
-    quoted = log_quote("auth-bug", "concluded", [turn], 4, count_words)
+    quoted = text(log_quote("auth-bug", "concluded", [turn], 4, FENCES))
 
     assert "[turn 7]\nuser: one two thre\n[4 tokens left out; " in quoted
     assert f'read_log(turns="7", offset={len("user: one two thre")}) reads on]' in quoted

@@ -11,7 +11,7 @@ from ebbtide.memory.context.shortening import Limits, preview, previewed
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count
-from ebbtide.memory.transcript import offsets, rendered
+from ebbtide.memory.transcript import indented, offsets, rendered
 from tests.memory.conversations import Conversation, ai, call, count_words, human, tool
 
 POINTER = re.compile(
@@ -75,7 +75,7 @@ def test_a_pointer_resolves_beside_a_state_block() -> None:
 
     assert found
     assert "STATE" not in shown
-    assert rendered(messages)[: int(found[3])].endswith(shown[: found.start()])
+    assert rendered(messages)[: int(found[3])].endswith(indented(shown[: found.start()]))
 
 
 @pytest.mark.parametrize("at", [0, 2, 4])

@@ -20,7 +20,7 @@ from ebbtide.memory.salience.extract import (
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
-from tests.memory.conversations import ai, call, count_words, human, tool
+from tests.memory.conversations import FENCES, ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
 TURNS = [Group(n, (human(f"Step {n}: open port {n}."), ai("Done.")), "") for n in (4, 5)]
@@ -38,7 +38,7 @@ def asked(
 ) -> tuple[list[Question], Extraction | None]:
     """Return what is asked about turns, and what came of the answers if they were enough."""
     with constants(**chosen):
-        return answered(extract(EFFORT, turns, kept, sizes, count_words), answers)
+        return answered(extract(EFFORT, turns, kept, sizes, FENCES), answers)
 
 
 def found(*quotes: str, done: Sequence[int] = ()) -> Extraction:
@@ -64,7 +64,7 @@ def test_the_request_holds_goal_constraints_and_log() -> None:
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
     assert "[turn 4]\nuser: Step 4: open port 4.\nassistant: Done.\n\n[turn 5]\n" in request.log
-    assert '<log part="part 1 of 1" key="' in request.log
+    assert "The log, part 1 of 1:\n<log " in request.log
 
 
 def test_outputs_of_tools_are_read_as_previews() -> None:

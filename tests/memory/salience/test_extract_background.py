@@ -13,7 +13,7 @@ from ebbtide.memory.salience.extract import MOST_PARTS, Previous, Sizes, backgro
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
-from tests.memory.conversations import ai, call, count_words, human, tool
+from tests.memory.conversations import FENCES, ai, call, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again")
 OLD = Previous("It began well.", ("Port 8443.",), ("Port 8080.",))
@@ -25,7 +25,7 @@ def asked(
 ) -> tuple[list[Question], str | None]:
     """Return what is asked about turns, and the background if the answers were enough."""
     with constants(**chosen):
-        return answered(background(EFFORT, turns, old, Sizes(16_000), count_words), answers)
+        return answered(background(EFFORT, turns, old, Sizes(16_000), FENCES), answers)
 
 
 def test_the_request_holds_the_old_background_and_the_quotes() -> None:
@@ -92,7 +92,7 @@ def test_what_is_shown_in_short_is_cut_between_words() -> None:
 
     shown = request.log.split("[turn 4]")[1]
     assert {len(one) for one in shown.split() if one.startswith("identifier-")} == {16}
-    assert "\nidentifier-" in shown.split("left out")[1]
+    assert "\n  identifier-" in shown.split("left out")[1]
 
 
 def test_a_long_background_is_cut_at_a_sentence_end() -> None:

@@ -7,6 +7,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import quotable, split_log
 from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.transcript import indented
 from tests.memory.conversations import ai, call, count_words, human, tool
 
 READ = '{"turns":[{"turn":1,"text":"The port is 8443."}],"next":null}'
@@ -76,7 +77,8 @@ def test_a_long_turn_is_cut_and_stands_under_its_number() -> None:
     made = split_log([Group(7, (human(words),), "")], 30, count_words)
 
     assert [part.startswith("[turn 7]\n") for part in made] == [True] * 4
-    assert "\n".join(part.removeprefix("[turn 7]\n").strip() for part in made) == f"user: {words}"
+    said = "\n".join(part.removeprefix("[turn 7]\n").rstrip() for part in made)
+    assert said == f"user: {indented(words)}"
 
 
 @given(st.lists(st.integers(0, 80), max_size=8), st.integers(10, 60))

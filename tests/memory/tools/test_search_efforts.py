@@ -367,13 +367,13 @@ def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation)
 
 
 def test_a_passage_from_the_middle_names_its_speaker(talk: Conversation) -> None:
-    """It begins with a sentence, and the result says whose it is."""
+    """It begins with a sentence, after the space before it, and the result says whose it is."""
     talk.turn("Tell me all.", answer=f"{'Nothing else is said. ' * 60}The zebra is called Rex.")
     talk.ask("And the zebra?")
     (result,) = talk.call("search_efforts", query="zebra")["results"]
 
     assert result["speaker"] == "assistant"
-    assert result["excerpt"].startswith("Nothing else")
+    assert result["excerpt"].startswith(" Nothing else")
     assert result["excerpt"].endswith("The zebra is called Rex.")
 
 

@@ -1,6 +1,8 @@
 """Summaries of efforts: what is asked, in parts if need be, and what is taken of the answers."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -21,7 +23,7 @@ from ebbtide.memory.transcript import transcript
 from ebbtide.prompts.loader import render
 from tests.constants import constants
 from tests.memory.asking import answered
-from tests.memory.conversations import LONG_ENOUGH, ai, call, count_words, human, tool
+from tests.memory.conversations import FENCES, LONG_ENOUGH, ai, call, count_words, human, tool
 
 EFFORT = Effort("auth-bug", "open", goal="Log in again", constraints=("no downtime", "keep v1"))
 OWN = [
@@ -42,9 +44,7 @@ def asked(
 ) -> tuple[list[Question], EffortSummary | None]:
     """Return what is asked about a log, and the summary if there are answers enough for one."""
     with constants(**chosen) as more:
-        requests, effort = answered(
-            summarise(EFFORT, turns, Settings(**more), count_words), answers
-        )
+        requests, effort = answered(summarise(EFFORT, turns, Settings(**more), FENCES), answers)
     if effort is None:
         return requests, None
     keywords, importance = [*effort.keywords], effort.importance
@@ -53,7 +53,7 @@ def asked(
 
 def quoted(request: Question) -> str:
     """Return the text between the fences of a request."""
-    return request.log.split('">\n', 1)[1].rsplit("\n", 1)[0]
+    return re.sub(r"(?s).*?<log \d+>\n(.*?)\n</log \d+>.*", r"\1", request.log)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_request_holds_the_whole_log_as_data() -> None:
 
 def test_without_goal_and_constraints_the_request_says_so() -> None:
     """Nothing is left blank in what the model reads."""
-    steps = summarise(Effort("a", "open"), log([human(LONG_ENOUGH)]), Settings(), count_words)
+    steps = summarise(Effort("a", "open"), log([human(LONG_ENOUGH)]), Settings(), FENCES)
 
     assert "Goal: not stated\nConstraints: none" in next(steps).log
 
@@ -140,7 +140,7 @@ def test_every_part_of_a_long_log_is_read(turns: int, words: int) -> None:
     whole = transcript([*raw, *log([human(LONG_ENOUGH)])])
 
     assert summary is not None
-    assert "".join(parts).startswith(whole)
+    assert " ".join("".join(parts).split()).startswith(" ".join(whole.split()))
     assert max(map(count_words, parts)) <= 500
 
 
@@ -165,8 +165,8 @@ def test_summaries_that_are_too_long_together_are_summarised_again() -> None:
     answer = EffortSummary(summary="word " * 99 + "end.")
     requests, summary = asked(log([human("word " * 5_000)]), [answer] * 20, LOG_TOKENS=500)
 
-    assert ['part="part 1 of' in request.log for request in requests].count(True) == 1
-    assert ['part="records of its parts, 1 of' in one.log for one in requests].count(True) == 2
+    assert ["The log, part 1 of" in request.log for request in requests].count(True) == 1
+    assert ["The log, records of its parts, 1 of" in one.log for one in requests].count(True) == 2
     assert summary is not None
 
 
@@ -194,7 +194,7 @@ def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
     """With a small budget a log is read in more parts: all that a call sends is within it."""
     effort = Effort("auth-bug", "open", goal=goal, constraints=(goal, goal))
     turns = log([human(script * 20_000)])
-    steps = summarise(effort, turns, Settings(context_budget=2_000), count)
+    steps = summarise(effort, turns, Settings(context_budget=2_000), replace(FENCES, count=count))
     around = count(render("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
 
     requests, _ = answered(steps, repeat(EffortSummary(summary="Long. " * 5_000)))

@@ -1,6 +1,7 @@
 """Concluding an effort: its raw log is summarised and leaves the context."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -66,7 +67,7 @@ def test_the_whole_log_is_read_with_this_turn_so_far(talk: Conversation) -> None
 def test_the_size_of_the_log_is_kept(talk: Conversation) -> None:
     """The manifest says how many tokens were summarised."""
     talk.call("close_effort", effort_id="a")
-    log = talk.requests[0].log.split('">\n', 1)[1].rsplit("\n", 1)[0]
+    log = re.split(r"</?log \d+>", talk.requests[0].log)[1]
 
     assert talk.work.find("a").tokens == count_words(log)
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.transcript import Recalled, recalled, stored
-from ebbtide.memory.valid_history import NAME
 from ebbtide.prompts.loader import render
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
@@ -36,7 +36,7 @@ def test_it_is_expanded(here: Conversation) -> None:
     result = here.call("expand_effort", effort_id="t1/Auth Bug")
 
     assert (result["status"], result["effort_id"], result["turns"]) == ("expanded", AUTH, "2-3")
-    assert f'<effort id="{AUTH}" status="concluded" turns="2-3" key="' in shown(here)
+    assert f'the stored log of the effort "{AUTH}", concluded, turns 2-3, ' in shown(here)
     assert all(said in shown(here) for said in LOG)
     assert "Minka" not in shown(here)
 
@@ -134,8 +134,8 @@ def test_the_own_effort_of_that_name_is_another(here: Conversation) -> None:
 
     assert list(here.state.expanded) == ["auth-bug", AUTH]
     assert here.state.expanded["auth-bug"]["turns"] == [2, 3]
-    assert '<effort id="auth-bug"' in shown(here)
-    assert f'<effort id="{AUTH}"' in shown(here)
+    assert 'the stored log of the effort "auth-bug"' in shown(here)
+    assert f'the stored log of the effort "{AUTH}"' in shown(here)
 
 
 def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:

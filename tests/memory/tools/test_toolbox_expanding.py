@@ -8,7 +8,7 @@ import pytest
 from ebbtide.memory.context.budget import LOG_SHARE
 from ebbtide.memory.context.rebuild import rebuild
 from ebbtide.memory.messages import text
-from tests.memory.conversations import Conversation, call
+from tests.memory.conversations import Conversation, call, unfenced
 
 QUESTIONS = ("the login fails", "the token expired", "the cache is cold", "all is well")
 """Four turns; they take 16, 8, 9 and 17 words of a log."""
@@ -39,21 +39,19 @@ def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
     """The answer says how large it is and which turns are shown."""
     result = talk.call("expand_effort", effort_id="A")
 
-    assert result == {"status": "expanded", "effort_id": "a", "tokens_loaded": 57, "turns": "1-4"}
+    assert result == {"status": "expanded", "effort_id": "a", "tokens_loaded": 70, "turns": "1-4"}
     assert talk.state.expanded == {
         "a": {"expanded_turn": 5, "last_referenced_turn": 5, "turns": [1, 2, 3, 4]}
     }
     assert talk.state.summaries == {"a": 5}
-    assert talk.banners[-1] == "--- Expanded effort: a (57 tokens) ---"
+    assert talk.banners[-1] == "--- Expanded effort: a (70 tokens) ---"
 
 
 def test_the_size_is_that_of_what_enters_the_context(talk: Conversation) -> None:
-    """`tokens_loaded` counts the quote with its fences."""
+    """`tokens_loaded` counts the log with its heading and fences."""
     result = talk.call("expand_effort", effort_id="a")
-    heading, quote = logs(talk)[0].split("\n", 1)
 
-    assert len(quote.split()) == result["tokens_loaded"]
-    assert heading.startswith("[Memory:")
+    assert len(logs(talk)[0].split()) == result["tokens_loaded"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +141,7 @@ def test_more_turns_than_fit_are_shown_in_part(tight: Conversation) -> None:
     """Of the turns asked for, as many come as there is room for, and the rest is named."""
     result = tight.call("expand_effort", effort_id="a", turns="1-4")
 
-    assert result["tokens_loaded"] <= 35 + 8
+    assert result["tokens_loaded"] <= 35 + 18
     assert result["not_shown"] == "4"
 
 
@@ -235,7 +233,7 @@ def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
     talk.line = replace(rebuild(talk.work, "break-even", talk.line), logs={"a": 0})
 
     shown = [text(message) for message in talk.context.messages]
-    assert "[Memory: out of view again: the log of a. expand_effort shows it.]" in shown
+    assert "out of view again: the log of a. expand_effort shows it." in map(unfenced, shown)
     assert before
     assert not talk.call("effort_status")["efforts"][0]["expanded"]
 

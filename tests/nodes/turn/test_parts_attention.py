@@ -386,6 +386,6 @@ def test_a_new_effort_is_told_what_is_related(tmp_path: Path, goal: str, hinted:
 
     turn = after(chat, "Let us begin.", session("tuesday"))
 
-    hints = [m.text for m in turn.sent if "<hints" in m.text]
+    hints = [m.text for m in turn.sent if "possibly related" in m.text]
     assert bool(hints) is hinted
     assert all(MEMORY in one for one in hints)
