@@ -50,21 +50,22 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
 
 def _of_others(message: Message) -> Message:
     """Return a message of anybody but the memory, so that it cannot be taken for one of its."""
-    data = without_reserved_name(message["data"])
+    data = without_reserved_name(message["data"], message["type"])
     content = _marked_content(data.get("content"), every=message["type"] != "ai")
     if content is data.get("content") and data is message["data"]:
         return message
     return {**message, "data": {**data, "content": content}}
 
 
-def without_reserved_name(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def without_reserved_name(data: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return the fields of a message without the memory's name, wherever adapters look for one.
 
-    >>> without_reserved_name({"content": "hi", "name": "Ebbtide"})
+    >>> without_reserved_name({"content": "hi", "name": "Ebbtide"}, "human")
     {'content': 'hi'}
     """
     if is_reserved(data.get("name")):
         data = {key: value for key, value in data.items() if key != "name"}
+        data |= {"name": ""} if kind == "function" else {}  # it must have a name
     extra = data.get("additional_kwargs")
     if isinstance(extra, Mapping) and is_reserved(extra.get("name")):
         extra = {key: value for key, value in extra.items() if key != "name"}

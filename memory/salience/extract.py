@@ -15,7 +15,7 @@ from ..anchor import shown
 from ..compressions import Kind
 from ..context.layout import PREVIEW
 from ..context.shortening import Limits, marked_lines, previewed
-from ..efforts import Effort
+from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
 from ..messages import Message, calls, text
@@ -233,8 +233,8 @@ def _effort_and_log(effort: Effort, log: str, number: int, parts: int) -> dict[s
     """Return the variables of a request that describe the effort and hold a part of its log."""
     return {
         "effort": effort.id,
-        "goal": effort.goal or "not stated",
-        "constraints": "; ".join(effort.constraints) or "none",
+        "goal": marked(one_line(effort.goal)) or "not stated",
+        "constraints": marked(one_line("; ".join(effort.constraints))) or "none",
         "part": f"part {number} of {parts}",
         "log": log,
     }

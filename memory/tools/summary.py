@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
 from ..anchor import shown
-from ..efforts import Effort
+from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
 from ..messages import compact
@@ -90,11 +90,11 @@ def _question_maker(
 ) -> Callable[[str, str], Question]:
     """Return a function from a part of a log, and its name, to the question about it."""
     longest, count = settings.context_budget // _PURPOSE_SHARE, fences.count
-    constraints = "; ".join(effort.constraints) or "none"
+    goal, constraints = marked(effort.goal), marked("; ".join(effort.constraints))
     purpose = {
         "effort": effort.id,
-        "goal": cut_at_sentence(effort.goal or "not stated", longest, count),
-        "constraints": cut_at_sentence(constraints, longest, count),
+        "goal": cut_at_sentence(one_line(goal) or "not stated", longest, count),
+        "constraints": cut_at_sentence(one_line(constraints) or "none", longest, count),
     }
     words = settings.summary_max_tokens * _WORDS_IN_TEN_TOKENS // 10
     instructions = render("summarise", words=words)

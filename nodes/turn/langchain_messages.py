@@ -41,7 +41,7 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
             or type(value) is not type(defaults[name])
             or value != defaults[name]
         }
-        plain.append({"type": message.type, "data": without_reserved_name(data)})
+        plain.append({"type": message.type, "data": without_reserved_name(data, message.type)})
     return tuple(plain)
 
 
@@ -58,7 +58,7 @@ def cleaned(message: _Message) -> _Message:
     True
     """
     data = dict(message)
-    own = without_reserved_name(data)
+    own = without_reserved_name(data, message.type)
     return type(message)(**clean(own)) if own is not data or broken(data) else message
 
 
