@@ -26,8 +26,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render
 from .answers import Answers, Calls
-from .fences import FENCES
-from .judge import Judge
+from .judge import FENCES, Judge
 from .results import Job, PointScores, ResultsError, Setup, TrialResult
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
 from .template import Point, Template, stands_in

@@ -7,9 +7,10 @@ from typing import Annotated, Any, TypeVar
 from langchain_core.language_models import BaseChatModel
 from pydantic import BaseModel, Field, ValidationError
 
+from ..memory.fences import Fences
+from ..memory.tokens import count
 from ..prompts.loader import render
 from .answers import Answers
-from .fences import FENCES
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -21,6 +22,10 @@ class JudgeError(EvaluationError):
     def __init__(self, form: str, answer: str) -> None:
         """Say which form the answer should have, and quote it."""
         super().__init__(f"the judge was asked for {form}, and answered {answer[:200]!r}")
+
+
+FENCES = Fences(b"ebbtide evaluation", count)
+"""The fences of what is judged; with a key that is known, so that recorded answers are found."""
 
 
 @dataclass(frozen=True, slots=True)

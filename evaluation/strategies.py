@@ -47,7 +47,7 @@ from ..memory.tokens import count
 from ..nodes.ask import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
-from .fences import FENCES
+from .judge import FENCES
 from .strategy_protocol import Context, Quoted, Strategy, after, as_messages
 from .template import EvaluationError, TemplateTurn
 

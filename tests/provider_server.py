@@ -38,9 +38,7 @@ class ProviderServer:
         """Return LangChain's model of a provider, which sends its requests here."""
         key = SecretStr("x")
         if provider == "anthropic":
-            return ChatAnthropic(
-                model_name="claude-sonnet-5", base_url=self.url, api_key=key, timeout=9, stop=None
-            )
+            return ChatAnthropic(model="claude-sonnet-5", base_url=self.url, api_key=key)
         if provider == "google":
             return ChatGoogleGenerativeAI(
                 model="gemini-2.5-flash", base_url=self.url, google_api_key=key

@@ -204,8 +204,8 @@ def _shorten(
     results, of all results, of texts and images, of arguments; one note for the oldest rounds of
     tools; and at last head and tail of the log as a quote, beside what the user said last.
     """
-    history, count = valid_history(messages, fences), fences.count
-    if count_messages(history, count) <= limit:
+    count, valid = fences.count, partial(valid_history, fences=fences)
+    if count_messages(history := valid(messages), count) <= limit:
         return history
     quotes = sum(len(recalled(message)) for message in messages)
     brief = in_lines(messages, max(0, quotes - 1), count)  # the best stays
@@ -214,19 +214,18 @@ def _shorten(
     short = cache(lambda limits: previewed(turn, brief, limits, count))  # many steps share limits
 
     def with_lines(number: int) -> tuple[Message, ...]:
-        return valid_history(in_lines(messages, number, count), fences)
+        return valid(in_lines(messages, number, count))
 
     def with_previews(step: _Step) -> tuple[Message, ...]:
         older, newest = step
         last = rounds[-1] if rounds else 0
-        return valid_history((*short(older)[:last], *short(newest)[last:]), fences)
+        return valid((*short(older)[:last], *short(newest)[last:]))
 
     def without_rounds(number: int) -> tuple[Message, ...]:
         begin, end = rounds[0], next((at for at in answers if at > rounds[number - 1]), len(brief))
         left_out = fences.note(_rounds_left_out(turn, begin, brief[begin:end]))
         shortest = short(_SHORTEST)
-        before, after = (valid_history(part, fences) for part in (shortest[:begin], shortest[end:]))
-        return (*before, left_out, *after)
+        return (*valid(shortest[:begin]), left_out, *valid(shortest[end:]))
 
     first = partial(_first_fitting, limit, count)
     return (
@@ -240,7 +239,7 @@ def _shorten(
 
 def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> str:
     """Return the note that stands for rounds of tools; `begin` is the place of their first."""
-    tools = [str(call["name"]) for message in messages for call in calls(message)]
+    tools = [one_line(str(call["name"])) for message in messages for call in calls(message)]
     names = ", ".join(dict.fromkeys(tools))
     names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
     number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, message_to_dict
 
 from ebbtide import Settings, create_memory_agent
 from ebbtide.memory.errors import SettingsError
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from ebbtide.memory.transcript import rendered
-from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import Talk, talk
 from tests.doubles import ScriptedModel, Sent, call, together
 
@@ -27,9 +26,8 @@ def look_up(key: str) -> str:
 
 def tokens(sent: Sent) -> int:
     """Count a request as it was sent: tool schemas and messages."""
-    return (
-        REPLY_OVERHEAD + count_tools(sent.tools) + sum(map(count_message, to_dicts(sent.messages)))
-    )
+    messages = map(message_to_dict, sent.messages)
+    return REPLY_OVERHEAD + count_tools(sent.tools) + sum(map(count_message, messages))
 
 
 def largest(chat: Talk) -> int:

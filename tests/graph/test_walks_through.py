@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from ebbtide.memory.transcript import transcript
+from ebbtide.memory.transcript import indented, transcript
 from tests.doubles import call
 from tests.graph.journeys import (
     EXACT,
@@ -91,7 +91,7 @@ def test_it_is_expanded_on_demand_byte_for_byte(walk: tuple[list[After], str]) -
 
     assert [summarised(messages) for messages in afters[82].calls] == [["auth-bug"], ["auth-bug"]]
     assert [quoted(messages, "auth-bug") for messages in afters[82].calls] == [None, log]
-    assert f"[turn 19]\nuser: {TRACE}\nassistant: Line 7313, then.\n" in log
+    assert f"[turn 19]\nuser: {indented(TRACE)}\nassistant: Line 7313, then.\n" in log
     assert [quoted(afters[turn].sent, "auth-bug") for turn in (85, 86)] == [log, None]
 
 
