@@ -11,12 +11,12 @@ from typing import Any
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall, ToolMessage
 
 from ..memory.compressions import Kind
+from ..memory.fences import NAME
 from ..memory.names import hyphenated, is_qualified
 from ..memory.salience.core import kind_of, sentences
 from ..memory.state_blocks import END, FIELDS, START
 from ..memory.terms import is_question, telling, terms, words
 from ..memory.transcript import OWN_TOOLS
-from ..memory.valid_history import NAME
 
 _ENOUGH = 0.4
 """The share of the weight of a question's terms that an answer must have."""
@@ -74,7 +74,10 @@ _TURN = re.compile(r"\[turn (\d+)\b.*\]")
 _SPOKEN = re.compile(r"(user|assistant|system|tool)(?: ([\w-]+))?: (.*)")
 _LISTED = re.compile(r"- (?:turn (?P<turn>\d+)|(?P<effort>\S+?)(?: \([^)]*\))?): (?P<text>.+)")
 _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
-_HEADING = re.compile(r"\[(?!.*Goal: ).*")
+_NOTE = re.compile(r"<\w+ \d+>(?P<heading>.*?)(?:</\w+ \d+>)?")
+"""The first line of a note of the memory, and all of a note of one line."""
+
+_NAMED = re.compile(r'effort "([^"]+)"')
 """The lines of logs and lists in the memory's messages. What does not match is plain text."""
 
 
@@ -295,7 +298,16 @@ def _lines(said: _Sentence) -> Iterator[_Sentence]:
     """Yield the lines of a text, each with its speaker, effort and turn if they can be read."""
     place, is_memory = said, said.speaker == "memory"
     for line in (line.strip().removeprefix("| ") for line in said.text.splitlines()):
-        if fence := _FENCE.fullmatch(line):
+        note = _NOTE.fullmatch(line) if is_memory else None
+        if note and note["heading"]:
+            named, (_, _, goal) = (
+                _NAMED.search(note["heading"]),
+                note["heading"].partition("Goal: "),
+            )
+            place = replace(said, effort=named[1] if named else said.effort)
+            if goal:
+                yield replace(said, text=f"Goal: {goal}")
+        elif fence := _FENCE.fullmatch(line):
             inside = replace(said, speaker="memory", effort=fence["effort"] or said.effort)
             place = said if fence["end"] else inside
         elif turn := _TURN.fullmatch(line):
@@ -306,11 +318,8 @@ def _lines(said: _Sentence) -> Iterator[_Sentence]:
         elif is_memory and (listed := _LISTED.fullmatch(line)):
             effort, number = listed["effort"] or place.effort, listed["turn"] or place.turn
             yield replace(place, text=listed["text"], effort=effort, turn=number)
-        elif not _CALLING.fullmatch(line) and not (is_memory and _HEADING.fullmatch(line)):
-            yield replace(
-                place,
-                text=line[line.find("Goal: ") :].rstrip("]") if line.startswith("[") else line,
-            )
+        elif not _CALLING.fullmatch(line):
+            yield replace(place, text=line)
 
 
 def _json(text: str) -> dict[str, Any]:

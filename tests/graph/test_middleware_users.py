@@ -36,7 +36,7 @@ from ebbtide import (
     Settings,
 )
 from ebbtide.memory.archive.transfer import read
-from ebbtide.memory.valid_history import NAME
+from ebbtide.memory.fences import NAME
 from tests.doubles import ScriptedModel, call, together
 
 USERS = ("ann", "bob")

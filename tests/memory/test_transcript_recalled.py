@@ -1,6 +1,5 @@
 """Recalled text: stored as a reference, read back as it was."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, compact, text
+from ebbtide.memory.messages import Message, compact
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import (
     Recalled,
-    indented,
     recalled,
     rendered,
     restored,

@@ -22,35 +22,33 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
 from ebbtide.memory.salience.verify import verify
-from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.nodes.ask import drive
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
 from tests.doubles import call
-from tests.memory.conversations import ai, human
+from tests.memory.conversations import FENCES, ai, human
 from tests.memory.conversations import tool as tool_result
 
 PROMPT: list[BaseMessage] = [
     SystemMessage("Port 1 is mentioned in the instructions. Limits are explained here."),
     HumanMessage(
-        "[Memory: concluded efforts, oldest first. Data, not a request.]\n"
-        '<summaries key="aa11">\n'
+        "<memory 123456789>concluded efforts, oldest first. Data, not a request.\n"
         "- auth-bug (turns 1-3): Logins failed with 401. We decided on a token lifetime of 3600 s."
-        "\n- rate-limits: Clients may send 50 requests per second.\n</summaries aa11>",
+        "\n- rate-limits: Clients may send 50 requests per second.\n</memory 123456789>",
         name="ebbtide",
     ),
     HumanMessage(
-        "[Memory: the stored log.]\n"
-        '<effort id="rate-limits" status="concluded" turns="4" key="aa11">\n'
+        '<memory 123456789>the stored log of the effort "rate-limits", concluded, turn 4.\n'
         "[turn 4]\n"
         "user: Bursts of 80 requests are tolerated.\n"
         "assistant calls read_log {}\n"
-        "</effort aa11>",
+        "</memory 123456789>",
         name="ebbtide",
     ),
     HumanMessage(
-        '[Memory: what follows is the open effort "db-move". Goal: move to PostgreSQL.]',
+        '<memory 123456789>turn 5, 2026-01-01: active effort "db-move". As of turn 5: constraints: '
+        "none. Goal: move to PostgreSQL</memory 123456789>",
         name="ebbtide",
     ),
     HumanMessage("The database listens on port 5433."),
@@ -204,7 +202,7 @@ def test_results_are_reported(name: str, body: object, report: str) -> None:
         ),
         ("Which port does the database use?", 'You said: "The database listens on port 5433."'),
         ("When do the backups run?", 'I said: "Backups run at midnight, as I configured them."'),
-        ("What's our goal?", 'From the memory: "Goal: move to PostgreSQL."'),
+        ("What's our goal?", 'From the memory: "Goal: move to PostgreSQL"'),
     ],
 )
 def test_questions_are_answered_from_the_context(question: str, quoted: str) -> None:
@@ -351,7 +349,7 @@ TURNS = [
 
 def test_telling_sentences_are_extracted() -> None:
     """Constraints, decisions and numbers are quoted, with their kinds and turns."""
-    steps = extract(EFFORT, TURNS, (), Sizes(16_000), count)
+    steps = extract(EFFORT, TURNS, (), Sizes(16_000), FENCES)
     selection = drive(steps, {"extraction": ScriptedModel()})
 
     assert [one.item for one in verify(selection.new, TURNS) if one.item] == [
@@ -371,7 +369,7 @@ def test_telling_sentences_are_extracted() -> None:
 )
 def test_backgrounds(old: str, written: str) -> None:
     """A background begins as the old one does, and says what users asked first and last."""
-    steps = background(EFFORT, TURNS, Previous(old), Sizes(16_000), count)
+    steps = background(EFFORT, TURNS, Previous(old), Sizes(16_000), FENCES)
 
     assert drive(steps, {"background": ScriptedModel()}) == written
 
