@@ -77,7 +77,7 @@ _CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
 _NOTE = re.compile(r"<\w+ \d+>(?P<heading>.*?)(?:</\w+ \d+>)?")
 """The first line of a note of the memory, and all of a note of one line."""
 
-_NAMED = re.compile(r'effort "([^"]+)"')
+_NAMED = re.compile(r'stored log of the effort "([^"]+)"')
 """The lines of logs and lists in the memory's messages. What does not match is plain text."""
 
 
