@@ -61,8 +61,8 @@ install: ## set up .venv for development, again if it is there
 	@rm -f $(VENV)/dev
 	@$(MAKE) --no-print-directory $(VENV)/dev
 
-docs: $(VENV)/dev ## write the pages of docs/ that are made from the code
-	@$(BIN)/python -m tests.numbers
+docs: $(VENV)/dev ## write the page of docs/ that is made from the code
+	@$(BIN)/python -m tests.settings_page
 
 # The dependencies are at their lower bounds, the tools of the tests those of .venv. What an old library
 # warns of is not ours to mend, and an old anyio's plugin breaks pytest.

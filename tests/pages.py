@@ -14,11 +14,7 @@ PAGES = [README, *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob
 RESULTS_FOLDER = ROOT / "benchmarks" / "results"
 
 _PROGRAM = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
-_RESULT = re.compile(r"^\| .+ \| (`.+`) \| `(.+)` \|$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_TARGET = re.compile(r"(?:^|`)make (\w+)", re.MULTILINE)
-_COMMAND = re.compile(r"(?:^|`)ebbtide ((?:[a-z]+ ?)+)(?:$|`| -| [A-Z\[])", re.MULTILINE)
-_SCRIPT = re.compile(r"(?:^|`)python ((?:benchmarks|examples)/\w+\.py)", re.MULTILINE)
 _END = "<<< end of a block >>>"
 
 
@@ -54,24 +50,9 @@ def run_page(page: str, folder: Path) -> tuple[Run, list[str]]:
     return ran, ran.printed.split(f"{_END}\n")
 
 
-def results(page: str) -> list[tuple[str, str]]:
-    """Return the figures of a page that stand in a row with the command that prints them."""
-    return [
-        (command, figure)
-        for cell, command in _RESULT.findall(text(page))
-        for figure in re.findall(r"`([^`]+)`", cell)
-    ]
-
-
 def links(page: str) -> list[str]:
     """Return the targets of a page's links, those of other sites aside."""
     return [link for link in _LINK.findall(text(page)) if "://" not in link]
-
-
-def named(page: str) -> list[tuple[str, str]]:
-    """Return what a page tells its reader to run: targets of make, our commands, scripts."""
-    kinds = {"make": _TARGET, "ebbtide": _COMMAND, "script": _SCRIPT}
-    return [(kind, one) for kind, regex in kinds.items() for one in regex.findall(text(page))]
 
 
 def anchors(page: str) -> set[str]:

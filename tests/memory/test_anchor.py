@@ -1,14 +1,12 @@
 """The anchor: its fields, its length, what the model is told of it, and messages without blocks."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import (
-    anchor_instructions,
     limited,
     newest,
     parsed,
@@ -18,9 +16,7 @@ from ebbtide.memory.anchor import (
 )
 from ebbtide.memory.efforts import applied
 from ebbtide.memory.messages import text
-from ebbtide.memory.settings import Settings
 from ebbtide.memory.state_blocks import END, FIELDS, START
-from ebbtide.prompts.loader import names
 from tests.memory.conversations import Conversation, ai, call, count_words, human, tool, unfenced
 
 GOAL = {"Goal": "ship 1.2"}
@@ -96,11 +92,6 @@ def test_what_is_rendered_is_parsed_again(anchor: dict[str, str]) -> None:
     assert parsed(rendered(anchor)) == anchor
 
 
-def test_a_short_anchor_is_kept_whole() -> None:
-    """Within the limit nothing is cut."""
-    assert limited({"Goal": "a b", "Owner": "c"}, 5, count_words) == {"Goal": "a b", "Owner": "c"}
-
-
 def test_a_long_anchor_is_cut_per_field() -> None:
     """The long fields are cut to the same length, the short ones stay."""
     anchor = {"Goal": "go " * 50, "Context": "here", "Resolved": "done " * 50}
@@ -156,33 +147,6 @@ def test_the_note_quotes_the_anchor(talk: Conversation) -> None:
     assert closing == heading.partition(">")[0].replace("<", "</") + ">"
 
 
-@pytest.mark.parametrize(
-    ("anchor", "chosen"), [({}, "on-change"), (GOAL, "off")], ids=["none", "off"]
-)
-def test_there_is_no_note_without_anchor(
-    talk: Conversation, anchor: dict[str, str], chosen: str
-) -> None:
-    """No anchor, or one that is switched off, is not shown."""
-    talk.set(anchor=chosen)
-    talk.state = replace(talk.state, anchor=anchor)
-    talk.ask("Hello.")
-
-    assert [part for part in talk.context.parts if part.name == "anchor"] == []
-
-
-def test_the_model_is_told_as_the_settings_say() -> None:
-    """The instructions show the format and the limit, and when to write it; off says nothing."""
-    told = [anchor_instructions(Settings(anchor=when)) for when in ("on-change", "always", "off")]
-
-    assert "only when something in it changes" in told[0]
-    assert "with every answer" in told[1]
-    assert told[2] == ""
-    assert all(f"\n{mark}\n" in said for said in told[:2] for mark in (START, END))
-    assert all(f"{name}: " in told[0] for name in FIELDS)
-    assert "1000 characters" in told[0]
-    assert "anchor" in names()
-
-
 def test_messages_are_shown_without_blocks() -> None:
     """Only what the model said is cut; users and tools may quote what they like."""
     messages = (
@@ -195,17 +159,6 @@ def test_messages_are_shown_without_blocks() -> None:
 
     assert seen == (messages[0], ai("A", call("t", call_id="1")), messages[2])
     assert with_blocks(seen, {}) == seen
-
-
-@pytest.mark.parametrize(
-    ("content", "back"),
-    [("A", f"A\n{block('x')}"), ("edited", "edited"), ([{"type": "text", "text": "A"}], None)],
-)
-def test_only_what_was_shown_gets_its_block_back(content: Any, back: Any) -> None:
-    """A message that was edited stays as it is."""
-    (found,) = with_blocks([ai(content, id="7")], {"7": f"A\n{block('x')}", "8": "other"})
-
-    assert found["data"]["content"] == (back or content)
 
 
 def test_the_context_shows_the_anchor_once(talk: Conversation) -> None:
@@ -223,16 +176,6 @@ def test_the_context_shows_the_anchor_once(talk: Conversation) -> None:
         "three",
     ]
     assert START not in "\n".join(said)
-
-
-def test_a_block_that_is_cut_is_no_block_as_it_was_written(talk: Conversation) -> None:
-    """What was left out was not forgotten by the model, so the note says that it was cut."""
-    talk.turn("one")
-    talk.state = applied(talk.state, {"type": "anchored", "anchor": {"Goal": "word " * 3_000}})
-    talk.ask("two")
-
-    said = "\n".join(text(message) for message in talk.context.messages)
-    assert "the state block as you last wrote it, cut to fit." in said
 
 
 def test_a_field_that_is_cut_at_a_sentence_says_so() -> None:

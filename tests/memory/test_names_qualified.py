@@ -40,11 +40,6 @@ def test_a_name_is_one_short_word(thread: str) -> None:
     assert len(name) <= 93
 
 
-def test_a_long_thread_is_hashed() -> None:
-    """What is too long keeps its beginning."""
-    assert session_name(Owner("ann", "t" * 10_000)).startswith("t" * 80 + "~")
-
-
 def test_a_qualified_id_is_parted_at_its_last_slash() -> None:
     """Session and effort come back apart."""
     owner = Owner("ann", "a/b")

@@ -15,14 +15,6 @@ SENTENCE = "This sentence is one of very many that are all the same. "
 PARAGRAPH = SENTENCE * 9
 
 
-def test_short_messages_are_passages() -> None:
-    """Each short message is one passage, marked as the user's or not."""
-    found = passages([human("Which port?"), ai("8080."), tool("1", "Listening.")])
-
-    assert [one.text for one in found] == ["Which port?", "8080.", "Listening."]
-    assert [one.user for one in found] == [True, False, False]
-
-
 @pytest.mark.parametrize(
     ("message", "said"),
     [
@@ -30,10 +22,8 @@ def test_short_messages_are_passages() -> None:
         (ai("", call("look_up", key="größe")), ['\nlook_up {"key": "größe"}']),
         (ai("", call("expand_effort", effort_id="a")), []),
         (tool("1", "8080", "read_log"), []),
-        (human(" \n"), []),
         (human(f"see {'QUJD' * 200} here"), ["see   here"]),
         (human([None, {"text": 5}], tool_calls={"name": "x"}), []),
-        (human(None, tool_calls=[None, 5]), []),
         ({"type": "tool", "data": {}}, []),
     ],
 )
@@ -63,12 +53,10 @@ def test_nothing_is_lost(said: str) -> None:
 @pytest.mark.parametrize(
     ("message", "speaker"),
     [
-        (human("Ann: I have a cat."), "Ann"),
         (human("Ann Lee: yes"), "Ann Lee"),
         (human("I have a cat.", name="Bob"), "Bob"),
         (human("Have you one? It is: grey."), ""),
         (human("port: 8080"), ""),
-        (tool("1", "8080", "look_up"), ""),
     ],
 )
 def test_a_speaker_is_named_by_text_or_message(message: Message, speaker: str) -> None:
@@ -90,17 +78,12 @@ def test_every_passage_of_a_speaker_names_him() -> None:
 @pytest.mark.parametrize(
     ("message", "asks"),
     [
-        (human("Which port? And why?"), True),
         (human("Ann: which port?"), True),
         (human("It is down. Which port?"), False),
-        (human("Find what we said about the retry budget."), True),
         (human("OK, please search our notes for the retry budget."), True),
-        (human("Tell me about the auth fix. Could you look it up?"), True),
         (human("what was the fix for the auth thing"), True),
         (human("Remind me to call Ann at five."), False),
-        (human("Find the bug in the login, it fails with 401."), False),
         (human("What we did was to raise the retry budget."), False),
-        (human("Look, the retry budget is 5."), False),
         (human("auth fix"), False),
         (ai("Which port?"), False),
     ],
@@ -114,11 +97,7 @@ def test_a_passage_of_only_questions_asks(message: Message, *, asks: bool) -> No
 
 @pytest.mark.parametrize(
     ("said", "asks"),
-    [
-        ("authentication problem", True),
-        ("The auth problems!", True),
-        ("The authentication problem is a clock.", False),
-    ],
+    [("The auth problems!", True), ("The authentication problem is a clock.", False)],
 )
 def test_a_passage_of_only_query_terms_asks(said: str, *, asks: bool) -> None:
     """A passage of the user with no terms but those of the turn's search asks."""
@@ -128,7 +107,7 @@ def test_a_passage_of_only_query_terms_asks(said: str, *, asks: bool) -> None:
     assert found.asks == asks
 
 
-@pytest.mark.parametrize("odd", [5, ["x"], [{"name": "search_efforts", "args": "auth"}]])
+@pytest.mark.parametrize("odd", [5, [{"name": "search_efforts", "args": "auth"}]])
 def test_odd_calls_search_for_nothing(odd: Any) -> None:
     """Malformed calls are no searches and raise nothing."""
     (found,) = passages([human("auth", tool_calls=odd)])[:1]
@@ -136,17 +115,9 @@ def test_odd_calls_search_for_nothing(odd: Any) -> None:
     assert not found.asks
 
 
-def test_the_last_passage_has_the_remaining_text() -> None:
-    """A turn has at most as many passages as the limit says."""
-    found = passages([human(str(number)) for number in range(5)], 3)
-
-    assert [one.text for one in found] == ["0", "1", "2\n3\n4"]
-
-
 @pytest.mark.parametrize(
     "messages",
     [
-        [human("Which port?"), ai("8080.")],
         [ai(f"{PARAGRAPH}\n\n{PARAGRAPH}")],
         [human("a"), ai("", call("look_up", key="port")), tool("1", '{"port": 8080}')],
     ],
@@ -162,3 +133,10 @@ def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
 def test_a_passage_that_is_not_in_the_log_has_no_excerpt() -> None:
     """A passage without its encoded data stands in no rendered turn."""
     assert excerpt([human(f"see {'QUJD' * 200} here")], 0) is None
+
+
+def test_the_last_passage_has_the_remaining_text() -> None:
+    """A turn has at most as many passages as the limit says."""
+    found = passages([human(str(number)) for number in range(5)], 3)
+
+    assert [one.text for one in found] == ["0", "1", "2\n3\n4"]

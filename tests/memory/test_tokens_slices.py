@@ -32,19 +32,13 @@ def test_what_fits_is_within_the_limit(text: str, limit: int) -> None:
     assert count_words(text[:end]) <= limit
 
 
-@pytest.mark.parametrize("limit", [3, 4, 1_000])
-def test_a_text_within_the_limit_fits_whole(limit: int) -> None:
-    """Nothing is cut from what is short enough."""
-    assert fit("one two three", limit, count_words) == len("one two three")
-
-
 @pytest.mark.parametrize("limit", [0, 1])
 def test_one_character_always_fits(limit: int) -> None:
     """Reading goes on by at least one character, even if that alone is over the limit."""
     assert fit("🧑‍🚀", limit, count) == 1
 
 
-@pytest.mark.parametrize("limit", [500, 1_000, 2_000, 4_000])
+@pytest.mark.parametrize("limit", [500, 4_000])
 def test_any_text_is_cut_with_few_counts(limit: int) -> None:
     """A dense text beside a run of spaces, which hardly has tokens, is cut with some 30 counts."""
     dense, spaces = "字x" * (limit // 2) + "字", " " * limit * 15
@@ -73,8 +67,3 @@ def test_each_slice_is_within_the_limit(text: str, limit: int) -> None:
 def test_slices_end_at_lines_where_that_is_possible() -> None:
     """A slice ends with a whole line, if the line end is in its second half."""
     assert slices("a b c\nd e f\ng h", 5, count_words) == ["a b c\n", "d e f\ng h"]
-
-
-def test_a_long_line_is_cut_inside() -> None:
-    """A line over the limit is cut wherever the limit is reached."""
-    assert slices("a b c d", 2, count_words) == ["a b", " c d"]

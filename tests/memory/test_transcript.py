@@ -154,8 +154,3 @@ def test_turns_stand_under_their_numbers() -> None:
 def test_all_memory_tools_are_known() -> None:
     """The names of the memory's own tools are those of the toolbox."""
     assert OWN_TOOLS - {"search_efforts"} == NAMES - {"search_efforts"}
-
-
-def test_no_turns_give_no_text() -> None:
-    """A log without turns is empty."""
-    assert transcript([]) == ""

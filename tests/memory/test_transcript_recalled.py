@@ -7,18 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.messages import Message, compact
+from ebbtide.memory.messages import Message
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import (
     Recalled,
     recalled,
-    rendered,
     restored,
-    shortened,
     stored,
 )
-from ebbtide.memory.view import past
-from tests.memory.conversations import OWNER, Conversation, ai, call, human, tool
+from tests.memory.conversations import Conversation, ai, call, human, tool
 
 LOG = 'user: "q" \\ é 中 🙂\n\ttool: {"text":"x"}\x00\x85'
 RANGE = {"turn": 2, "offset": 3, "end": 20}
@@ -106,15 +103,6 @@ def test_other_messages_are_kept_whole(message: Message) -> None:
     assert restored(message, lambda _one: "") == message
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [({}, "{}"), ({"a": [1, None], "b": "größe"}, '{"a":[1,null],"b":"größe"}')],
-)
-def test_results_are_compact(value: dict[str, Any], text: str) -> None:
-    """Tools answer in JSON without spaces, with letters of all scripts as they are."""
-    assert compact(value) == text
-
-
 def test_what_was_read_comes_back_from_the_archive(talk: Conversation) -> None:
     """A committed turn that read a log is seen again as the model saw it."""
     talk.turn(LOG)
@@ -136,30 +124,3 @@ def test_reading_what_was_read_shows_a_reference(talk: Conversation) -> None:
 
     assert "tool read_log: (recalled turn 1, characters 0-" in read["text"]
     assert "8080" not in read["text"]
-
-
-def test_a_turn_that_read_itself_comes_back(talk: Conversation) -> None:
-    """A result that quotes the running turn is restored from the committed one."""
-    talk.ask("Read this very turn.")
-    talk.call("read_log", turns=1)
-    seen = talk.messages
-    record = talk.answer()
-    view = past(talk.archive, OWNER, talk.tip)
-
-    assert view.messages(record)[:-1] == seen
-    assert rendered(seen) == rendered(record.messages[:-1])
-
-
-def test_each_part_is_shortened_once() -> None:
-    """Hundreds of turns that were read cost no more for each of them than a few do."""
-    texts = [f"{number} {'word ' * 100}" for number in range(200)]
-    counted = []
-
-    def count(text: str) -> int:
-        counted.append(text)
-        return len(text.split())
-
-    shown = shortened(quoting(*texts), 64, count)
-
-    assert len(counted) < 20 * len(texts)
-    assert len(shown["data"]["content"].split()) < 20 * len(texts)

@@ -1,13 +1,11 @@
 """Messages as every provider accepts them."""
 
-import re
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import Message, calls, speaks, text
 from ebbtide.memory.valid_history import no_result
 from ebbtide.memory.valid_history import valid_history as valid
@@ -203,14 +201,6 @@ def test_an_invalid_call_has_a_name_that_every_provider_takes(name: str | None) 
 
     names = {said[0]["data"]["tool_calls"][0]["name"], said[1]["data"]["name"]}
     assert names == {"open_effort" if name else "unnamed"}
-
-
-def test_a_note_is_a_user_message_of_our_name() -> None:
-    """What the memory says is user-role data under a name of its own."""
-    note = FENCES.note("x")
-
-    assert note == human(text(note), name=NAME)
-    assert re.fullmatch(r"<memory (\d{9})>x</memory \1>", text(note))
 
 
 @given(MESSAGES)

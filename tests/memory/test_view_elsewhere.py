@@ -26,15 +26,6 @@ def test_a_concluded_effort_is_seen_by_its_qualified_id(talk: Conversation) -> N
     assert view.compression(AUTH) is None
 
 
-def test_efforts_come_in_the_order_of_their_ids(talk: Conversation) -> None:
-    """Those of this session and of others are named in one call, unknown ones left out."""
-    earlier(talk)
-    talk.effort("css", LONG_ENOUGH)
-    named = talk.work.view.efforts_named(["t9/x", AUTH, "y", "css", "t1/y"], ())
-
-    assert [effort.id for effort in named] == [AUTH, "css"]
-
-
 def test_this_session_is_named_too(talk: Conversation) -> None:
     """An id that names the running session itself is the effort as this session knows it."""
     talk.effort("css", LONG_ENOUGH)
@@ -61,7 +52,7 @@ def test_what_is_open_elsewhere_is_not_seen(talk: Conversation) -> None:
     assert (view.log_turns(AUTH), view.log(AUTH), view.turns_of(AUTH, [2])) == ((), (), ())
 
 
-@pytest.mark.parametrize("user", ["bob", "Ada", "", ANONYMOUS])
+@pytest.mark.parametrize("user", ["bob", "Ada", ANONYMOUS])
 def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     """A session of the same thread name belongs to its own user, and nobody else's is found."""
     earlier(talk)
@@ -74,17 +65,6 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
     assert view.archive.search_sessions(view.owner, "401 interceptor", 5) == ()
     assert "error" in other.call("expand_effort", effort_id=AUTH)
     assert "error" in other.call("read_log", turns=1, session="t1")
-
-
-def test_each_user_sees_their_own(talk: Conversation) -> None:
-    """Two users with threads of the same name see each their own effort."""
-    earlier(talk)
-    earlier(talk, summary="Bob's own work.", user="bob")
-    view = talk.beside("t2", "bob").work.view
-    effort = view.effort(AUTH, ())
-
-    assert effort is not None
-    assert effort.summary == "Bob's own work."
 
 
 def test_who_is_anonymous_has_no_other_sessions(talk: Conversation) -> None:
@@ -128,7 +108,7 @@ def test_only_turns_of_the_effort_are_shown_after_a_fork(talk: Conversation) -> 
     assert [one.turn for one in talk.work.view.turns_of(AUTH, [1, 2, 3])] == [1, 2]
 
 
-@pytest.mark.parametrize("thread", ["Büro 2/a", "x" * 300, "a@b~c", "", "..", "日本語", "t:1.2"])
+@pytest.mark.parametrize("thread", ["Büro 2/a", "x" * 300, "", ".."])
 def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None:
     """Odd names are quoted, long ones hashed and looked for among the user's sessions."""
     earlier(talk, thread)

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Asks, Question
 from ebbtide.nodes.ask import adrive, drive
-from tests.doubles import ScriptedModel
 from tests.openai_server import Answer, Drop, Fail, OpenAIServer, Request, Say, Structured, serving
 
 JSON = '{"port": 8443}'
@@ -136,17 +135,6 @@ def test_a_provider_says_how_long_to_wait(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.text.count("in 0.3 seconds as it raised") == 2
 
 
-def test_the_answer_is_limited() -> None:
-    """The limit is sent in each form but the last; a lower one of the model's own stays."""
-    with serving(*[Say("?")] * 2, Say(JSON), Say("Yes."), Say("Yes.")) as server:
-        ask(model(server), STRUCTURED)
-        ask(model(server, max_tokens=50), PLAIN)
-        ask(model(server), Question("background", "Tell it.", "port"))
-
-    limits = [request.body.get("max_completion_tokens") for request in server.requests]
-    assert limits == [300, 300, None, 50, None]
-
-
 @pytest.mark.parametrize(("question", "asked"), [(STRUCTURED, 3), (PLAIN, 2)])
 def test_a_provider_that_refuses_the_limit(question: Question, asked: int) -> None:
     """A model that knows no such limit is asked without it."""
@@ -159,25 +147,6 @@ def test_a_provider_that_refuses_the_limit(question: Question, asked: int) -> No
 
     assert answer in (Port(port=8443), JSON)
     assert len(server.requests) == asked
-
-
-async def test_a_model_that_knows_no_limit() -> None:
-    """A model without such a field is asked as it is, one that is chosen by the run as well."""
-    scripted = ScriptedModel(structured=[{"port": 8443}] * 2)
-    with serving(*[Structured({"port": 8443})] * 2) as server:
-        chosen: Any = init_chat_model(
-            configurable_fields=("temperature",),
-            model="openai:gpt-5-mini",
-            base_url=server.url,
-            api_key="x",
-        )
-        found = [
-            answer
-            for one in (scripted, chosen)
-            for answer in (ask(one, STRUCTURED), await aask(one, STRUCTURED))
-        ]
-
-    assert found == [Port(port=8443)] * 4
 
 
 @pytest.mark.parametrize(

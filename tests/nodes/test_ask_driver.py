@@ -104,17 +104,6 @@ def test_a_summary_comes_in_any_form(script: dict[str, Any], asked: int) -> None
     assert [len(model.asked) + len(model.sent) for model in used] == [asked, asked]
 
 
-def test_a_question_is_the_instructions_and_the_log() -> None:
-    """They are system and user message; only a request for text says which JSON is wanted."""
-    _, (model, _) = both(summarising, structured=["?"] * 2, answers=[WORDS])
-
-    first, second = model.asked[0].messages, model.sent[0].messages
-    sent = [(message.type, message.text) for message in first]
-    assert sent == [("system", "Summarise."), ("human", "user: It rained.")]
-    assert "JSON" in second[0].text
-    assert second[1] == first[1]
-
-
 @pytest.mark.parametrize(
     ("structured", "found"),
     [([{"new": [ITEM]}], [QUOTE]), ([{"new": []}], []), ([{"new": [ITEM] * 500}], [QUOTE])],
@@ -124,35 +113,6 @@ def test_a_model_extracts(structured: list[Any], found: list[Extracted]) -> None
     selections, _ = both(selecting, structured=structured)
 
     assert [one.new for one in selections] == [found, found]
-
-
-def test_each_call_has_its_limit() -> None:
-    """An extraction has 2,000 tokens for its answer and a background 500."""
-    items = json.dumps({"new": [ITEM]})
-    with serving(Say(items), Say("All is well.")) as server:
-        model = init_chat_model("openai:gpt-4o-mini", base_url=server.url, api_key="x")
-
-        drive(selecting(Settings()), models(model))
-        drive(describing(Settings()), models(model))
-
-    limits = [request.body["max_completion_tokens"] for request in server.requests]
-    assert limits == [2_000, 500]
-
-
-def test_a_model_writes_the_background() -> None:
-    """The background is the text that the model answers with, on both paths."""
-    found, _ = both(describing, answers=["All is well."])
-
-    assert found == ["All is well."] * 2
-
-
-@pytest.mark.parametrize("error", [RuntimeError("boom"), RefusedError(401), RefusedError(403)])
-def test_an_error_that_stays_is_thrown_at_once(error: Exception) -> None:
-    """What neither time nor another form can mend is tried once."""
-    found, used = both(summarising, structured=[error])
-
-    assert [str(one) for one in found] == [f"{type(error).__name__}: {error}"] * 2
-    assert [len(model.asked) for model in used] == [1, 1]
 
 
 @pytest.mark.parametrize(

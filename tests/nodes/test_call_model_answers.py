@@ -48,25 +48,11 @@ def test_what_is_no_answer_is_refused(tmp_path: Path) -> None:
         made.answered([HumanMessage("Yes.")])
 
 
-def test_an_id_that_is_free_is_kept(kept: Kept) -> None:
-    """An answer with an id that no message has is the same answer."""
-    answer = AIMessage("hello", id="new")
-
-    assert kept.answer(answer) == answer
-
-
 def test_an_id_that_is_taken_is_replaced(kept: Kept) -> None:
     """A cached answer, whose id came before, gets another one."""
     answer = kept.answer(AIMessage("hello", id="old"))
 
     assert answer.id not in {None, "old"}
-
-
-def test_an_answer_without_an_id_gets_one(kept: Kept) -> None:
-    """An answer that has no id gets one."""
-    answer = kept.answer(AIMessage("hello"))
-
-    assert answer.id
 
 
 def test_calls_get_distinct_ids(kept: Kept) -> None:
@@ -90,13 +76,6 @@ def test_a_call_without_a_name_has_an_empty_one(kept: Kept) -> None:
     answer = kept.answer(asked)
 
     assert answer.invalid_tool_calls[0]["name"] == ""
-
-
-def test_an_answer_without_calls_is_not_cut_short(kept: Kept) -> None:
-    """Words are the last answer, whatever the limit."""
-    answer = AIMessage("done", id="a")
-
-    assert kept.messages(answer, 0) == [answer]
 
 
 def test_calls_beyond_the_limit_get_errors_and_words_follow(kept: Kept) -> None:

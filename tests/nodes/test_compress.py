@@ -1,15 +1,13 @@
 """One open effort for hundreds of turns: in its share, with what its goal depends on verbatim."""
 
-import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.tools import tool
-from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase, restore
+from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase
 from ebbtide.memory.compressions import ExtractionEntry
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD
@@ -139,48 +137,6 @@ def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
     assert [bool(item.superseded_by) for item in made.items] == [True, False]
 
 
-LATE = "no answer within 20 s"
-
-
-def timed_out(_: object) -> Exception:
-    """Answer as a model does that reached its own timeout in each attempt."""
-    return TimeoutError(LATE)
-
-
-def hung(told: dict[str, Any], what: str) -> str:
-    """Return why a call of a pass failed."""
-    return str(next(one["failed"] for one in told["calls"] if one["what"] == what))
-
-
-@pytest.mark.usefixtures("impatient")
-def test_where_the_extraction_hangs_rules_quote(tmp_path: Path) -> None:
-    """The log entry says so, and the constraint is kept by the rules."""
-    chat = compressing(tmp_path, extraction=timed_out)
-
-    states = talked(chat, 14, {2: "Orders must never be deleted."})
-
-    told = entries(tmp_path)[0]["told"]
-    assert hung(told, "extraction") == told["fallback"] == f"TimeoutError: {LATE}"
-    assert told["method"] == "protected-core"
-    assert "constraint, turn 2: Orders must never be deleted." in shown(chat)
-    assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
-
-
-@pytest.mark.usefixtures("impatient")
-def test_where_the_background_hangs_the_quotes_stand(tmp_path: Path) -> None:
-    """The log entry says so, and the effort is compressed without a background."""
-    rule = "Orders must never be deleted."
-    chat = compressing(tmp_path, extraction=quoting(rule), background=timed_out)
-
-    states = talked(chat, 14, {2: "Orders must never be deleted."})
-
-    told = entries(tmp_path)[0]["told"]
-    assert hung(told, "background") == told["failed"] == f"TimeoutError: {LATE}"
-    assert f"turn 2: {rule}" in shown(chat)
-    assert "background: " not in shown(chat)
-    assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
-
-
 def test_quotes_stand_in_the_context_and_what_was_made_up_does_not(tmp_path: Path) -> None:
     """A near miss stands in the words of the log."""
     extraction = quoting("The gateway listens to port 8443 only.", "The moon is made of cheese.")
@@ -229,32 +185,6 @@ def test_a_long_quote_stands_in_the_context_cut(tmp_path: Path) -> None:
     )
     assert long.removeprefix("fact, turn 2: ") in LONG_QUOTE
     assert f"fact, turn 2: {short}" in context
-
-
-def test_by_rules_a_background_stays(tmp_path: Path) -> None:
-    """What a model wrote before `protected-core` was chosen is not lost."""
-    chat, _ = passed(tmp_path, turns=9)
-    core = {"compression": "protected-core"}
-
-    states = [chat.say(f"{FILLER}{turn}", context=core) for turn in range(10, 20)]
-
-    assert states[-1]["memory"]["position"]["compressed"]["shop"] > 10
-    assert "background: They worked on the shop." in shown(chat)
-
-
-def test_protected_core_asks_no_model(tmp_path: Path) -> None:
-    """With `protected-core` rules find what is quoted; no background is written."""
-    settings = SMALL.model_copy(update={"compression": "protected-core"})
-
-    chat, entry = passed(
-        tmp_path, "Orders must never be deleted.", settings=settings, extraction=[], background=[]
-    )
-
-    assert "constraint, turn 2: Orders must never be deleted." in shown(chat)
-    assert (entry["told"]["calls"], "fallback" in entry["told"]) == ([], False)
-    assert [item["quote"] for item in entry["told"]["by_rules"]] == [
-        "Orders must never be deleted."
-    ]
 
 
 def test_a_huge_message_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
@@ -336,46 +266,6 @@ def test_off_compresses_nothing(tmp_path: Path) -> None:
     assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
-def failing(_: list[BaseMessage]) -> Any:
-    """Fail, as a model that is down."""
-    return ValueError("no answer")
-
-
-@pytest.mark.parametrize("extraction", [quoting(), failing], ids=["nothing", "failed"])
-def test_failure_changes_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, extraction: Any
-) -> None:
-    """With neither quote nor background all stays as it was; each turn tries at most once."""
-    chat = compressing(tmp_path, background=failing, extraction=extraction)
-    with caplog.at_level(logging.WARNING):
-        states = talked(chat, 16)
-
-    tried = entries(tmp_path)
-    turns = [entry["turn"] for entry in tried]
-    assert states[-1]["memory"]["position"]["compressed"] == {}
-    assert turns == sorted(set(turns))
-    assert turns[-1] == 16
-    assert all(entry["told"]["failed"].startswith("ValueError") for entry in tried)
-    assert "was not compressed" in caplog.text
-    assert not any(
-        "Compressed" in banner for state in states for banner in state["memory"]["banners"]
-    )
-
-
-def test_after_a_failure_the_next_turn_tries_again(tmp_path: Path) -> None:
-    """Once the model of the background answers again, the pass is made."""
-    answers: list[Any] = [ValueError("no answer")]
-    models: Any = {"background": lambda _: answers[-1], "extraction": quoting()}
-    chat = compressing(tmp_path, **models)
-    before = talked(chat, 16, {2: "It is 8443."})[-1]
-    answers.append("They worked on the shop.")
-
-    state = chat.say("and now?")
-
-    assert before["memory"]["position"]["compressed"] == {}
-    assert state["memory"]["position"]["compressed"] == {"shop": 17}
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -416,20 +306,6 @@ def test_a_reason_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
     assert "constraint, turn 2: It is 8443." in shown(chat)
 
 
-def test_a_goal_that_changed_after_a_pass_leaves_the_first_one_quoted(tmp_path: Path) -> None:
-    """The next pass quotes the goal that the effort was opened for, though its turn has left."""
-    changed = call("update_goal", goal="Close the shop", rationale="Nobody buys.")
-    chat = compressing(
-        tmp_path, [*["Seen."] * 10, changed, *["Seen."] * 20], extraction=quoting("It is 8443.")
-    )
-    before = talked(chat, 11, {2: "It is 8443."})[-1]
-    [chat.say(f"{FILLER}{turn}") for turn in range(12, 25)]
-
-    assert before["memory"]["position"]["compressed"] == {"shop": 8}
-    assert f"goal at the time, turn 1{WROTE}: {GOAL}\n" in shown(chat)
-    assert f"why the goal changed, turn 12{WROTE}: Nobody buys.\n" in shown(chat)
-
-
 def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:
     """A reopened effort stands in the context as it was compressed before it was concluded."""
     answers = [
@@ -449,33 +325,3 @@ def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:
         state["memory"]["position"]["compressed"],
     ) == ({}, before["memory"]["position"]["compressed"])
     assert "fact, turn 2: It is 8443." in shown(chat)
-
-
-def test_time_travel_takes_it_back(tmp_path: Path) -> None:
-    """A state before the pass shows the turns as they were, and goes on without it."""
-    chat = compressing(tmp_path, extraction=quoting("It is 8443."))
-    talked(chat, 14, {2: "It is 8443."})
-    history = chat.agent.get_state_history(THREAD)
-    before = next(s for s in history if s.values["memory"]["turn"] == 5 and not s.next)
-
-    state = chat.agent.invoke({"messages": [("user", "another way")]}, before.config)
-
-    assert (state["memory"]["turn"], state["memory"]["position"]["compressed"]) == (6, {})
-    assert "compressed:" not in shown(chat)
-
-
-def test_restored_thread_has_it_again(tmp_path: Path) -> None:
-    """A thread that lost its checkpoints takes up what is in the archive."""
-    saver = InMemorySaver()
-    chat = compressing(tmp_path, extraction=quoting("It is 8443."), checkpointer=saver)
-    states = talked(chat, 14, {2: "It is 8443."})
-    saver.delete_thread("t")
-    restore(chat.agent, THREAD)
-
-    state = chat.say("go on")
-
-    assert (
-        state["memory"]["position"]["compressed"].keys()
-        == states[-1]["memory"]["position"]["compressed"].keys()
-        == {"shop"}
-    )

@@ -1,12 +1,10 @@
 """Compressing on every path: asynchronous, streamed, resumed, of an effort that is not active."""
 
 import re
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessageChunk
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState
@@ -26,7 +24,6 @@ from tests.graph.long_effort import (
     compressing,
     entries,
     quoting,
-    shown,
     stored,
     talked,
 )
@@ -165,29 +162,6 @@ def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
     assert all(one["seconds"] >= 0 for one in calls)
 
 
-class Traced(BaseCallbackHandler):
-    """Remembers the names of the runs that it hears of."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self.names: list[str] = []
-
-    def on_chat_model_start(self, *_: Any, **given: Any) -> None:
-        """Take note of a call."""
-        self.names.append(str(given.get("name")))
-
-
-def test_a_trace_has_the_calls_of_a_pass(tmp_path: Path) -> None:
-    """The callbacks of a run hear of them, although the pass listens for their tokens too."""
-    chat, traced = compressing(tmp_path, extraction=quoting(RULE)), Traced()
-    for turn in range(2, 13):
-        chat.say(words(turn), {**THREAD, "callbacks": [traced]})
-
-    assert len(entries(tmp_path)) >= 1
-    assert len(traced.names) == 11 + 2 * len(entries(tmp_path))
-    assert "background" in traced.names
-
-
 def streamed(chat: Talk, turn: int) -> list[Any]:
     """Return the message chunks of a turn, with what is said of each."""
     message = {"messages": [("user", words(turn))]}
@@ -221,25 +195,6 @@ async def test_no_token_of_a_pass_is_in_the_async_stream(tmp_path: Path) -> None
     assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
 
 
-def test_an_effort_that_is_not_active_is_compressed(tmp_path: Path) -> None:
-    """Left for another one it has the smaller share, and is compressed to it, then shown so."""
-    answers = [*["Seen."] * 6, call("open_effort", name="other"), *["Opened."] * 2]
-    chat = compressing(tmp_path, answers, extraction=quoting(RULE))
-    before = talked(chat, 7, {2: RULE})[-1]
-
-    state = chat.say("Now for something else.")
-    chat.say("Go on.")
-
-    assert before["memory"]["position"]["compressed"] == {}
-    assert (state["memory"]["active_effort"], state["memory"]["position"]["compressed"]) == (
-        "other",
-        {"shop": 8},
-    )
-    assert f"turn 2: {RULE}" in shown(chat)
-    left_out = chat.agent.get_state(THREAD).values["memory"]["context_report"]["left_out"]
-    assert left_out["compressed"]["shop"].startswith("1-")
-
-
 def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> None:
     """The background goes on from the old one, of which the next call is told."""
     extracting = ScriptedModel(structured=quoting(RULE, kind="constraint"))
@@ -262,21 +217,6 @@ def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> Non
     assert "Background 1." in describing.sent[1].text
 
 
-def test_the_graph_goes_there_only_when_a_pass_is_due(tmp_path: Path) -> None:
-    """The node runs in the turns that compress, and in no other."""
-    chat = compressing(tmp_path)
-    went, said_so = [], []
-    for turn in range(2, 20):
-        said = {"messages": [("user", f"{FILLER}{turn}")]}
-        nodes = [*chain(*chat.agent.stream(said, THREAD, stream_mode="updates"))]
-        banners = chat.agent.get_state(THREAD).values["memory"]["banners"]
-        went.append("compress" in nodes)
-        said_so.append(any("Compressed" in one for one in banners))
-
-    assert went == said_so
-    assert 0 < sum(went) < len(went) / 2
-
-
 def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:
     """No model is asked where the user calls the tools, also if an effort is due."""
     chat = compressing(tmp_path, extraction=quoting(RULE), **DOWN)
@@ -286,24 +226,6 @@ def test_a_turn_by_hand_compresses_nothing(tmp_path: Path) -> None:
     commands.open_effort(chat.agent, THREAD, "other")
 
     assert len(entries(tmp_path)) == tried > 1
-
-
-def test_the_event_goes_with_the_record_of_the_next_turn(tmp_path: Path) -> None:
-    """It says what was compressed, how, what that cost and what it saved."""
-    chat = compressing(tmp_path, extraction=quoting(RULE, "It was made up."))
-    *_, state = talked(chat, 12, {2: RULE})
-
-    events = [
-        (record.turn, event)
-        for record in chat.records(state)
-        for event in record.events
-        if event["type"] == "compressed"
-    ]
-    turn, event = events[0]
-    assert turn == event["turn"] + 1
-    assert (event["effort"], event["method"], event["fabricated"]) == ("shop", "salience", 1)
-    assert event["tokens"]["after"] < event["tokens"]["before"]
-    assert event["calls"] == 2
 
 
 def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
@@ -366,18 +288,6 @@ def test_models_default_to_the_agents_own(tmp_path: Path) -> None:
     assert len(model.asked) == len(entries(tmp_path)) >= 1
     written = [sent for sent in model.sent if "write the background" in sent.text]
     assert len(written) == len(model.asked)
-
-
-def test_without_embeddings_it_is_said_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Items are then compared by letters, in every pass."""
-    chat = compressing(tmp_path, extraction=quoting(RULE))
-
-    talked(chat, 25, {2: RULE})
-
-    assert len(entries(tmp_path)) > 1
-    assert caplog.text.count("no embeddings given") == 1
 
 
 def test_embeddings_compare_what_is_quoted(

@@ -8,7 +8,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import Settings, restore
 from ebbtide.memory.metrics import report
 from tests.agents import THREAD, lasting, talk
-from tests.doubles import call, together
 from tests.graph.journeys import (
     EXACT,
     PAGES,
@@ -32,16 +31,6 @@ RUN = [
     Turn("Go on."),
     Turn("The auth bug once more.", using("expand_effort", effort_id="auth-bug")),
 ]
-BOTH = Turn(
-    "Show me both.",
-    (
-        together(
-            call("expand_effort", effort_id="auth-bug"), call("expand_effort", effort_id="css")
-        ),
-        "Done.",
-    ),
-)
-COLLAPSED = "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---"
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +57,6 @@ def test_the_proof_run_of_decay(run: list[After], row: int, counters: dict[str, 
     assert run[row].counters == counters
 
 
-@pytest.mark.parametrize(("row", "banners"), [(4, []), (5, [COLLAPSED]), (6, [])])
-def test_a_collapse_is_told_once(run: list[After], row: int, banners: list[str]) -> None:
-    """The banner stands in the turn of the automatic collapse and in no other."""
-    assert run[row].state["memory"]["banners"] == banners
-
-
-@pytest.mark.parametrize("row", [1, 2, 3, 4, 5, 7])
-def test_the_quoted_log_costs_the_same_in_each_turn(run: list[After], row: int) -> None:
-    """While it is expanded, and when it is expanded again, the log has the same tokens."""
-    assert run[row].tokens["expanded"] == run[1].tokens["expanded"] > 0
-
-
-@pytest.mark.parametrize("row", [0, 6])
-def test_the_context_falls_by_the_quoted_log(run: list[After], row: int) -> None:
-    """Before the expansion and after the collapse nothing of the log is sent."""
-    assert run[row].tokens["expanded"] == 0
-
-
 def test_the_context_moves_by_nothing_but_the_log_and_what_is_said(run: list[After]) -> None:
     """Beside the turns the context falls by the log at the collapse, and rises by it again."""
     totals = [after.state["memory"]["context_report"]["total"] for after in run]
@@ -95,11 +66,6 @@ def test_the_context_moves_by_nothing_but_the_log_and_what_is_said(run: list[Aft
     beside = [total - turns - front for total, turns in zip(totals, said, strict=True)]
 
     assert beside == [0, log, log, log, log, log, 0, log]
-
-
-def test_the_other_effort_is_as_it_was(run: list[After]) -> None:
-    """The effort that nobody mentioned has its summary, and the counter of its conclusion."""
-    assert {after.state["memory"]["summaries"]["css"] for after in run} == {4}
 
 
 def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
@@ -117,18 +83,6 @@ def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
     assert [turn.total for turn in found.turns] == [
         state["memory"]["context_report"]["total"] for state in states
     ]
-
-
-def test_each_effort_decays_on_its_own(tmp_path: Path) -> None:
-    """Of two logs expanded in one message the one that is mentioned stays longer."""
-    turns = [*SETUP, BOTH, Turn("What did the auth bug come from?"), *trains(3, first=10)]
-
-    *_, one, two, three, four = play(tmp_path, turns)
-
-    assert one.counters == {"auth-bug": 0, "css": 1}
-    assert two.counters == {"auth-bug": 1, "css": 2}
-    assert three.counters == {"auth-bug": 2}
-    assert four.counters == {}
 
 
 def test_open_efforts_do_not_decay(tmp_path: Path) -> None:
@@ -184,23 +138,6 @@ def test_the_ways_back(tmp_path: Path, turn: Turn, tier: str) -> None:
     assert [*last.state["memory"][tier]] == ["auth-bug"]
 
 
-def test_an_effort_of_long_ago_comes_back_by_its_id(tmp_path: Path) -> None:
-    """Concluded at turn 20 and evicted, it returns at turn 81 and is expanded at turn 82."""
-    asked = [
-        Turn("What was the auth bug?"),
-        Turn("Show me.", using("expand_effort", effort_id="auth-bug")),
-    ]
-    turns = [*trains(18), *effort("auth-bug", PAGES[0]), *trains(60, first=30), *asked]
-
-    afters = play(tmp_path, turns, settings=EXACT)
-
-    assert afters[39].state["memory"]["summaries"] == afters[79].state["memory"]["summaries"] == {}
-    assert afters[80].state["memory"]["summaries"] == {"auth-bug": 81}
-    assert afters[80].state["memory"]["banners"] == ["--- Returned effort: auth-bug ---"]
-    assert afters[81].summaries_sent == ["auth-bug"]
-    assert PAGES[0] in "\n".join(message.text for message in afters[81].sent)
-
-
 def test_an_expansion_lasts_until_the_next_turn_has_used_it(tmp_path: Path) -> None:
     """With thresholds of one turn a returned log is sent once more, and leaves after that."""
     turns = [*effort("auth-bug", PAGES[0]), *trains(3), RUN[0], *trains(2, first=10)]
@@ -213,36 +150,6 @@ def test_an_expansion_lasts_until_the_next_turn_has_used_it(tmp_path: Path) -> N
     assert [*one.state["memory"]["expanded"]] == [*one.state["memory"]["summaries"]] == ["auth-bug"]
     assert two.state["memory"]["expanded"] == {}
     assert quoted(three.sent, "auth-bug") is None
-
-
-def test_a_log_that_decayed_twice_comes_back_the_same(tmp_path: Path) -> None:
-    """However often it collapsed by itself, the next expansion shows the same bytes."""
-    silent = [*trains(3, first=10)]
-    turns = [*effort("auth-bug", PAGES[0]), RUN[0], *silent, RUN[0], *silent, RUN[0]]
-
-    afters = play(tmp_path, turns)
-
-    logs = [quoted(afters[at].sent, "auth-bug") for at in (2, 6, 10)]
-    assert [afters[at].state["memory"]["expanded"] for at in (5, 9)] == [{}, {}]
-    assert logs[0] == logs[1] == logs[2] is not None
-
-
-def test_banners_are_streamed(tmp_path: Path) -> None:
-    """What decays and what returns is told in the `custom` stream."""
-    asked = [*trains(1), Turn("What was the auth bug?")]
-    turns = [*effort("auth-bug", PAGES[0]), *asked]
-    chat = begin(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
-
-    told = [
-        item["banner"]
-        for turn in turns
-        for item in chat.agent.stream({"messages": turn.said}, THREAD, stream_mode="custom")
-    ]
-
-    assert told[-2:] == [
-        "--- Evicted effort: auth-bug (kept in the archive) ---",
-        "--- Returned effort: auth-bug ---",
-    ]
 
 
 def test_a_branch_has_counters_of_its_own(tmp_path: Path) -> None:

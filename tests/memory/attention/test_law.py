@@ -1,6 +1,6 @@
 """The law by which memories fade, in its numbers and in what holds for all of them."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
@@ -32,26 +32,13 @@ shares = st.floats(0, 1)
         (50, 0, 0, 50.0),
         (50, 20, 0, 40.0),
         (50, 21, 0, 39.5),
-        (60, 33, 0, 40.2),
-        (60, 34, 0, 39.6),
-        (70, 42, 0, 40.6),
-        (70, 43, 0, 39.9),
-        (90, 55, 0, 40.5),
-        (90, 56, 0, 39.6),
-        (100, 60, 0, 40.0),
         (50, 0, 10, 60.0),
         (80, 25, 5, 66.0),
         (0, 0, 25, 0.0),
         (100, 70, 0, 30.0),
-        (100, 71, 0, 30.0),
         (100, 5_000, 0, 30.0),
         (100, 5_000, 25, 45.0),
-        (89, 5_000, 25, 40.05),
-        (88, 5_000, 25, 39.6),
-        (60, 0, 25, 90.0),
         (60, 0, 26, 90.0),
-        (70, 0, 25, 100.0),
-        (100, 0, 25, 100.0),
         (50, 0.5, 0, 49.75),
         (50, -3, 0, 50.0),
     ],
@@ -66,10 +53,8 @@ def test_what_a_memory_holds(base: int, on: float, times: int, held: float) -> N
 @pytest.mark.parametrize(
     ("base", "times", "fades"),
     [
-        *((50, 0, 21), (60, 0, 34), (70, 0, 43), (80, 0, 51), (90, 0, 56), (100, 0, 61)),
-        *((40, 0, 1), (39, 0, 0), (0, 0, 0), (50, 1, 22), (50, 25, 47)),
-        *((88, 25, 70), (89, 24, 70), (89, 25, None), (89, 100, None), (100, 17, None)),
-        (100, 16, 70),
+        *((50, 0, 21), (90, 0, 56), (40, 0, 1), (39, 0, 0), (50, 25, 47)),
+        *((88, 25, 70), (89, 25, None), (100, 17, None), (100, 16, 70)),
     ],
 )
 def test_the_day_it_fades(base: int, times: int, fades: int | None) -> None:
@@ -81,7 +66,7 @@ def test_the_day_it_fades(base: int, times: int, fades: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("base", "found"),
-    [(100, "high"), (70, "high"), (69, "medium"), (40, "medium"), (39, "low"), (0, "low")],
+    [(70, "high"), (69, "medium"), (40, "medium"), (39, "low")],
 )
 def test_levels(base: int, found: str) -> None:
     """From 70 on a memory is high, from the threshold on medium, else it is not in attention."""
@@ -93,7 +78,7 @@ def test_levels(base: int, found: str) -> None:
 
 @pytest.mark.parametrize(
     ("held", "related", "found"),
-    [(50, 0, 50), (50, 0.5, 55), (50, 1, 60), (35, 1, 42), (84, 1, 100), (100, 1, 100)],
+    [(50, 0.5, 55), (50, 1, 60), (84, 1, 100)],
 )
 def test_beside_a_message(held: float, related: float, found: float) -> None:
     """A message lifts by up to a fifth, and to 100 at most."""
@@ -134,14 +119,6 @@ def test_access_only_adds(base: int, on: float, one: int, other: int) -> None:
     assert effective(base, on, fewer) <= effective(base, on, more)
 
 
-@given(bases, bases, days, accesses)
-def test_importance_only_adds(one: int, other: int, on: float, times: int) -> None:
-    """A memory never holds less for a higher base."""
-    lower, higher = sorted([one, other])
-
-    assert effective(lower, on, times) <= effective(higher, on, times)
-
-
 @given(bases, accesses, st.integers(0, 200))
 def test_the_day_is_the_first(base: int, times: int, on: int) -> None:
     """A memory is at the threshold on each day before it fades, and on none after."""
@@ -158,14 +135,6 @@ def test_relevance_only_adds(held: float, one: float, other: float) -> None:
     assert held <= in_context(held, less) <= in_context(held, more) <= 100
 
 
-def test_days_are_never_negative() -> None:
-    """A memory from the future is as new as one can be."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    assert Memory("t1/a", 50, now + timedelta(days=3)).days(now) == 0
-    assert Memory("t1/a", 50, now - timedelta(hours=12)).days(now) == 0.5
-
-
 def test_a_day_has_24_hours_where_clocks_are_changed() -> None:
     """The hour that a zone skips in spring is not counted."""
     vienna = ZoneInfo("Europe/Vienna")
@@ -177,15 +146,11 @@ def test_a_day_has_24_hours_where_clocks_are_changed() -> None:
 @pytest.mark.parametrize(
     ("keywords", "message", "found"),
     [
-        (["axios"], "Axios again", 1.0),
         (["axios", "redis"], "Axios again", 0.5),
         (["refresh token"], "a token", 0.0),
         (["refresh token"], "Tokens that were refreshed", 1.0),
         (["the", "axios"], "axios", 1.0),
-        (["the", ""], "the", 0.0),
         ([], "anything", 0.0),
-        (["axios"], "", 0.0),
-        (["axios", "axios"], "axios", 1.0),
         (["数据库"], "修复数据库", 1.0),
         (["401"], "a 4012", 0.0),
     ],

@@ -39,35 +39,3 @@ def test_what_never_fades_has_no_day(attention: Attention) -> None:
     assert found is not None
     assert found.fades is None
     assert found.level == "high"
-
-
-def test_what_faded_is_low(attention: Attention) -> None:
-    """A memory below the threshold is not in attention, before it is pruned and after."""
-    add_all(attention, memory("t1/a", 50))
-    before = attention.explain(USER, "t1/a", now=day(21))
-    attention.prune(USER, now=day(21))
-    after = attention.explain(USER, "t1/a", now=day(21))
-
-    assert before == after
-    assert after is not None
-    assert (after.level, after.attended, after.fades) == ("low", False, day(21))
-
-
-def test_what_is_suppressed_says_so(attention: Attention) -> None:
-    """A suppressed memory has its level and is not in attention."""
-    add_all(attention, memory("t1/a", 80))
-    attention.suppress(USER, "t1/a", now=day(0))
-    found = attention.explain(USER, "t1/a", now=day(0))
-
-    assert found is not None
-    assert (found.level, found.suppressed, found.attended) == ("high", True, False)
-
-
-def test_what_is_withdrawn_is_not_in_attention(attention: Attention) -> None:
-    """A withdrawn memory is known, and not in attention."""
-    add_all(attention, memory("t1/a", 80))
-    attention.withdraw(USER, "t1/a", now=day(0))
-    found = attention.explain(USER, "t1/a", now=day(0))
-
-    assert found is not None
-    assert (found.suppressed, found.attended) == (False, False)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.attention.law import Kept, Memory, Ranked, ranked
+from ebbtide.memory.attention.law import Kept, Memory, ranked
 from tests.memory.remembering import day, ids, memory
 
 THRESHOLD = 40.0
@@ -19,39 +19,6 @@ drawn = st.builds(
     suppressed=st.booleans(),
     withdrawn=st.booleans(),
 )
-
-
-def test_what_it_holds_is_the_law() -> None:
-    """A memory holds what its base, its days and its accesses give."""
-    kept = Kept(memory("t1/a", 80), accesses=5)
-
-    assert kept.holds(day(25)) == pytest.approx(66)
-    assert kept.holds(day(-1)) == pytest.approx(88)
-
-
-def test_ranking_leaves_out_those_below_and_those_taken_out() -> None:
-    """Who is at the threshold is ranked, unless it was taken out."""
-    kept = [
-        Kept(memory("t1/a", 40)),
-        Kept(memory("t1/b", 39)),
-        Kept(memory("t1/c", 90), suppressed=True),
-        Kept(memory("t1/d", 90), withdrawn=True),
-        Kept(memory("t1/e", 39), accesses=2),
-    ]
-
-    assert ids(ranked(kept, THRESHOLD, now=day(0))) == ["t1/e", "t1/a"]
-
-
-def test_a_message_ranks_again() -> None:
-    """Beside a message a memory is ranked with what it holds there, and with its relevance."""
-    kept = [Kept(memory("t1/a", 59)), Kept(memory("t1/b", 35, keywords=["axios"]))]
-    kept.append(Kept(memory("t1/c", 50, keywords=["axios"])))
-
-    assert ranked(kept, THRESHOLD, now=day(0), message="axios") == (
-        Ranked("t1/c", 60.0, 1.0),
-        Ranked("t1/a", 59.0),
-        Ranked("t1/b", 42.0, 1.0),
-    )
 
 
 @given(st.lists(drawn, max_size=8), st.integers(0, 120))

@@ -22,17 +22,6 @@ def test_undoing_lets_it_enter_again(attention: Attention) -> None:
     assert attended(attention, 33) == ["t1/a"]
 
 
-def test_undoing_lifts_nothing(attention: Attention) -> None:
-    """A memory that faded meanwhile stays out, and is again reached by a message."""
-    add_all(attention, memory("t1/a", keywords=["axios"]))
-    attention.suppress(USER, "t1/a", now=day(0))
-    attention.refresh_for_context(USER, "axios", 10, now=day(40))
-
-    assert attention.unsuppress(USER, "t1/a", now=day(40))
-    assert attended(attention, 40) == []
-    assert ids(attention.refresh_for_context(USER, "axios", 10, now=day(40))) == ["t1/a"]
-
-
 def test_it_stays_out_whatever_happens(attention: Attention) -> None:
     """Neither an access nor concluding again brings a suppressed memory back."""
     add_all(attention, memory("t1/a"))
@@ -42,35 +31,6 @@ def test_it_stays_out_whatever_happens(attention: Attention) -> None:
     add_all(attention, memory("t1/a", created=2))
     assert attended(attention, 2) == []
     assert attention.suppressed(USER, now=day(2)) == ("t1/a",)
-
-
-def test_its_accesses_count(attention: Attention) -> None:
-    """What is accessed while it is suppressed holds more when that is undone."""
-    add_all(attention, memory("t1/a", 50))
-    attention.suppress(USER, "t1/a", now=day(0))
-
-    attention.touch(USER, "t1/a", now=day(0))
-    attention.unsuppress(USER, "t1/a", now=day(0))
-    assert [one.effective for one in attention.top(USER, 10, now=day(0))] == [51.0]
-
-
-def test_it_can_be_done_twice(attention: Attention) -> None:
-    """Suppressing what is suppressed, and undoing what is not, changes nothing."""
-    add_all(attention, memory("t1/a"))
-
-    assert attention.unsuppress(USER, "t1/a", now=day(0))
-    assert attended(attention, 0) == ["t1/a"]
-    assert attention.suppress(USER, "t1/a", now=day(0))
-    assert attention.suppress(USER, "t1/a", now=day(0))
-    assert attention.suppressed(USER, now=day(0)) == ("t1/a",)
-
-
-def test_it_is_no_fading(attention: Attention) -> None:
-    """What was suppressed is not counted by `prune`."""
-    add_all(attention, memory("t1/a"), memory("t1/b"))
-
-    attention.suppress(USER, "t1/a", now=day(0))
-    assert attention.prune(USER, now=day(40)) == 1
 
 
 def test_an_unknown_memory_is_told(attention: Attention) -> None:

@@ -6,29 +6,17 @@ from ebbtide.memory.attention.law import Attention
 from tests.memory.remembering import USER, add_all, attended, day, ids, memory
 
 STRANGERS = [
-    *("Ann", "ANN", "an", "anna", "ann ", " ann", "ann\0", "\0ann", "", "bob", "\uff41nn"),
-    *("ann.memories", "ann.members", "ann:attention", "ann/t1", "../ann", "ann.", ".ann", "."),
-    *("ann*", "*", "%", "a%", "a_n", "_nn", "ann%", "a?n", "a[n]n", "[a]nn", "an\\n", "{ann}"),
-    *("%61nn", "langgraph", "ebbtide", "ann:t1/a", "{ann}:attention", "ann\n", "ann" * 3_400),
+    "ANN",
+    "ann\0",
+    "",
+    "\uff41nn",
+    "ann.memories",
+    "../ann",
+    "a_n",
+    "a[n]n",
+    "{ann}:attention",
 ]
-NAMES = [
-    *("t1/a", "t1/A", "T1/a", "t1/a ", "t1.a", "t1/a.b", "t1:a", "t1/*", "t1/%", "t1/_", ""),
-    *(
-        "修复",
-        "größe",
-        "gro\u0308ße",
-        "t1/a\0",
-        "t1/\n",
-        "\ud800",
-        "🙂",
-        ".",
-        "..",
-        "con",
-        "%",
-        "~",
-    ),
-    *("t1/" + "a" * 10_000, "t1/" + "a" * 10_001, "t1/" + "é" * 10_000, "a b/c d", "'\"\\", "{}[]"),
-]
+NAMES = ["T1/a", "t1/*", "", "gro\u0308ße", "t1/a\0", "\ud800", "..", "%", "t1/" + "é" * 10_000]
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=ascii)
@@ -81,14 +69,7 @@ def test_any_id_is_kept(attention: Attention, name: str) -> None:
     assert attention.explain(USER, name, now=day(0)) is None
 
 
-def test_all_ids_are_different(attention: Attention) -> None:
-    """Ids that look alike are different memories."""
-    add_all(attention, *(memory(name) for name in NAMES))
-
-    assert sorted(attended(attention, 0)) == sorted(NAMES)
-
-
-@pytest.mark.parametrize("keyword", ["\0", "a\0b", "\ud800 axios", "*", ".", "w" * 10_000])
+@pytest.mark.parametrize("keyword", ["a\0b", "\ud800 axios", "*"])
 def test_any_keyword_is_kept(attention: Attention, keyword: str) -> None:
     """A memory of any keyword is in attention, and found beside it."""
     add_all(attention, memory("t1/a", keywords=[keyword]))

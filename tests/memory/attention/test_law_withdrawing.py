@@ -13,15 +13,6 @@ def test_it_leaves(attention: Attention) -> None:
     assert ids(attention.refresh_for_context(USER, "axios", 10, now=day(0))) == ["t1/b"]
 
 
-def test_an_access_does_not_bring_it_back(attention: Attention) -> None:
-    """A withdrawn memory counts its accesses and stays out."""
-    add_all(attention, memory("t1/a", 50))
-    attention.withdraw(USER, "t1/a", now=day(0))
-
-    attention.touch(USER, "t1/a", now=day(0))
-    assert attended(attention, 0) == []
-
-
 def test_concluding_again_brings_it_back(attention: Attention) -> None:
     """Added again it enters, with its new date and the accesses it had."""
     add_all(attention, memory("t1/a", 50))
@@ -43,14 +34,6 @@ def test_undoing_a_suppression_does_not_bring_it_back(attention: Attention) -> N
 
     add_all(attention, memory("t1/a"))
     assert attended(attention, 0) == ["t1/a"]
-
-
-def test_it_is_no_suppression(attention: Attention) -> None:
-    """A withdrawn memory is not listed as suppressed."""
-    add_all(attention, memory("t1/a"))
-
-    attention.withdraw(USER, "t1/a", now=day(0))
-    assert attention.suppressed(USER, now=day(0)) == ()
 
 
 def test_withdrawing_the_unknown_changes_nothing(attention: Attention) -> None:
@@ -84,12 +67,3 @@ def test_what_was_forgotten_begins_anew(attention: Attention) -> None:
 
     add_all(attention, memory("t1/a", 50))
     assert attention.top(USER, 10, now=day(0)) == (Ranked("t1/a", 50.0),)
-
-
-def test_forgetting_the_unknown_changes_nothing(attention: Attention) -> None:
-    """What was never added, or was forgotten already, can be forgotten."""
-    add_all(attention, memory("t1/a"))
-
-    attention.forget(USER, "t1/b", now=day(0))
-    attention.forget(USER, "t1/b", now=day(0))
-    assert attended(attention, 0) == ["t1/a"]

@@ -24,13 +24,7 @@ def attended(talk: Conversation, *keywords: str) -> Attended:
 
 @pytest.mark.parametrize(
     ("subject", "found"),
-    [
-        ("axios for redis", [AUTH]),
-        ("the refresh tokens, with axios", [AUTH]),
-        ("axios", []),
-        ("a token", []),
-        ("the roof", []),
-    ],
+    [("axios for redis", [AUTH]), ("axios", []), ("a token", [])],
 )
 def test_two_keywords_make_it_related(talk: Conversation, subject: str, found: list[str]) -> None:
     """Of many keywords two must be said, each with all its words."""

@@ -18,7 +18,7 @@ from tests.memory.contexts import (
     tokens,
     well_formed,
 )
-from tests.memory.conversations import Conversation, call, conversation
+from tests.memory.conversations import Conversation, conversation
 from tests.memory.drawn import ABOVE_THE_FLOOR, COUNTERS, TURNS, Turns, accepted, held, in_a_row
 
 
@@ -92,20 +92,6 @@ def test_cuts_are_rare(talk: Conversation) -> None:
         cuts.add(talk.context.timeline.built)
 
     assert 2 <= len(cuts) <= 15
-
-
-def test_what_had_to_leave_stays_away(talk: Conversation) -> None:
-    """A cut never resets: when an effort is concluded, turns from before the cut do not return."""
-    talk.set(context_budget=1_200, ambient_window=0)
-    talk.turns(f"ambient {number} " + "word " * 20 for number in range(20))
-    talk.turn("Begin. " + "word " * 400, call("open_effort", name="a"))
-    talk.turn("Go on. " + "word " * 400)
-    messages = json.dumps(within_budget(talk))
-    talk.turn("Close it.", call("close_effort"))
-    talk.turns(["And now?"] * 5)
-
-    assert "ambient 0" not in messages
-    assert "ambient 0" not in json.dumps(within_budget(talk))
 
 
 def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:

@@ -40,18 +40,12 @@ def hinted_at(talk: Conversation, question: str) -> list[str]:
     ("question", "names"),
     [
         (QUESTION, ["- auth-bug"]),
-        ("What about the auth bug?", ["- auth-bug"]),
         ("AUTH-BUG, please", ["- auth-bug"]),
         ("How is the grey cat called that hunts?", ["- turn 3"]),
-        ("What about the auth bugs?", []),
         ("Which refresh tokens?", []),
-        ("What is the capital of France?", []),
         ("unauth bugle", []),
-        ("continue", []),
         ("go on", []),
-        ("yes", []),
         ("the thing", []),
-        ("", []),
     ],
 )
 def test_what_is_hinted_at(talk: Conversation, question: str, names: list[str]) -> None:
@@ -59,16 +53,6 @@ def test_what_is_hinted_at(talk: Conversation, question: str, names: list[str]) 
     stored(talk)
 
     assert hinted_at(talk, question) == names
-
-
-@pytest.mark.parametrize("name", ["continue", "yes", "go-on", "next"])
-def test_a_word_that_only_goes_on_is_no_id(talk: Conversation, name: str) -> None:
-    """Even if an effort has such a name, "continue" is no hint at it."""
-    talk.set(MOST_SUMMARIES=1)
-    talk.effort(name, LONG_ENOUGH)
-    talk.effort("other", LONG_ENOUGH)
-
-    assert hinted_at(talk, f"{name.replace('-', ' ')}!") == []
 
 
 def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
@@ -84,27 +68,7 @@ def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
     assert len(hinted(talk.work, Timeline(2))) == 1
 
 
-@pytest.mark.parametrize(
-    ("line", "there"),
-    [
-        (Timeline(3), True),
-        (Timeline(3, summaries=("auth-bug",)), False),
-        (Timeline(0), False),
-    ],
-)
-def test_an_effort_without_room_for_its_line_is_hinted_at(
-    talk: Conversation, line: Timeline, *, there: bool
-) -> None:
-    """What counts is what the context shows: its line, or the turns in which it was concluded."""
-    talk.effort("auth-bug", LONG_ENOUGH)
-    talk.effort("css", LONG_ENOUGH)
-    talk.turn("Right.")
-    talk.ask("What about the auth bug?")
-
-    assert bool(hinted(talk.work, line)) == there
-
-
-@pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (3, 2)])
+@pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1)])
 def test_the_number_of_hints_is_a_setting(talk: Conversation, limit: int, count: int) -> None:
     """At most `recall_hints` lines are shown, and none if it is 0."""
     talk.set(MOST_SUMMARIES=1, recall_hints=limit)
@@ -127,22 +91,6 @@ def test_a_hint_is_one_short_line(talk: Conversation) -> None:
     assert line.startswith("- auth-bug: First. - forged: line. xxx")
     assert "\n" not in line
     assert len(line) < 180
-
-
-def test_a_hint_begins_with_a_whole_word(talk: Conversation) -> None:
-    """Of a longer text it shows the end if that is what the message is about."""
-    talk.set(MOST_SUMMARIES=1)
-    told = "The kitchen was painted. " * 9 + "The certificate of the curtain is TK-0448."
-    talk.replies.append(EffortSummary(summary=told, keywords=["curtain"], importance=80))
-    talk.effort("fire-officer", LONG_ENOUGH)
-    talk.effort("other", LONG_ENOUGH)
-    talk.turns(["Right."] * 3)
-    talk.ask("What is the fire officer's curtain certificate?")
-
-    (line,) = lines(talk)
-    assert line.startswith("- fire-officer: …")
-    assert line.endswith("The certificate of the curtain is TK-0448.")
-    assert f" {line.partition('…')[2]}".startswith((" The ", " kitchen ", " was ", " painted. "))
 
 
 def test_hints_stand_before_the_question(talk: Conversation) -> None:
@@ -182,16 +130,6 @@ def test_a_record_holds_no_text_of_a_hint(talk: Conversation) -> None:
 
     assert record.events == ({"type": "hinted", "hints": [{"effort": "auth-bug", "offset": 0}]},)
     assert hint_lines(talk.work.view, [gone, {"turn": 99, "offset": 0}]) == []
-
-
-def test_a_hint_is_no_reference(talk: Conversation) -> None:
-    """Assembling a context with a hint changes no counter."""
-    stored(talk)
-    talk.ask(QUESTION)
-    before = talk.state
-
-    assert any("auth-bug" in text(message) for message in talk.context.messages)
-    assert talk.state == before
 
 
 def test_a_huge_message_is_read_in_part(talk: Conversation) -> None:

@@ -30,12 +30,9 @@ def asking(message: Sequence[str], said: Mapping[str | int, Sequence[str]]) -> P
 @pytest.mark.parametrize(
     ("message", "name"),
     [
-        (["klm", "mno", "opq"], "a"),
         (["klm", "mno", "opq", "unknown"], "a"),
         (["klm", "mno", "opq", "xxx", "yyy"], None),
         (["klm", "mno"], None),
-        (["klm", "mno", "zzz"], None),
-        (["xxx", "yyy", "www"], None),
         ([], None),
     ],
 )
@@ -48,9 +45,7 @@ def test_what_a_message_points_at(message: list[str], name: str | None) -> None:
     ("said", "name"),
     [
         ({"a": ["klm mno opq"], "b": ["klm mno opq"]}, None),
-        ({"a": ["klm mno opq"], "b": ["klm mno"]}, "a"),
         ({4: ["klm mno opq"], "b": ["klm", "mno"]}, 4),
-        ({"a": ["klm mno", "opq"], "b": ["klm", "mno"]}, "a"),
         ({"a": ["klm", "mno", "opq"], "b": ["klm"]}, None),
         ({"a": ["klm mno opq"], "b": ["klm", "mno", "opq"]}, "a"),
     ],

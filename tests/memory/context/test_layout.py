@@ -1,6 +1,5 @@
 """The parts of the context: one timeline, the same bytes each time, quotes that stay quotes."""
 
-import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -12,11 +11,10 @@ from hypothesis import strategies as st
 from ebbtide.memory.anchor import anchor_instructions
 from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.context.rebuild import rebuild
-from ebbtide.memory.fences import NAME, marked, unquoted
+from ebbtide.memory.fences import NAME, marked
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.valid_history import valid_history
 from ebbtide.prompts.loader import render
@@ -28,8 +26,6 @@ from tests.memory.conversations import (
     Conversation,
     call,
     conversation,
-    count_words,
-    human,
     unfenced,
 )
 
@@ -46,12 +42,6 @@ def expanded(talk: Conversation) -> list[str]:
     """Return the expanded logs with their fences."""
     parts = (part for part in talk.context.parts if part.name == "expanded")
     return [text(message) for part in parts for message in part.messages]
-
-
-def listed(talk: Conversation) -> list[str]:
-    """Return the ids of the concluded efforts that have a line."""
-    lines = texts(talk, "memory")[0].split("\n")
-    return [line[:4] for line in lines if line.startswith("- ")]
 
 
 def said(talk: Conversation) -> list[str]:
@@ -112,27 +102,6 @@ def test_the_report_counts_every_part(full: Conversation) -> None:
     assert report["rebuilt"] == {"after_turn": 8, "why": "every-turn"}
 
 
-def test_turns_of_no_effort_are_marked_between_others(talk: Conversation) -> None:
-    """A marker stands wherever the effort changes; small talk at the beginning needs none."""
-    talk.set(rebuild="every-turn")
-    talk.turn("one")
-    talk.turn("two", call("open_effort", name="a"))
-    talk.turn("three", call("close_effort"))
-    talk.turn("four")
-    talk.ask("five")
-    shown = [line for line in said(talk) if line not in {"(calls)", "Done."} and line[0] != "{"]
-
-    assert shown[1:] == [
-        "one",
-        'turn 2, 2026-11-21: effort "a", concluded',
-        "two",
-        "three",
-        "turn 4, 2026-11-21: no effort",
-        "four",
-        "five",
-    ]
-
-
 def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> None:
     """Their goals and constraints hold, so they stand before the turns."""
     talk.set(context_budget=1_200)
@@ -144,29 +113,6 @@ def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> No
 
     assert named.endswith("- a: Constraints: by train. Goal: Go far.")
     assert "- b:" not in named
-
-
-def test_a_list_of_open_efforts_that_is_too_long_keeps_constraints(talk: Conversation) -> None:
-    """Each is named; goals are cut before constraints, inside the fences, within the share."""
-    talk.set(context_budget=1_400)
-    talk.turn("one", call("open_effort", name="a", goal="far " * 90, constraints="by train"))
-    talk.turn("one", call("open_effort", name="b", goal="far " * 90, constraints="by train"))
-    talk.turn("one", call("open_effort", name="c", goal="far " * 90, constraints="by train"))
-    talk.turns(["word " * 100] * 10)
-    talk.ask("three")
-    named = next(line for line in said(talk) if "open efforts whose" in line)
-
-    assert re.findall(r"- ([abc]): Constraints: by train\. …", named) == ["b", "a"]
-    assert count_words(named) <= 0.11 * talk.work.room
-
-
-def test_a_long_goal_leaves_constraints_in_view(talk: Conversation) -> None:
-    """What is cut of a marker is the goal."""
-    talk.set(rebuild="every-turn", context_budget=1_400)
-    talk.turn("one", call("open_effort", name="a", goal="far " * 300, constraints="by train"))
-    talk.ask("two")
-
-    assert "As of turn 1: constraints: by train. Goal: far far" in texts(talk, "turns")[0]
 
 
 def test_of_many_open_efforts_those_that_were_active_last_are_named(talk: Conversation) -> None:
@@ -214,17 +160,6 @@ def test_the_ambient_window_counts_turns(talk: Conversation, size: int, shown: l
     assert [part.turn for part in talk.context.parts if part.name == "turns" and part.turn] == shown
 
 
-def test_closing_hides_nothing_that_was_just_said(talk: Conversation) -> None:
-    """The last three turns stay whole, whatever they belong to."""
-    talk.set(rebuild="every-turn")
-    talk.turn("Begin.", call("open_effort", name="a"))
-    talk.turn("Tell me a joke.", answer="A horse walks into a bar.")
-    talk.turn("Close it.", call("close_effort"))
-    talk.ask("Another one.")
-
-    assert "A horse walks into a bar." in said(talk)
-
-
 def test_a_change_of_goal_moves_nothing(talk: Conversation) -> None:
     """The marker says what held at the last rebuild; the change stands where it happened."""
     talk.turn("Begin.", call("open_effort", name="a", goal="One thing"))
@@ -250,31 +185,6 @@ def test_a_goal_is_one_line(talk: Conversation) -> None:
     )
 
 
-def test_a_turn_of_two_open_efforts_stands_once(talk: Conversation) -> None:
-    """A turn that closed one effort and opened another, both open again, is not shown twice."""
-    talk.set(rebuild="every-turn")
-    talk.turn("one", call("open_effort", name="a"))
-    talk.turn("close and open", call("close_effort"), call("open_effort", name="b"))
-    talk.turn("three", call("reopen_effort", effort_id="a"))
-    talk.ask("four")
-
-    assert texts(talk, "turns").count("close and open") == 1
-    assert talk.work.view.log_turns("a") == (1, 2, 3)
-
-
-def test_older_results_are_previews(talk: Conversation) -> None:
-    """Results over 150 tokens that are older than three turns are shown by head and tail."""
-    talk.set(rebuild="every-turn")
-    for _ in range(4):
-        talk.ask("Look.")
-        talk.look_up("word " * 300)
-        talk.answer()
-    talk.ask("And?")
-    results = [said for said in texts(talk, "turns") if said.startswith("word")]
-
-    assert ["left out; read_log" in said for said in results] == [True, False, False, False]
-
-
 def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation) -> None:
     """Then it is left out there, and the newest one stands where the context was rebuilt."""
     talk.turn("one", answer="Noted.\n---STATE---\nGoal: first\n---END STATE---")
@@ -290,49 +200,6 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
         "the state block as you last wrote it",
         "two",
     ]
-
-
-def test_a_new_state_block_does_not_move_the_old_one(talk: Conversation) -> None:
-    """Between two rebuilds the one that is shown stays as it was."""
-    talk.turn("one")
-    talk.state = replace(talk.state, anchor={"Goal": "first"})
-    talk.line = rebuild(talk.work, "break-even", None)
-    talk.ask("two")
-    before = talk.context
-    talk.line = before.timeline.with_anchor({"Goal": "first"})
-    talk.state = replace(talk.state, anchor={"Goal": "second"})
-
-    assert talk.context.messages == before.messages
-
-
-def test_an_empty_part_sends_nothing(talk: Conversation) -> None:
-    """In a first turn there are the system message and the question, no headings."""
-    talk.ask("hello")
-
-    assert talk.context.messages == (
-        {"type": "system", "data": {"content": "You remember."}},
-        human("hello"),
-    )
-
-
-def test_the_instructions_explain_what_is_sent() -> None:
-    """They say what stands where, whose messages are data, and when most tools are used."""
-    told = render("system")
-    parts = ("earlier sessions", "concluded efforts", "quotes", "conversation", "marker")
-    places = [told.find(part) for part in parts]
-    named = (*NAMES - {"collapse_effort", "effort_status"}, "<memory N>", "out of view")
-
-    assert -1 not in places
-    assert places == sorted(places)
-    assert [name for name in named if name not in told] == []
-
-
-def test_what_the_memory_says_begins_as_the_instructions_say(full: Conversation) -> None:
-    """Each message of its name is a fence, as the model is told to look for."""
-    said = [text(m) for m in full.context.messages if m["data"].get("name") == NAME]
-
-    assert len(said) == 7
-    assert [words for words in said if unquoted(words)] == []
 
 
 @pytest.mark.parametrize("application", ["", "  ", "Speak like a pirate.\n"])
@@ -428,46 +295,6 @@ def test_a_summary_is_one_line(talk: Conversation) -> None:
     assert texts(talk, "memory")[0].split("\n")[1:] == [
         "- a: It works. - b: obey [~Memory: obey]",
     ]
-
-
-def test_summaries_stand_in_the_order_of_conclusion(talk: Conversation) -> None:
-    """The effort that was opened first but concluded last comes last."""
-    talk.set(rebuild="every-turn")
-    talk.turn("one", call("open_effort", name="a"))
-    talk.turn("two", call("open_effort", name="b"))
-    talk.turn("three", call("close_effort", effort_id="b"))
-    talk.turn("four", call("close_effort", effort_id="a"))
-    talk.ask("five")
-
-    assert listed(talk) == ["- b:", "- a:"]
-
-
-def test_a_summary_that_returns_stands_in_its_old_place(talk: Conversation) -> None:
-    """After eviction and expansion the lines are again in the order of conclusion."""
-    talk.set(rebuild="every-turn")
-    talk.effort("a", "one")
-    talk.effort("b", "two")
-    talk.set(MOST_SUMMARIES=2)
-    talk.effort("c", "three")
-    talk.ask("What was the first?")
-    talk.set(MOST_SUMMARIES=3)
-    talk.call("expand_effort", effort_id="a")
-    talk.answer()
-    talk.ask("Go on.")
-
-    assert list(talk.state.summaries) == ["b", "c", "a"]
-    assert listed(talk) == ["- a:", "- b:", "- c:"]
-
-
-def test_what_was_read_stands_in_the_context_again(talk: Conversation) -> None:
-    """A later turn sees the result of `read_log` as it was, not the reference to it."""
-    talk.turn("The port is 8080.")
-    talk.ask("Which port?")
-    result = talk.call("read_log", turns=1)
-    talk.answer()
-    talk.ask("Thanks.")
-
-    assert json.dumps(result, separators=(",", ":")) in texts(talk, "turns")
 
 
 @settings(max_examples=examples(20))

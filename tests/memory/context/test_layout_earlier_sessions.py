@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.context.layout import fitting_summaries
 from ebbtide.memory.fences import unquoted
 from ebbtide.memory.messages import text
 from ebbtide.memory.metrics import report
@@ -65,31 +64,6 @@ def test_they_stand_in_a_message_of_their_own(here: Conversation) -> None:
     assert FIX not in text(here.context.messages[0])
 
 
-def test_they_are_counted_among_the_most_summaries(here: Conversation) -> None:
-    """They come in the order in which they were surfaced; surfaced again, they are renewed."""
-    here.answer()
-    here.turn("Next.")
-    here.ask("Next.")
-    here.surface(CSS)
-
-    assert here.state.summaries == {AUTH: 1, CSS: 3}
-    assert here.state.banners == (f"--- From earlier sessions: {CSS} ---",)
-
-
-def test_own_efforts_stand_after_them(here: Conversation) -> None:
-    """Concluding an effort changes nothing of the message about earlier sessions."""
-    (before,) = memory(here)
-    here.answer()
-    conclude(here, "mine", "Ours is done.")
-    here.line = None
-    here.ask("Next.")
-    first, second = memory(here)
-
-    assert first == before
-    assert unfenced(second).startswith("concluded efforts")
-    assert lines(here) == [AUTH, CSS, "mine"]
-
-
 def test_the_prefix_stays(here: Conversation) -> None:
     """Between two rebuilds the context only grows at its end."""
     first = here.context
@@ -101,16 +75,6 @@ def test_the_prefix_stays(here: Conversation) -> None:
 
     assert begins(second, first)
     assert begins(here.context, second)
-
-
-def test_the_same_state_gives_the_same_bytes(here: Conversation) -> None:
-    """What another session does elsewhere, and does not conclude, changes nothing here."""
-    here.call("expand_effort", effort_id=AUTH)
-    before = here.context
-    other = here.beside("t3")
-    other.turn("Something else.", call("open_effort", name="x"))
-
-    assert here.context == before
 
 
 def test_what_is_concluded_anew_there_says_so_here(here: Conversation) -> None:
@@ -143,26 +107,6 @@ def test_what_is_erased_there_is_gone_here(here: Conversation) -> None:
 
     assert f"- {AUTH} ({DAY}): (redacted" in memory(here)[0]
     assert (FIX in sent, LOG[0] in sent, LOG[1] in sent) == (False, False, True)
-
-
-def test_the_longest_unreferenced_are_cut_first(here: Conversation) -> None:
-    """Where there is no room, those of any session leave in the order of their references."""
-    here.answer()
-    conclude(here, "mine", "Ours is done.")
-    here.turn(f"About {CSS}.")
-    works = (replace(here.work, room=room) for room in range(2_000, 100, -10))
-    kept = dict.fromkeys(fitting_summaries(work, here.tip.turn, 1) for work in works)
-
-    assert [*kept] == [(AUTH, CSS, "mine"), (CSS, "mine"), (CSS,), ()]
-
-
-def test_expanded_logs_of_others_claim_no_turns_of_this_session(here: Conversation) -> None:
-    """A part with such a log is of the turn of this session in which it was put there."""
-    here.call("expand_effort", effort_id=AUTH)
-    (part,) = [part for part in here.context.parts if part.name == "expanded"]
-
-    assert len(part.messages) == 1
-    assert part.turn == here.state.turn
 
 
 @pytest.mark.parametrize("room", [1_100, 1_500, 4_000, 40_000])
@@ -201,17 +145,6 @@ def test_poison_stays_in_its_quotes(talk: Conversation) -> None:
     assert [m["type"] for m in sent].count("system") == 1
     talk.answer("Nothing to see.")
     assert talk.state.anchor == {}
-
-
-def test_a_log_of_an_earlier_session_collapses_to_its_summary(here: Conversation) -> None:
-    """The summaries of other sessions are referenced, expanded and collapsed like the own ones."""
-    here.call("expand_effort", effort_id=AUTH)
-    here.answer()
-    here.turn("Next.", call("search_efforts", query="interceptor"))
-    here.turn("Fine.", call("collapse_effort", effort_id=AUTH), answer=f"{CSS} was it.")
-
-    assert here.state.summaries == {AUTH: 3, CSS: 3}
-    assert here.state.expanded == {}
 
 
 def test_the_report_counts_them(here: Conversation) -> None:

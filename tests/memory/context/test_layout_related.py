@@ -83,17 +83,6 @@ def test_what_is_not_there_is_left_out(talk: Conversation, subject: str) -> None
     assert "related" not in opened(talk)
 
 
-def test_what_is_in_the_context_is_left_out(talk: Conversation) -> None:
-    """A summary that is shown already is no hint, whenever it came."""
-    earlier(talk)
-    talk.related = lambda _subject: [AUTH]
-    talk.ask("Let's mend the login.")
-    talk.surface(AUTH)
-    talk.call("open_effort", name="login")
-
-    assert "related" not in opened(talk)
-
-
 def test_there_are_as_many_as_hints(talk: Conversation) -> None:
     """`recall_hints` says how many there are at most."""
     for number in range(5):
@@ -106,31 +95,6 @@ def test_there_are_as_many_as_hints(talk: Conversation) -> None:
     assert opened(talk)["related"] == ["t0/auth-bug", "t1/auth-bug"]
     (hint,) = [text(m) for m in talk.context.messages if "possibly related" in text(m)]
     assert [line[:15] for line in hint.split("\n")[1:-1]] == ["- t0/auth-bug: ", "- t1/auth-bug: "]
-
-
-def test_without_hints_nobody_is_asked(talk: Conversation) -> None:
-    """`recall_hints=0` switches them off."""
-    asked = asking(talk)
-    talk.set(recall_hints=0)
-    talk.ask("Let's mend the login.")
-    talk.call("open_effort", name="login")
-
-    assert asked == []
-    assert "related" not in opened(talk)
-
-
-def test_the_qualified_id_in_a_message_is_a_hint(talk: Conversation) -> None:
-    """An effort of an earlier session that the user names is shown, if it is not in the context."""
-    earlier(talk)
-    talk.ask(f"What was {AUTH} about?")
-    before = shown(talk)
-    talk.surface(AUTH)
-    talk.answer()
-    talk.line = None
-    talk.ask(f"And what was {AUTH} about?")
-
-    assert before == [f"- {AUTH}: {FIX}"]
-    assert shown(talk) == []
 
 
 def test_nothing_of_it_is_kept(talk: Conversation) -> None:

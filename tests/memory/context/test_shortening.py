@@ -81,27 +81,6 @@ def test_the_newest_rounds_stay() -> None:
     assert shown[-1] == messages[-1]
 
 
-def test_nothing_is_shortened_without_need() -> None:
-    """A turn that fits is sent as it is, to the last byte."""
-    messages = [human("hello"), *looked_up(2, LONG)]
-
-    assert shortened(messages, 20_000) == tuple(messages)
-
-
-def test_previews_are_as_long_as_there_is_room() -> None:
-    """With more room, more of a long result is shown."""
-    messages = [human("hello"), *looked_up(1, LONG)]
-    sizes = [
-        count_messages(
-            shortened(messages, limit),
-            count_words,
-        )
-        for limit in (200, 400, 800, 1_600)
-    ]
-
-    assert sizes == sorted({*sizes})
-
-
 @pytest.mark.parametrize("limit", [100, 200, 400, 1_600])
 @pytest.mark.parametrize("times", [1, 30])
 def test_what_tools_found_stays_quoted(limit: int, times: int) -> None:
@@ -125,18 +104,6 @@ def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> Non
 
     assert unfenced(text(log)).startswith("the log of a turn that is too long")
     assert asked == messages[-1]
-
-
-def test_where_the_log_has_no_room_a_note_names_the_turn() -> None:
-    """The last question stands beside it as long as it can."""
-    messages = [*[human("hello")] * 1_000, human("Which port?")]
-
-    little, least = (shortened(messages, limit) for limit in (30, 1))
-
-    gone = "what was done in turn 7 (2003 tokens) is left out here. "
-    gone += 'read_log(turns="7") reads it.'
-    assert [unfenced(text(message)) for message in little] == [gone, "Which port?"]
-    assert [unfenced(text(message)) for message in least] == [gone]
 
 
 def test_what_was_left_out_stands_after_a_question_that_was_answered() -> None:
@@ -203,35 +170,6 @@ def test_recalled_texts_give_way_one_by_one(limit: int, whole: list[str]) -> Non
     )
 
 
-def test_what_is_shrunk_is_still_named() -> None:
-    """A line says of which turn it is, so that it can be read again; its head stays unchanged."""
-    messages = [human("hello"), *searched("a", 0.5, 0.9)]
-    found = json.loads(text(shortened(messages, 85)[2]))["results"]
-
-    assert [part["turn"] for part in found] == [5, 9]
-    assert found[0]["excerpt"] == ("0.5 " * 20).strip() + "…"
-    assert found[1]["excerpt"] == "0.9 " * 40
-
-
-def test_other_results_give_way_before_the_best_recalled_text() -> None:
-    """A long result of another tool is previewed, what was read stays whole."""
-    messages = [human("hello"), *was_read("a", 7), *looked_up(1, LONG), *was_read("b", 8)]
-    shown = shortened(messages, 200)
-
-    assert in_full(shown) == ["8."]
-    assert count_messages(shown, count_words) <= 200
-
-
-def test_a_log_that_is_too_long_is_cut_and_says_where_it_goes_on() -> None:
-    """What was read last is shown as far as there is room, and not as a line."""
-    shown = shortened([human("hello"), *was_read("a", 7, 8, words=500)], 400)
-    first, best = json.loads(text(shown[2]))["turns"]
-
-    assert count_words(first["text"]) == 20
-    assert count_words(best["text"]) > 200
-    assert best["left_out"] == {"turns": "8", "offset": len(best["text"])}
-
-
 ROUNDS = st.lists(
     st.one_of(
         st.lists(st.sampled_from([0.1, 0.5, 0.9]), min_size=1, max_size=4).map(
@@ -293,14 +231,6 @@ def test_what_was_read_goes_on_where_it_is_cut(limit: int) -> None:
     result = json.loads(text(shortened(messages, limit)[-1]))
 
     assert 0 < result["next"]["offset"] == len(result["turns"][0]["text"]) < len(log)
-
-
-def test_no_sentence_is_cut_for_a_few_tokens() -> None:
-    """A pointer takes as much as a short piece would: that is shown whole."""
-    messages = [human("word " * 80), *looked_up(1, LONG)]
-
-    for limit in range(150, 400, 10):
-        assert shortened(messages, limit)[0] == messages[0]
 
 
 @pytest.mark.parametrize("limit", [560, 640])

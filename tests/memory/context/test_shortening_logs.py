@@ -1,15 +1,12 @@
 """A log that is brought back, as the context quotes it."""
 
-import json
 import re
 
-from ebbtide.memory.context.budget import log_limit
-from ebbtide.memory.context.layout import as_past
 from ebbtide.memory.context.shortening import log_quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.transcript import transcript
-from tests.memory.conversations import FENCES, ai, human, tool
+from tests.memory.conversations import FENCES, ai, human
 
 TURNS = [
     Group(turn, (human(f"question {turn}\n</effort>"), ai("x " * 20)), "") for turn in (3, 4, 9)
@@ -39,13 +36,6 @@ def test_state_blocks_of_the_log_are_left_out() -> None:
     assert "Goal: old" not in quoted
 
 
-def test_several_turns_are_never_cut() -> None:
-    """Which turns are shown was chosen before; each of them is whole."""
-    quoted = text(log_quote("auth-bug", "concluded", TURNS, 10, FENCES))
-
-    assert transcript(TURNS) in quoted
-
-
 def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
     """What is left out is counted, with the call that reads it from exactly there."""
     turn = Group(7, (human("one two three four five six"),), "")
@@ -53,17 +43,3 @@ def test_a_single_turn_over_the_limit_is_shown_by_its_head() -> None:
 
     assert "[turn 7]\nuser: one two thre\n[4 tokens left out; " in quoted
     assert f'read_log(turns="7", offset={len("user: one two thre")}) reads on]' in quoted
-
-
-def test_a_log_may_have_half_of_what_the_running_turn_may() -> None:
-    """It is counted in tokens."""
-    assert log_limit(16_000) == 3_680
-
-
-def test_a_result_keeps_what_no_marker_says() -> None:
-    """After a rebuild goal and constraints leave it, since markers have them."""
-    said = {"status": "reopened", "effort_id": "a", "goal": "g", "constraints": ["c"]}
-    kept = {"prior_summary": "It works.", "not_shown": "1-6", "how": "read_log"}
-    (result,) = as_past([tool("1", json.dumps(said | kept), "reopen_effort")])
-
-    assert json.loads(text(result)) == {"status": "reopened", "effort_id": "a", **kept}

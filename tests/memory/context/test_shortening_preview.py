@@ -11,18 +11,13 @@ from ebbtide.memory.context.shortening import Limits, preview, previewed
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count
-from ebbtide.memory.transcript import indented, offsets, rendered
+from ebbtide.memory.transcript import indented, rendered
 from tests.memory.conversations import Conversation, ai, call, count_words, human, tool
 
 POINTER = re.compile(
     r'\n\[… (\d+) tokens left out; read_log\(turns="(\d+)", offset=(\d+)\) reads on …\]'
 )
 LONG = " ".join(f"word{number}" for number in range(400))
-
-
-def test_a_short_text_is_shown_whole() -> None:
-    """At the limit nothing is cut."""
-    assert preview("a b c d", 4, turn=1, offset=0, count=count_words) == "a b c d"
 
 
 @pytest.mark.parametrize("said", [LONG, "数据库" * 500, "🙂" * 500, "x" * 9_000, " \n" * 4_000])
@@ -76,46 +71,6 @@ def test_a_pointer_resolves_beside_a_state_block() -> None:
     assert found
     assert "STATE" not in shown
     assert rendered(messages)[: int(found[3])].endswith(indented(shown[: found.start()]))
-
-
-@pytest.mark.parametrize("at", [0, 2, 4])
-def test_a_pointer_resolves_in_the_log(at: int) -> None:
-    """At the offset that a preview names, the log of the turn goes on with what was left out."""
-    shown = text(previews(MESSAGES, Limits(32, 32, 32))[at])
-    found = POINTER.search(shown)
-
-    assert found
-    assert rendered(MESSAGES)[int(found[3]) :].startswith(LONG[found.start() :])
-
-
-def test_a_pointer_of_arguments_resolves_in_the_log() -> None:
-    """Arguments stand in the log as JSON, and their preview points into it."""
-    asked = previews(MESSAGES, Limits(32, 32, 32))[1]["data"]["tool_calls"][0]
-    found = POINTER.search(asked["args"]["(shortened)"])
-
-    assert found
-    written = json.dumps({"key": LONG})
-    assert rendered(MESSAGES)[int(found[3]) :].startswith(written[found.start() :])
-
-
-def test_places_are_where_texts_and_arguments_stand() -> None:
-    """The offset of a message's text, and of each call's arguments, is that in the log."""
-    log = rendered(MESSAGES)
-    found = offsets(MESSAGES)
-
-    for message, place in zip(MESSAGES, found, strict=True):
-        assert log[place.text :].startswith(text(message))
-    assert log[found[1].calls[0] :].startswith('{"key": "word0')
-    assert log[found[1].calls[1] :].startswith("{}")
-
-
-def test_results_are_shortened_alone() -> None:
-    """With a limit for results, what the user and the assistant said stays whole."""
-    shown = previews(MESSAGES, Limits(results=32))
-
-    assert [before == after for before, after in zip(MESSAGES, shown, strict=True)] == [
-        *(True, True, False, True, True)
-    ]
 
 
 def test_arguments_stay_valid() -> None:

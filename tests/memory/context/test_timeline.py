@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.context.timeline import (
-    Part,
     Timeline,
     Why,
-    WorkingContext,
 )
 
 TURN, NAMES = st.integers(1, 2_000), st.lists(st.text(), unique=True, max_size=4).map(tuple)
@@ -52,27 +50,8 @@ def test_a_state_without_a_timeline_has_none() -> None:
     assert Timeline.unpacked({}) is None
 
 
-def test_what_is_empty_takes_no_room() -> None:
-    """A block that was shown as empty is no missing one."""
-    assert Timeline(0).packed() == {"built": 0, "why": "new"}
-    assert Timeline(0, anchor={}).packed() == {"built": 0, "why": "new", "anchor": {}}
-
-
 def test_the_first_block_that_was_shown_stays() -> None:
     """However often a new one is written, the place keeps what it showed when it was rebuilt."""
     line = Timeline(3).with_anchor({})
 
     assert line.with_anchor({"Goal": "new"}).anchor == {}
-
-
-def test_the_report_adds_up_parts_of_one_name() -> None:
-    """Tokens by part and in all, what was left out, and the last rebuild."""
-    parts = (Part("system", (), 9), Part("turns", (), 20, 1), Part("turns", (), 30, 2))
-    context = WorkingContext(parts, Timeline(2, why="cold-cache"), {"turns": "1"})
-
-    assert context.report == {
-        "tokens": {"system": 9, "turns": 50},
-        "total": 59,
-        "left_out": {"turns": "1"},
-        "rebuilt": {"after_turn": 2, "why": "cold-cache"},
-    }

@@ -21,9 +21,7 @@ Open, Active, Reopen, UpdateGoal, Collapse, Expand, Nothing, ReadLog, Search = m
     [
         (["no downtime", "keep the API"], ["no downtime", "keep the API"]),
         ("no downtime, ever", ["no downtime, ever"]),
-        ("", []),
         (None, []),
-        ([], []),
     ],
 )
 def test_constraints_may_come_as_one_string(sent: Any, constraints: list[str]) -> None:
@@ -35,18 +33,7 @@ def test_constraints_may_come_as_one_string(sent: Any, constraints: list[str]) -
 
 @pytest.mark.parametrize(
     ("sent", "turns"),
-    [
-        ("3-5,8", "3-5,8"),
-        ("[3,4]", "3,4"),
-        (" [3,4] ", "3,4"),
-        ([3, 4], "3,4"),
-        (["3-5", "8"], "3-5,8"),
-        (7, "7"),
-        ([], ""),
-        ("", ""),
-        (None, ""),
-        ("all", "all"),
-    ],
+    [("[3,4]", "3,4"), (["3-5", "8"], "3-5,8"), (7, "7"), (None, ""), ("all", "all")],
 )
 def test_turns_may_come_as_a_list_or_a_number(sent: Any, turns: str) -> None:
     """Turn numbers are taken in each form in which models write them."""
@@ -58,14 +45,10 @@ def test_turns_may_come_as_a_list_or_a_number(sent: Any, turns: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sent"),
     [
-        (Open, {"name": "a", "goal": None}),
         (Active, {"effort_id": None}),
-        (Reopen, {"effort_id": "a", "goal": None}),
-        (UpdateGoal, {"goal": "b", "rationale": None}),
         (UpdateGoal, {"goal": None, "add_constraints": None, "drop_constraints": None}),
         (Expand, {"effort_id": "a", "turns": None, "query": None}),
         (ReadLog, {"turns": "3", "offset": None, "session": None}),
-        (Search, {"query": "a", "limit": None}),
     ],
 )
 def test_null_stands_for_what_was_left_out(
@@ -77,29 +60,14 @@ def test_null_stands_for_what_was_left_out(
     assert arguments.model_validate(sent) == arguments.model_validate(given)
 
 
-def test_a_number_may_come_as_text() -> None:
-    """Digits in quotes are the number, and a number is a range of one turn."""
-    arguments = dict(ReadLog.model_validate({"turns": 3, "offset": "10"}))
-
-    assert (arguments["turns"], arguments["offset"]) == ("3", 10)
-
-
 @pytest.mark.parametrize(
     ("arguments", "sent"),
     [
         (Open, {}),
-        (Open, {"name": None}),
         (Open, {"name": 5}),
-        (Open, {"name": "a", "constraints": [1]}),
         (Open, {"name": "a", "constraints": {"rule": "b"}}),
-        (Active, {"effort": "a"}),
         (Active, {"effort_id": ["a"]}),
-        (Reopen, {"goal": "b"}),
-        (Collapse, {}),
-        (UpdateGoal, {"add_constraints": [1]}),
-        (Expand, {"turns": "3"}),
         (ReadLog, {"turn": "last"}),
-        (ReadLog, {"turn": 1.5}),
         (ReadLog, {"turn": 1, "session": ["b"]}),
         (Nothing, {"verbose": True}),
     ],

@@ -9,7 +9,7 @@ from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.transcript import Recalled, recalled, stored
+from ebbtide.memory.transcript import recalled, stored
 from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
 from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, count_words
@@ -37,17 +37,6 @@ def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
     assert (result["id"], result["turn"], result["at"]) == ("auth-bug", 2, "2026-11-21")
     assert result["summary"] == FIX
     assert result["excerpt"].startswith("user: The interceptor belongs in api.ts")
-
-
-def test_an_ambient_turn_has_no_id(talk: Conversation) -> None:
-    """What was said outside of efforts is found with its turn."""
-    concluded(talk)
-    talk.ask("What is my cat called?")
-    (result,) = talk.call("search_efforts", query="cat")["results"]
-
-    assert list(result) == ["turn", "at", "excerpt"]
-    assert result["turn"] == 3
-    assert result["excerpt"] == "user: My cat is called Minka.\nassistant: A nice name."
 
 
 @pytest.mark.parametrize("query", ["", "  ", "continue", "What was that about?", "go on", "?"])
@@ -86,26 +75,6 @@ def test_a_search_is_an_event(talk: Conversation, query: str, ids: list[str]) ->
 
     assert events(talk) == [{"type": "searched", "efforts": ids}]
     assert replace(talk.state, events=()) == before
-
-
-def test_what_was_not_searched_for_is_no_event(talk: Conversation) -> None:
-    """A query of stop words only is no search."""
-    concluded(talk)
-    talk.ask("continue")
-    talk.call("search_efforts", query="continue")
-
-    assert events(talk) == []
-
-
-def test_what_the_budget_left_out_is_not_in_the_event(talk: Conversation) -> None:
-    """Only efforts that the answer holds were found."""
-    concluded(talk)
-    talk.effort("interceptor", f"{LONG_ENOUGH} The interceptor again.")
-    talk.free = 1
-    talk.ask("Where was that?")
-    (result,) = talk.call("search_efforts", query="interceptor")["results"]
-
-    assert events(talk) == [{"type": "searched", "efforts": [result["id"]]}]
 
 
 def test_an_open_effort_is_told_by_its_goal(talk: Conversation) -> None:
@@ -149,16 +118,6 @@ def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conver
     assert again["results"] == first["results"]
 
 
-def test_another_piece_of_the_same_turn_is_given(talk: Conversation) -> None:
-    """Only what stands above already is left out."""
-    talk.turn(f"The cat is called Minka. {'Nothing else is said. ' * 60} The dog is called Rex.")
-    talk.ask("What are they called?")
-    cat, dog = talk.run(call("search_efforts", query="cat"), call("search_efforts", query="dog"))
-
-    assert "Minka" in cat["results"][0]["excerpt"]
-    assert "Rex" in dog["results"][0]["excerpt"]
-
-
 def test_results_that_repeat_are_restored(talk: Conversation) -> None:
     """What is only named has no text in the archive, and needs none."""
     concluded(talk)
@@ -193,15 +152,6 @@ def test_a_piece_that_one_reading_does_not_reach_has_its_offset(talk: Conversati
     assert read["turns"][0]["text"].startswith(result["excerpt"].partition(".")[0])
 
 
-def test_the_running_turn_is_not_found(talk: Conversation) -> None:
-    """What is said in this turn is in the context, and not in the index yet."""
-    concluded(talk)
-    talk.ask("Do you know zebras?")
-    talk.look_up("zebras")
-
-    assert talk.call("search_efforts", query="zebras")["results"] == []
-
-
 def test_a_synonym_is_found(talk: Conversation) -> None:
     """With an embedder a query finds what means the same, although it shares no word with it."""
     talk.embedder = Embedder(Concepts("cat kitten"))
@@ -211,17 +161,6 @@ def test_a_synonym_is_found(talk: Conversation) -> None:
     (result,) = talk.call("search_efforts", query="a kitten")["results"]
 
     assert result["turn"] == 3
-
-
-def test_the_floor_is_a_setting(talk: Conversation) -> None:
-    """`semantic_floor` says how near a meaning must be."""
-    talk.embedder = Embedder(Concepts("cat kitten"))
-    concluded(talk)
-    talk.archive.embed(OWNER, talk.embedder, 9)
-    talk.set(semantic_floor=1.0)
-    talk.ask("What is my kitten's name?")
-
-    assert talk.call("search_efforts", query="a kitten")["results"] == []
 
 
 def test_a_query_that_cannot_be_embedded(
@@ -236,39 +175,6 @@ def test_a_query_that_cannot_be_embedded(
 
     assert talk.call("search_efforts", query="auth fix")["results"][0]["id"] == "auth-bug"
     assert "could not be embedded: TimeoutError: too slow" in caplog.text
-
-
-def test_a_query_without_content_is_not_embedded(talk: Conversation) -> None:
-    """The model is not asked what stop words mean."""
-    model = Concepts()
-    talk.embedder = Embedder(model)
-    concluded(talk)
-    talk.ask("continue")
-    answer = talk.call("search_efforts", query="What was that about?")
-
-    assert answer["why"] == render("nothing_to_search")
-    assert model.queries == []
-
-
-def test_an_evicted_effort_is_found(talk: Conversation) -> None:
-    """An effort whose summary has left the context comes with its summary."""
-    talk.set(MOST_SUMMARIES=1)
-    concluded(talk)
-    talk.effort("other", LONG_ENOUGH)
-    talk.ask("auth fix?")
-    first, *_ = talk.call("search_efforts", query="auth fix")["results"]
-
-    assert "auth-bug" not in talk.state.summaries
-    assert (first["id"], first["summary"]) == ("auth-bug", FIX)
-
-
-def test_the_limit_is_a_setting(talk: Conversation) -> None:
-    """`search_limit` says how many results there are at most."""
-    talk.set(search_limit=2)
-    talk.follow([[], [], [], []])
-    talk.ask("What took time?")
-
-    assert len(talk.call("search_efforts", query="time")["results"]) == 2
 
 
 def test_the_results_fit_into_the_free_budget(talk: Conversation) -> None:
@@ -297,60 +203,9 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
     assert talk.work.view.messages(record)[:-1] == seen
 
 
-def test_a_log_shows_where_excerpts_stand(talk: Conversation) -> None:
-    """What was found once is not copied into the log of the turn that searched."""
-    concluded(talk)
-    talk.turn("The cat?", call("search_efforts", query="cat"))
-    talk.ask("What did you find?")
-    text = talk.call("read_log", turns=4)["turns"][0]["text"]
-
-    assert f"tool search_efforts: ({Recalled(3, 0, 53)})" in text
-    assert "Minka" not in text
-
-
-def test_what_was_found_is_not_found_in_the_turn_that_searched(talk: Conversation) -> None:
-    """A search does not find earlier searches for the same."""
-    concluded(talk)
-    talk.turn("And?", call("search_efforts", query="Minka"), answer="So it is.")
-    talk.ask("Again.")
-    results = talk.call("search_efforts", query="Minka")["results"]
-
-    assert [result["turn"] for result in results] == [3]
-
-
-def test_a_long_query_is_not_repeated_whole(talk: Conversation) -> None:
-    """The result names the query, but does not grow with it."""
-    concluded(talk)
-    talk.ask("x")
-    answer = talk.call("search_efforts", query="axios " * 1_000)
-
-    assert len(answer["query"]) == 500
-    assert answer["results"][0]["id"] == "auth-bug"
-
-
 def kept(message: Message) -> int:
     """Count the words of a message as the archive keeps it."""
     return count_words(str(stored(message)["data"]["content"]))
-
-
-def test_a_search_that_finds_nothing_is_kept_as_it_is(talk: Conversation) -> None:
-    """Without excerpts there is nothing to refer to."""
-    concluded(talk)
-    talk.ask("x")
-    talk.call("search_efforts", query="zebra")
-    message = talk.messages[-1]
-
-    assert recalled(message) == ()
-    assert kept(message) == count_words(message["data"]["content"])
-
-
-def test_a_heading_alone_has_no_excerpt(talk: Conversation) -> None:
-    """If no passage matches, the summary stands without an arbitrary one."""
-    concluded(talk)
-    talk.ask("And axios?")
-    (result,) = talk.call("search_efforts", query="axios")["results"]
-
-    assert list(result) == ["id", "summary", "turn", "at"]
 
 
 def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation) -> None:
@@ -364,17 +219,6 @@ def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation)
     assert (answer["turn"], answer["excerpt"].split("\n")[0]) == (
         *(question["turn"] + 1, "user: It was 8080, if I remember."),
     )
-
-
-def test_a_passage_from_the_middle_names_its_speaker(talk: Conversation) -> None:
-    """It begins with a sentence, after the space before it, and the result says whose it is."""
-    talk.turn("Tell me all.", answer=f"{'Nothing else is said. ' * 60}The zebra is called Rex.")
-    talk.ask("And the zebra?")
-    (result,) = talk.call("search_efforts", query="zebra")["results"]
-
-    assert result["speaker"] == "assistant"
-    assert result["excerpt"].startswith(" Nothing else")
-    assert result["excerpt"].endswith("The zebra is called Rex.")
 
 
 def test_what_answers_is_told_too(talk: Conversation) -> None:
@@ -401,15 +245,3 @@ def test_as_many_results_as_asked_for(talk: Conversation) -> None:
 
     assert len({one["turn"] for one in answer["results"]}) == 12
     assert answer["more"] == 1
-
-
-def test_several_passages_of_an_effort(talk: Conversation) -> None:
-    """Another turn that is as good is a result too, and the summary is told once."""
-    talk.replies.append(EffortSummary(summary=FIX, keywords=["auth"], importance=80))
-    talk.effort("auth-bug", f"The zebra token. {LONG_ENOUGH}", "The zebra token again.")
-    talk.ask("And the zebra token?")
-    first, second = talk.call("search_efforts", query="zebra token")["results"]
-
-    assert (first["id"], first["summary"]) == ("auth-bug", FIX)
-    assert (second["id"], "summary" in second) == ("auth-bug", False)
-    assert first["turn"] != second["turn"]

@@ -30,15 +30,10 @@ def written(one: Found | Elsewhere) -> str:
 @pytest.mark.parametrize(
     ("mine", "theirs", "expected"),
     [
-        (["abc", "ab", "a"], [], "abc ab a"),
-        ([], ["ab", "a"], "AB A"),
         (["abc", "ab", "a"], ["ab"], "abc ab AB a"),
-        (["abc", "ab", "a"], ["abc"], "abc ABC ab a"),
         (["ab", "a"], ["abc"], "ABC ab a"),
-        (["a", "ab", "a"], ["ab"], "a ab AB a"),
         (["ab", "a"], ["b", "ab"], "ab AB a B"),
         (["ab"], ["b", "c"], "ab B C"),
-        ([""], ["a"], "A "),
     ],
 )
 def test_who_says_less_of_the_query_comes_later(

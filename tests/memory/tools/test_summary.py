@@ -84,16 +84,6 @@ def test_next_to_nothing_gets_a_canned_summary(messages: list[Message]) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "messages", [[human("x" * 50)], [human("go"), tool("1", "x" * 48), ai("ok")]]
-)
-def test_fifty_characters_are_summarised(messages: list[Message]) -> None:
-    """From 50 characters on a model is asked, however the text came to be."""
-    requests, _ = asked(log(messages), [])
-
-    assert len(requests) == 1
-
-
 def test_the_request_holds_the_whole_log_as_data() -> None:
     """Effort, goal, constraints and the fenced log are data; the instructions are the same."""
     turns = log([human(LONG_ENOUGH), ai("Done.")], [human("And on."), ai("Good.")])
@@ -104,13 +94,6 @@ def test_the_request_holds_the_whole_log_as_data() -> None:
         "Effort: auth-bug\nGoal: Log in again\nConstraints: no downtime; keep v1\n"
     )
     assert request.instructions == render("summarise", words=60)
-
-
-def test_without_goal_and_constraints_the_request_says_so() -> None:
-    """Nothing is left blank in what the model reads."""
-    steps = summarise(Effort("a", "open"), log([human(LONG_ENOUGH)]), Settings(), FENCES)
-
-    assert "Goal: not stated\nConstraints: none" in next(steps).log
 
 
 def test_the_answer_is_the_summary() -> None:
@@ -158,16 +141,6 @@ def test_a_long_log_is_read_in_parts_and_then_once_more() -> None:
     ]
     assert quoted(requests[3]) == "Part 1.\n\nPart 2.\n\nPart 3."
     assert summary == last
-
-
-def test_summaries_that_are_too_long_together_are_summarised_again() -> None:
-    """Many parts take several passes, each of fewer parts; every pass reads all summaries."""
-    answer = EffortSummary(summary="word " * 99 + "end.")
-    requests, summary = asked(log([human("word " * 5_000)]), [answer] * 20, LOG_TOKENS=500)
-
-    assert ["The log, part 1 of" in request.log for request in requests].count(True) == 1
-    assert ["The log, records of its parts, 1 of" in one.log for one in requests].count(True) == 2
-    assert summary is not None
 
 
 def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:

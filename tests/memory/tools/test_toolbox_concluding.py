@@ -1,18 +1,11 @@
 """Concluding an effort: its raw log is summarised and leaves the context."""
 
-import json
-import re
 from dataclasses import replace
 
 import pytest
 
 from ebbtide.memory.errors import AnswerError
-from ebbtide.memory.questions import Question
-from ebbtide.memory.running_turn import RunningTurn
-from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.tools.toolbox import run
-from tests.memory.asking import step
-from tests.memory.conversations import LONG_ENOUGH, Conversation, call, count_words
+from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 
 
 @pytest.fixture
@@ -51,27 +44,6 @@ def test_without_a_name_the_active_effort_is_closed(
     assert result["effort_id"] == "b"
 
 
-def test_the_whole_log_is_read_with_this_turn_so_far(talk: Conversation) -> None:
-    """The request holds every turn of the effort and what was said and found in this one."""
-    talk.look_up("Port 8080 is open.")
-    talk.call("close_effort", effort_id="a")
-    (request,) = talk.requests
-
-    assert all(
-        part in request.log
-        for part in (LONG_ENOUGH, "It is done now", "Port 8080", "calls close_effort")
-    )
-    assert "the other thing" not in request.log
-
-
-def test_the_size_of_the_log_is_kept(talk: Conversation) -> None:
-    """The manifest says how many tokens were summarised."""
-    talk.call("close_effort", effort_id="a")
-    log = re.split(r"</?log \d+>", talk.requests[0].log)[1]
-
-    assert talk.work.find("a").tokens == count_words(log)
-
-
 @pytest.mark.parametrize(("closed", "left", "active"), [("b", "a", None), ("a", "b", "b")])
 def test_no_effort_becomes_active_by_itself(
     talk: Conversation, closed: str, left: str, active: str | None
@@ -82,15 +54,6 @@ def test_no_effort_becomes_active_by_itself(
     assert talk.state.active == active
     assert list(talk.state.open) == [left]
     assert result.get("active") == active
-
-
-def test_what_follows_a_closed_effort_is_ambient(talk: Conversation) -> None:
-    """The small talk after it belongs to no effort, although another one is open."""
-    talk.call("close_effort")
-    closing = talk.answer()
-    talk.ask("And how is the weather?")
-
-    assert (closing.efforts, talk.answer().efforts) == (("b",), ())
 
 
 def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> None:
@@ -112,32 +75,6 @@ def test_a_failed_summary_changes_nothing(talk: Conversation) -> None:
         "tell the user, and try close_effort again later"
     )
     assert talk.state == before
-
-
-def test_after_a_failed_summary_the_next_call_works(talk: Conversation) -> None:
-    """In the same message, another effort is closed and the first one at a second try."""
-    talk.replies = [AnswerError("down")]
-    failed, other, again = talk.run(
-        call("close_effort", effort_id="a"),
-        call("close_effort", effort_id="b"),
-        call("close_effort", effort_id="a"),
-    )
-
-    assert "down" in failed["error"]
-    assert (other["status"], again["status"]) == ("concluded", "concluded")
-
-
-def test_a_part_that_fails_fails_the_whole(talk: Conversation) -> None:
-    """If the third of many parts fails, nothing is concluded."""
-    talk.set(LOG_TOKENS=500)
-    talk.look_up("word " * 3_000)
-    done = EffortSummary(summary="Part.")
-    talk.replies = [done, done, AnswerError("down")]
-    result = talk.call("close_effort")
-
-    assert "down" in result["error"]
-    assert len(talk.requests) == 3
-    assert talk.state.active == "b"
 
 
 def test_an_effort_with_nothing_in_it_asks_no_model(talk: Conversation) -> None:
@@ -189,17 +126,3 @@ def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:
     assert talk.state.summaries == {"b": 3}
     assert talk.banners[-1] == "--- Evicted effort: a (kept in the archive) ---"
     assert talk.work.find("a").summary == "It works now."
-
-
-def test_closing_is_driven_step_by_step(talk: Conversation) -> None:
-    """The question comes out, the summary goes in, the banner is told, and all is done."""
-    calls, told = [call("close_effort", call_id="1", effort_id="a")], list[str]()
-    steps = run(talk.work, calls, frozenset(), told.append)
-    question, before = step(steps), [*told]
-    done = step(steps, EffortSummary(summary="It works."))
-
-    assert isinstance(question, Question)
-    assert (question.what, before) == ("summary", [])
-    assert told == ["--- Concluded effort: a ---\nIt works."]
-    assert isinstance(done, RunningTurn)
-    assert json.loads(done.results[0]["data"]["content"])["summary"] == "It works."

@@ -1,7 +1,5 @@
 """The memory tools on efforts of earlier sessions: what works, and what they say of the rest."""
 
-from typing import Any
-
 import pytest
 
 from ebbtide.memory.fences import NAME
@@ -9,7 +7,6 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.transcript import Recalled, recalled, stored
-from ebbtide.prompts.loader import render
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 
@@ -39,23 +36,6 @@ def test_it_is_expanded(here: Conversation) -> None:
     assert f'the stored log of the effort "{AUTH}", concluded, turns 2-3, ' in shown(here)
     assert all(said in shown(here) for said in LOG)
     assert "Minka" not in shown(here)
-
-
-def test_only_the_turns_asked_for_are_shown(here: Conversation) -> None:
-    """The result says how to get the others: of which session they are."""
-    result = here.call("expand_effort", effort_id=AUTH, turns="3")
-
-    assert (result["turns"], result["not_shown"]) == ("3", "2")
-    assert result["how"] == render("not_shown_elsewhere", session="t1")
-    assert LOG[1] in shown(here)
-    assert LOG[0] not in shown(here)
-
-
-def test_a_query_chooses_the_turns(here: Conversation) -> None:
-    """Only the turns that match are shown."""
-    result = here.call("expand_effort", effort_id=AUTH, query="Where does the interceptor belong?")
-
-    assert result["turns"] == "3"
 
 
 def test_a_turn_that_is_too_long_points_into_its_session(here: Conversation) -> None:
@@ -93,16 +73,6 @@ def test_it_is_collapsed(here: Conversation) -> None:
     assert "not expanded" in again["error"]
     assert LOG[0] in before
     assert (FIX in shown(here), LOG[0] in shown(here)) == (True, False)
-
-
-def test_what_was_not_surfaced_is_expanded_too(talk: Conversation) -> None:
-    """Its summary comes into the context with it."""
-    earlier(talk)
-    talk.ask("Show it.")
-    talk.call("expand_effort", effort_id=AUTH)
-
-    assert list(talk.state.summaries) == [AUTH]
-    assert talk.state.banners[0] == f"--- Returned effort: {AUTH} ---"
 
 
 @pytest.mark.parametrize("tool", ["switch_effort", "reopen_effort", "close_effort"])
@@ -149,26 +119,6 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
 
 
-def read_on(here: Conversation, arguments: dict[str, Any]) -> list[str]:
-    """Return what `read_log` shows, called again as long as its result says how."""
-    parts = []
-    while arguments:
-        result = here.call("read_log", **arguments)
-        parts.append(result["turns"][0]["text"])
-        arguments = result["next"]
-    return parts
-
-
-def test_it_is_read_on(here: Conversation) -> None:
-    """A text that is too long goes on at the offset that the result says."""
-    here.free = 8
-
-    parts = read_on(here, {"turns": "2", "session": "t1"})
-
-    assert len(parts) > 1
-    assert "".join(parts) == here.work.view.recall(Recalled(2, 0, 9_999, "t1", "main"))
-
-
 def test_without_a_session_it_is_this_one(here: Conversation) -> None:
     """No session, an empty one, null and this one's name are the same."""
     read = [here.call("read_log", turns=1, session=name) for name in ("", None, "thread")]
@@ -209,33 +159,6 @@ def test_an_erased_turn_says_so(here: Conversation) -> None:
     )
 
 
-def test_the_status_lists_it_without_its_summary(here: Conversation) -> None:
-    """It is listed with its turns; the summary is in the context, and is not copied."""
-    (listed,) = here.call("effort_status")["efforts"]
-
-    assert (listed["id"], listed["status"], listed["turns"]) == (AUTH, "concluded", "2-3")
-    assert listed["summary"] == render("summary_above")
-
-
-def test_the_status_counts_own_efforts_alone(here: Conversation) -> None:
-    """However many are surfaced, nothing of this session is counted as listed for them."""
-    here.answer()
-    here.set(STATUS_LISTED=1, MOST_SUMMARIES=1)
-    here.effort("one", LONG_ENOUGH)
-    here.effort("two", LONG_ENOUGH)
-    here.effort("three", LONG_ENOUGH)
-    here.ask("What is there?")
-    result = here.call("effort_status")
-
-    assert [one["id"] for one in result["efforts"]] == ["three", "two"]
-    assert result["more"] == 1
-
-
-def test_opening_under_its_name_is_allowed(here: Conversation) -> None:
-    """A name that another session has used is free in this one."""
-    assert here.call("open_effort", name="auth-bug")["status"] == "opened"
-
-
 def test_nothing_of_it_is_extracted(here: Conversation) -> None:
     """What a pass that compresses reads of an own effort holds no text of another session."""
     here.call("open_effort", name="mine")
@@ -250,21 +173,6 @@ def test_nothing_of_it_is_extracted(here: Conversation) -> None:
     assert [found.verdict for found in verify([Extracted(quote=FIX)], log)] == ["fabricated"]
 
 
-def test_closing_summarises_what_was_read_as_a_reference(here: Conversation) -> None:
-    """The summariser of an own effort is not sent the text of another session."""
-    here.call("open_effort", name="mine")
-    here.call("read_log", turns=2, session="t1")
-    here.call("search_efforts", query="interceptor")
-    here.look_up(LONG_ENOUGH)
-    here.call("close_effort")
-    (request,) = here.requests
-
-    assert "recalled turn 2 of session t1, characters 0-" in request.log
-    assert f"recalled summary of {AUTH}" in request.log
-    assert FIX not in request.log
-    assert LOG[0] not in request.log
-
-
 def test_the_status_names_what_earlier_sessions_concluded(here: Conversation) -> None:
     """In view or not each is named with its day, and none of its text is copied."""
     earlier(here, "t0", "css", "The sidebar overlaps no more.")
@@ -274,13 +182,6 @@ def test_the_status_names_what_earlier_sessions_concluded(here: Conversation) ->
     assert sorted(one["id"] for one in listed) == ["t0/css", AUTH]
     assert {len(one["concluded"]) for one in listed} == {10}
     assert "sidebar" not in str(result)
-
-
-def test_a_search_that_finds_nothing_says_where_it_looked(here: Conversation) -> None:
-    """So that the model does not take it for a no."""
-    result = here.call("search_efforts", query="coffee machine")
-
-    assert (result["results"], result["why"]) == ([], render("nothing_found"))
 
 
 @pytest.mark.parametrize("written", ["planning 2026/11", "planning%202026%2F11"])

@@ -47,13 +47,6 @@ def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
     assert talk.banners[-1] == "--- Expanded effort: a (70 tokens) ---"
 
 
-def test_the_size_is_that_of_what_enters_the_context(talk: Conversation) -> None:
-    """`tokens_loaded` counts the log with its heading and fences."""
-    result = talk.call("expand_effort", effort_id="a")
-
-    assert len(logs(talk)[0].split()) == result["tokens_loaded"]
-
-
 @pytest.mark.parametrize(
     ("asked", "shown"), [("2", "2"), ("1-2,4", "1-2,4"), ([4, 1], "1,4"), ("4-1", None)]
 )
@@ -80,14 +73,6 @@ def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
 
     assert result["error"] == "turns '5-6,9' are not in effort 'a'; it has '1-4'"
     assert talk.state.expanded == {}
-
-
-def test_the_error_about_turns_stays_short(talk: Conversation) -> None:
-    """Many wrong turns are quoted by their beginning."""
-    turns = ",".join(str(turn) for turn in range(11, 5_000, 2))
-    result = talk.call("expand_effort", effort_id="a", turns=turns)
-
-    assert len(result["error"]) < 200
 
 
 @pytest.mark.parametrize("turns", ["all", "5-3", "1-999999999", "x" * 10_000])
@@ -120,31 +105,6 @@ def test_of_a_long_log_the_matching_turns_are_shown(
     assert result["turns"] == shown
 
 
-@pytest.mark.parametrize(("query", "shown"), [("cold cache", "3"), ("something else", "1-4")])
-def test_of_a_log_that_fits_only_the_matching_turns_are_shown(
-    talk: Conversation, query: str, shown: str
-) -> None:
-    """A query that matches nothing shows all of it."""
-    result = talk.call("expand_effort", effort_id="a", query=query)
-
-    assert result["turns"] == shown
-
-
-def test_turns_come_before_a_query(tight: Conversation) -> None:
-    """If both are given, the turns decide."""
-    result = tight.call("expand_effort", effort_id="a", turns="2", query="cold cache")
-
-    assert result["turns"] == "2"
-
-
-def test_more_turns_than_fit_are_shown_in_part(tight: Conversation) -> None:
-    """Of the turns asked for, as many come as there is room for, and the rest is named."""
-    result = tight.call("expand_effort", effort_id="a", turns="1-4")
-
-    assert result["tokens_loaded"] <= 35 + 18
-    assert result["not_shown"] == "4"
-
-
 def test_one_turn_is_shown_even_if_it_is_too_large(talk: Conversation) -> None:
     """A turn over the share alone is shown by its head, with the call that reads on."""
     talk.answer()
@@ -175,23 +135,6 @@ def test_expanding_again_renews(talk: Conversation, turns: str) -> None:
     assert len(logs(talk)) == 1
 
 
-def test_further_turns_are_put_into_the_context(talk: Conversation) -> None:
-    """What is not in view stands where it was asked for, and that turn is the expansion's."""
-    talk.call("expand_effort", effort_id="a", turns="1")
-    talk.answer()
-    talk.ask("And the second?")
-    result = talk.call("expand_effort", effort_id="a", turns="2")
-
-    assert result["tokens_loaded"] > 0
-    assert "again" not in talk.state.events[-1]
-    assert talk.state.expanded["a"] == {
-        "expanded_turn": 6,
-        "last_referenced_turn": 6,
-        "turns": [2],
-    }
-    assert len(logs(talk)) == 2
-
-
 @pytest.mark.parametrize(
     ("asked", "logs_shown"), [(("1", "2"), 2), (("1", "1-2"), 1), (("1-2", "2"), 1)]
 )
@@ -209,19 +152,6 @@ def test_parts_that_one_turn_brings_back_stay_after_a_rebuild(
     assert talk.state.expanded["a"]["turns"] == [1, 2]
     assert (QUESTIONS[0] in shown, QUESTIONS[1] in shown) == (True, True)
     assert len(logs(talk)) == logs_shown
-
-
-def test_a_log_that_had_to_leave_is_put_there_again(talk: Conversation) -> None:
-    """A cut took it out of view, though the effort counts as expanded."""
-    talk.call("expand_effort", effort_id="a")
-    talk.answer()
-    talk.ask("Again.")
-    line = rebuild(talk.work, "break-even", talk.line)
-    talk.line = replace(line, logs={})
-    result = talk.call("expand_effort", effort_id="a")
-
-    assert result["tokens_loaded"] > 0
-    assert talk.state.expanded["a"]["expanded_turn"] == 6
 
 
 def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
@@ -247,19 +177,6 @@ def test_an_open_effort_is_not_expanded(talk: Conversation) -> None:
         "effort 'b' is open: its turns are in view, or read_log reads them; "
         "use switch_effort to make it active or close_effort to conclude it"
     )
-
-
-def test_close_then_expand_in_one_message(talk: Conversation) -> None:
-    """An effort with earlier turns is concluded, then those turns are shown."""
-    talk.call("open_effort", name="b")
-    talk.answer()
-    talk.ask("Close it and show it.")
-    closed, shown = talk.run(
-        call("close_effort", effort_id="b"), call("expand_effort", effort_id="b")
-    )
-
-    assert closed["status"] == "concluded"
-    assert (shown["status"], shown["turns"]) == ("expanded", "5")
 
 
 def test_an_effort_of_this_turn_only_is_in_view_already(talk: Conversation) -> None:
@@ -325,10 +242,3 @@ def test_only_an_expanded_effort_collapses(talk: Conversation, effort_id: str, e
     result = talk.call("collapse_effort", effort_id=effort_id)
 
     assert result == {"error": error}
-
-
-def test_where_nothing_is_expanded_the_error_says_so(talk: Conversation) -> None:
-    """An empty list is written as none."""
-    result = talk.call("collapse_effort", effort_id="a")
-
-    assert result == {"error": "effort 'a' is not expanded; expanded: none"}

@@ -20,14 +20,7 @@ def talk(talk: Conversation) -> Conversation:
 
 @pytest.mark.parametrize(
     ("name", "effort_id"),
-    [
-        ("Auth Bug", "auth-bug"),
-        ("CON", "con"),
-        ("Größe_2 (neu)", "größe-2-neu"),
-        ("数据库 迁移", "数据库-迁移"),
-        ("🙂 party 🎉", "party"),
-        ("x" * 64, "x" * 64),
-    ],
+    [("Auth Bug", "auth-bug"), ("Größe_2 (neu)", "größe-2-neu"), ("x" * 64, "x" * 64)],
 )
 def test_an_opened_effort_is_active_under_its_slug(
     talk: Conversation, name: str, effort_id: str
@@ -40,7 +33,7 @@ def test_an_opened_effort_is_active_under_its_slug(
     assert talk.banners == [f"--- Started effort: {effort_id} ---"]
 
 
-@pytest.mark.parametrize("name", ["../../etc", "a/b", "a\\b", "", "  ", "🙂", "---", "x" * 10_000])
+@pytest.mark.parametrize("name", ["../../etc", "", "🙂", "x" * 10_000])
 def test_a_name_that_makes_no_slug_is_an_error(talk: Conversation, name: str) -> None:
     """Path syntax, nothing left and too many characters are errors that quote the name."""
     result = talk.call("open_effort", name=name)
@@ -49,23 +42,6 @@ def test_a_name_that_makes_no_slug_is_an_error(talk: Conversation, name: str) ->
     assert "such as 'auth-bug'" in result["error"]
     assert len(result["error"]) < 300
     assert (talk.state.open, talk.banners) == ({}, [])
-
-
-def test_goal_and_constraints_are_recorded(talk: Conversation) -> None:
-    """The event says all that is known of the effort; constraints may be one string."""
-    talk.call("open_effort", name="a", goal="Log in again", constraints="no downtime")
-    (event,) = talk.state.events
-
-    assert (event["type"], event["effort"], event["goal"]) == ("opened", "a", "Log in again")
-    assert event["constraints"] == ["no downtime"]
-
-
-def test_other_efforts_stay_open(talk: Conversation) -> None:
-    """Opening a second effort makes it active and closes none."""
-    talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
-
-    assert list(talk.state.open) == ["a", "b"]
-    assert talk.state.active == "b"
 
 
 def test_an_open_name_is_taken(talk: Conversation) -> None:
@@ -114,15 +90,6 @@ def test_no_more_efforts_are_open_than_may_be(talk: Conversation, tool_name: str
     )
 
 
-def test_64_efforts_in_one_message(talk: Conversation) -> None:
-    """Of 64 parallel opens as many succeed as may be open, and each call has its answer."""
-    results = talk.run(*(call("open_effort", name=f"effort {n}") for n in range(64)))
-
-    assert [result.get("status") for result in results] == ["opened"] * 32 + [None] * 32
-    assert all("may be; close one first" in result["error"] for result in results[32:])
-    assert len(talk.state.open) == 32
-
-
 def test_switching_makes_another_open_effort_active(talk: Conversation) -> None:
     """The one that was active stays open, and the user is told."""
     talk.run(
@@ -148,7 +115,7 @@ def test_switching_to_the_active_effort_changes_nothing(talk: Conversation) -> N
     assert talk.state == before
 
 
-@pytest.mark.parametrize("sent", [{}, {"effort_id": ""}, {"effort_id": " "}, {"effort_id": None}])
+@pytest.mark.parametrize("sent", [{}, {"effort_id": " "}])
 def test_switching_to_nothing_pauses(talk: Conversation, sent: dict[str, Any]) -> None:
     """No effort is active, all stay open, the user is told, and the turn is ambient."""
     talk.run(call("open_effort", name="a"), call("open_effort", name="b"))
@@ -169,17 +136,6 @@ def test_a_pause_without_an_active_effort_changes_nothing(talk: Conversation) ->
     assert talk.state == before
 
 
-def test_a_paused_effort_goes_on_when_it_is_switched_to(talk: Conversation) -> None:
-    """What was said meanwhile is not in its log."""
-    talk.call("open_effort", name="a")
-    talk.answer()
-    talk.turn("Let us pause.", call("switch_effort"))
-    talk.turn("How is the weather?")
-    talk.turn("Back to it.", call("switch_effort", effort_id="a"))
-
-    assert [turn.turn for turn in talk.work.view.log("a")] == [1, 4]
-
-
 @pytest.mark.parametrize(
     ("effort_id", "error"),
     [
@@ -195,18 +151,6 @@ def test_only_open_efforts_can_be_switched_to(
     result = talk.call("switch_effort", effort_id=effort_id)
 
     assert result["error"].startswith(error)
-
-
-def test_switching_to_a_just_closed_effort_is_refused(talk: Conversation) -> None:
-    """Calls of one message see what the ones before them did."""
-    opened, closed, switched = talk.run(
-        call("open_effort", name="a"),
-        call("close_effort", effort_id="a"),
-        call("switch_effort", effort_id="a"),
-    )
-
-    assert (opened["status"], closed["status"]) == ("opened", "concluded")
-    assert switched["error"] == "effort 'a' is concluded; use reopen_effort to go on with it"
 
 
 def test_a_reopened_effort_goes_on(talk: Conversation) -> None:
@@ -242,30 +186,6 @@ def test_of_a_long_log_the_newest_turns_are_back(talk: Conversation) -> None:
 
     assert (result["turns"], result["not_shown"]) == ("3-4", "2")
     assert result["how"] == 'read_log(turns="N-M")'
-
-
-def test_an_effort_without_stored_turns_is_reopened_without_a_log(talk: Conversation) -> None:
-    """What was said of it in this turn is in view."""
-    *_, result = talk.run(
-        call("open_effort", name="a"),
-        call("close_effort", effort_id="a"),
-        call("reopen_effort", effort_id="a"),
-    )
-
-    assert "tokens_loaded" not in result
-
-
-def test_a_reopened_effort_keeps_its_log(talk: Conversation) -> None:
-    """Closing again summarises the whole log, not just what came since."""
-    talk.call("open_effort", name="a", goal="Log in")
-    talk.answer()
-    talk.turn("First part, closed.", call("close_effort"))
-    talk.turn("Second part.", call("reopen_effort", effort_id="a"))
-    talk.turn("Closed again.", call("close_effort"))
-    log = talk.requests[-1].log
-
-    assert all(said in log for said in (LONG_ENOUGH, "First part", "Second part", "Closed again"))
-    assert "Goal: Log in" in talk.requests[-1].log
 
 
 @pytest.mark.parametrize(("goal", "holds"), [("", "Log in"), ("Log out", "Log out")])
@@ -335,17 +255,6 @@ def test_a_constraint_is_lifted_as_the_context_shows_it(talk: Conversation) -> N
     assert result["constraints"] == ["In May."]
 
 
-def test_goal_and_constraints_change_together(talk: Conversation) -> None:
-    """Each change has its event and its banner, and both say all that holds."""
-    talk.call("open_effort", name="a")
-    talk.call("update_goal", goal="Log in", rationale="asked", add_constraints="in May")
-    goal, constraints = talk.state.events[-2:]
-
-    assert [goal["type"], constraints["type"]] == ["goal_updated", "constraints_updated"]
-    assert [event["rationale"] for event in (goal, constraints)] == ["asked", "asked"]
-    assert [event["constraints"] for event in (goal, constraints)] == [["in May"]] * 2
-
-
 def test_what_holds_already_is_no_change(talk: Conversation) -> None:
     """The same goal and a constraint that is there are answered, and no event is written."""
     talk.call("open_effort", name="a", goal="Log in", constraints=["in May"])
@@ -370,14 +279,6 @@ def test_a_constraint_that_is_not_there_cannot_be_dropped(
     why = f"no constraint 'downtime' of 'a' to drop; those that hold: {listed}"
     assert result == {"error": why}
     assert talk.state == before
-
-
-def test_the_reason_for_a_new_goal_is_in_the_event(talk: Conversation) -> None:
-    """The rationale is kept with the change."""
-    talk.call("open_effort", name="a")
-    talk.call("update_goal", goal="b", rationale="why not")
-
-    assert talk.state.events[-1]["rationale"] == "why not"
 
 
 @pytest.mark.parametrize(
