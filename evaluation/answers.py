@@ -21,8 +21,9 @@ _MILLION = 1_000_000
 
 _RANDOM = re.compile(
     r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,}\b"
+    r"|(?<=[a-z] )\d{9}(?=>)"
 )
-"""Ids and keys of fences, which may be random: a request is known without them."""
+"""Ids and numbers of fences, which may be random: a request is known without them."""
 
 
 class AnswerMissingError(EvaluationError):

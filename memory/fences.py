@@ -50,7 +50,7 @@ class Fences:
         r"""Return `content` between fences on lines of their own.
 
         >>> Fences(b"secret", len).around("log", "hello")
-        '<log 404256753>\nhello\n</log 404256753>'
+        '<log 657417655>\nhello\n</log 657417655>'
         """
         return self._fenced(tag, f"\n{marked(content)}\n")
 

@@ -159,9 +159,14 @@ def _is_pair(said: list[Any]) -> bool:
 
 def _stands_in(new: Sequence[BaseMessage], said: Sequence[BaseMessage]) -> bool:
     """Tell whether the end of what was said, whose beginning may be known, is among the new."""
-    texts = [(message.type, message.content) for message in new]
-    wanted = [(message.type, message.content) for message in map(cleaned, said)][-len(new) :]
+    texts = [*map(_words, new)]
+    wanted = [*map(_words, map(cleaned, said))][-len(new) :]
     return any(texts[at : at + len(wanted)] == wanted for at in range(len(texts)))
+
+
+def _words(message: BaseMessage) -> tuple[str, str]:
+    """Return what a message is known by; some checkpointers store a lone surrogate as "?"."""
+    return message.type, str(message.content).replace("\ufffd", "?")
 
 
 def _id(checkpoint: CheckpointTuple) -> str:

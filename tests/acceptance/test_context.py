@@ -165,7 +165,6 @@ def test_poisoned_result_stays_in_its_place(tmp_path: Path) -> None:
     assert [m.type for m in said.sent.messages].count("system") == 1
 
 
-@later.NEIGHBOURS
 def test_name_of_the_memory_is_its_own(tmp_path: Path) -> None:
     """00, One turn: what a user says under the name `ebbtide` is not the memory's."""
     here = stage(tmp_path)

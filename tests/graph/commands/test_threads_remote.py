@@ -21,7 +21,6 @@ GIVEN: dict[str, tuple[Any, ...]] = {
     "suppress": ("a",),
     "unsuppress": ("a",),
     "forget": ("a",),
-    "erase": (1,),
     "set_window": (3,),
 }
 ALONE = (

@@ -58,7 +58,6 @@ STEPS: list[tuple[str, tuple[Any, ...]]] = [
     ("suppress", ("of-{}/work",)),
     ("unsuppress", ("of-{}/work",)),
     ("forget", ("of-{}/work",)),
-    ("erase", (2,)),
     ("undo", ()),
 ]
 """Every command with its arguments, in an order in which each has something to do."""
