@@ -20,7 +20,8 @@ _MILLION = 1_000_000
 """The tokens that a price is for."""
 
 _RANDOM = re.compile(
-    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,}\b"
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|(?<![0-9A-Za-z])(?=\d*[a-f])(?=[a-f]*\d)[0-9a-f]{8,}(?![0-9A-Za-z])"
     r"|(?<=[a-z] )\d{9}(?=>)"
 )
 """Ids and numbers of fences, which may be random: a request is known without them."""
