@@ -31,8 +31,9 @@ from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
 from ebbtide.memory.archive import commit, memories
+from ebbtide.memory.archive.lineage import Lineage, Snapshot
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
-from ebbtide.memory.record import Group, Owner, Tip, place
+from ebbtide.memory.record import Group, Owner, Tip
 
 LONG = 100
 """Turns of a session."""
@@ -46,13 +47,13 @@ PROCESSES = 4
 SMALL = 10_000
 """Turns below which PostgreSQL scans any table: then scans are disabled to see its other plan."""
 
-BIG = {"turns", "members", "changes", "branches", "said", "headed", "sessions", "memories"}
+BIG = {"turns", "members", "changes", "runs", "said", "headed", "sessions", "memories"}
 PASSAGES = TURN_BITS + PASSAGE_BITS
 COPIED: Mapping[str, tuple[str, str]] = {
     "users": ("%(users)s", "id <= %(users)s"),
     "sessions": ("%(sessions)s", "id <= %(sessions)s"),
-    "branches": ("0", "session <= %(sessions)s"),
-    "members": ("0", "session <= %(sessions)s"),
+    "runs": ("%(runs)s", "session <= %(sessions)s"),
+    "members": ("0", "run <= %(runs)s"),
     "turns": (f"(%(sessions)s::bigint << {TURN_BITS})", "session <= %(sessions)s"),
     "changes": (f"(%(sessions)s::bigint << {PASSAGES})", "session <= %(sessions)s"),
     "memories": ("0", "owner <= %(users)s"),
@@ -67,7 +68,10 @@ COPIED: Mapping[str, tuple[str, str]] = {
 }
 """For each table the offset of the ids of a copy's rows, and the condition of the copied rows."""
 
-STATE = {"turn": 1, "position": {"branch": "main", "persisted": 1, "tip": "0123456789abcdef"}}
+STATE = {
+    "memory": {"turn": 1},
+    "bookkeeping": {"persisted": 1, "tip": "0123456789abcdef0123456789abcdef"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +126,13 @@ def fill(load: Load, users: Sequence[int]) -> None:
 
 def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
     """Write the turns of a session."""
-    session, parent, snapshot = commit.session_of(connection, owner), "", None
+    session, tip, snapshot = commit.session_of(connection, owner), Tip(), Snapshot((), 0)
     for turn in range(1, length + 1):
-        stored = commit.storable(session_turn(turn, chance))
-        record = place(stored, "main", parent, None)
-        _, snapshot = commit.write(connection, session, record, stored.state, snapshot)
-        memories.attend(connection, session, owner, record)
-        session, parent = replace(session, turns=session.turns + 1), record.digest
+        done = commit.commit(connection, session, tip, session_turn(turn, chance), snapshot)
+        tip, snapshot = done.record.tip, done.snapshot
+        lineage = Lineage(lambda: connection, session, snapshot)
+        memories.attend(connection, owner, lineage, done.record, moved=False)
+        session = replace(session, turns=session.turns + 1, newest=snapshot.row)
 
 
 def loaded(load: Load, processes: int) -> float:
@@ -150,7 +154,7 @@ def copied(load: Load) -> None:
         run = connection.exec_driver_sql
         first = {
             name: run(f"SELECT max(id) FROM ebbtide_{name}").scalar_one()  # noqa: S608 (ours)
-            for name in ("users", "sessions")
+            for name in ("users", "sessions", "runs")
         }
         for name in ("said", "headed"):
             run(f"DROP INDEX ebbtide_{name}_terms")
@@ -175,13 +179,15 @@ def _copying(name: str) -> str:
         "id": f"id + {step} * %(copy)s",
         "owner": "owner + %(users)s * %(copy)s",
         "session": "session + %(sessions)s * %(copy)s",
+        "run": "run + %(runs)s * %(copy)s",
+        "newest": f"newest + (%(sessions)s::bigint << {TURN_BITS}) * %(copy)s",
         "terms": f"ARRAY(SELECT {terms} FROM unnest(terms) t)",  # noqa: S608 (ours)
     }
     if name == "users":
         new["name"] = "'user-' || (substr(name, 6)::bigint + %(named)s)"
     columns = [column.name for column in METADATA.tables[f"ebbtide_{name}"].columns]
-    values = ", ".join(new.get(column, column) for column in columns)
-    listed, table = ", ".join(columns), f"ebbtide_{name}"
+    values = ", ".join(new.get(column, f'"{column}"') for column in columns)
+    listed, table = ", ".join(f'"{column}"' for column in columns), f"ebbtide_{name}"
     selection = f"SELECT {values} FROM {table} WHERE {condition}"  # noqa: S608 (ours)
     return f"INSERT INTO {table} ({listed}) {selection}"
 

@@ -15,6 +15,7 @@ from ..graph.commands.look import PAGE
 from ..graph.erase.erase import aerase
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import calls
+from ..memory.record import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
 from .reports import attention_table, explanation_page, stats_tables
@@ -181,10 +182,10 @@ def _remove(talk: Conversation, words: str) -> Page:
         yield Text(warning, style="yellow")
         raise
     talk.history.unlink(missing_ok=True)  # arrow up would bring the turn's words back
-    yield Text(in_line(f"turn {report.turn} erased on {', '.join(report.branches) or 'no branch'}"))
+    yield Text(in_line(f"turn {report.turn} erased"))
     outcomes = {
         "not touched, though they say some of the same": [
-            f"turn {turn} on {branch}" for branch, turn in report.quoted
+            f"turn {tip.turn} ({tip.id[:SHORT_ID]})" for tip in report.quoted
         ],
         "summarised again": report.resummarised,
         "summary still to be written again, by erasing again": report.stale,

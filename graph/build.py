@@ -16,6 +16,8 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Send
 from pydantic import TypeAdapter
 
+from ..memory.errors import SessionNotFoundError
+from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import NAMES
 from ..nodes.application_tools import application_tools
@@ -27,7 +29,7 @@ from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
 from ..nodes.turn.unapplied_input import unapplied
-from ..nodes.turn.values import claimed, sealed, trusted, user_of
+from ..nodes.turn.values import is_anothers, repacked, user_of
 
 _Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
 
@@ -93,7 +95,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
 
     def route_pass(self, state: AgentState) -> Literal["compress", "__end__"]:
         """Return the step after `persist`: `compress` if a pass is due, else the end."""
-        return "compress" if state["memory"]["position"].get("due") else "__end__"
+        return "compress" if state["bookkeeping"].get("due") else "__end__"
 
     def compile(self, *args: Any, **kwargs: Any) -> "MemoryAgent":
         """Compile as LangGraph does, to a `MemoryAgent`."""
@@ -106,7 +108,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
 
 
 class Node(Runnable[Any, Any]):
-    """A node that checks the state it is called with and seals the update that it returns.
+    """A node that is given the state as one dictionary, and whose update goes to its channels.
 
     Without an async function, the sync one runs on a thread. It is a `Runnable` because LangGraph
     would trace a `RunnableLambda` twice.
@@ -119,23 +121,22 @@ class Node(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the sync function."""
         del config
-        state = trusted(input, self._parts.archive)
-        update = self._sync(state, get_runtime(Settings), parts=self._parts)
-        return sealed(update, state, self._parts.archive)
+        state = unpacked(input)
+        return repacked(self._sync(state, get_runtime(Settings), parts=self._parts), state)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        state = await asyncio.to_thread(trusted, input, self._parts.archive)
+        state = unpacked(input)
         update = await self._async(state, get_runtime(Settings), parts=self._parts)
-        return await asyncio.to_thread(sealed, update, state, self._parts.archive)
+        return repacked(update, state)
 
 
 class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph whose input is messages.
 
-    A parent graph passes `memory` as well; a client may not, because it names a session. The
+    A parent graph passes `memory` and `bookkeeping` as well; what a client passes is dropped. The
     context of a run stays as the application passed it, for its tools; the nodes read the settings
     out of it. The assembled prompt is in the `updates` of a stream and not in its `values`,
     although LangGraph takes one list of keys for both.
@@ -158,7 +159,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     ) -> Iterator[Any]:
         """Stream as LangGraph does; `output_keys`, if passed, chooses the keys.
 
-        Raises, before anything is written, `SessionNotFoundError` if the thread is another user's,
+        Raises, before anything is run, `SessionNotFoundError` if another user's turn is resumed,
         and `SettingsError` for invalid settings.
         """
         if _inside():
@@ -181,7 +182,8 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if not inside:
             saver, thread = self._thread(config)
             checkpoint = await saver.aget_tuple(thread) if saver else None
-            checked_input = self._checked_input(input, checkpoint, config, kwargs)
+            given = (input, checkpoint, config, kwargs)
+            checked_input = await asyncio.to_thread(self._checked_input, *given)
         run = super().astream(checked_input, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
@@ -208,23 +210,28 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """Return the input of a run, after what an earlier one left in the checkpointer.
 
         That is an input that no run applied, and tool results that an interrupted turn left
-        pending. Raises `SessionNotFoundError` if the checkpoint is another user's.
+        pending. Raises `SessionNotFoundError` if another user's turn is resumed.
         """
         update = without_reserved(input)
         settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
-        user = user_of(settings, ensure_config(merge_configs(self.config, config))["configurable"])
-        if checkpoint is None:
+        chosen = ensure_config(merge_configs(self.config, config))["configurable"]
+        owner = Owner(user_of(settings, chosen), str(chosen.get("thread_id")))
+        if checkpoint is None or "checkpoint_id" in ensure_config(config)["configurable"]:
             return update
-        claimed(unpacked(checkpoint.checkpoint["channel_values"]), user)
-        is_fork = "checkpoint_id" in ensure_config(config)["configurable"]
-        if is_fork or not isinstance(update, Mapping):
+        is_resumed = not isinstance(update, Mapping)
+        left = [] if is_resumed else unapplied(checkpoint)
+        if not left and not is_resumed and "messages" in update:
+            left = _pending_results(checkpoint)
+        state = unpacked(checkpoint.checkpoint["channel_values"])
+        archive = cast("Any", self.builder).parts.archive
+        if (is_resumed or left) and is_anothers(state, archive, owner):
+            if is_resumed:
+                raise SessionNotFoundError(owner.thread)
             return update
-        left = unapplied(checkpoint) or (
-            _pending_results(checkpoint) if "messages" in update else []
-        )
+        if not left:
+            return update
         # LangGraph merges messages of one id, as of a client that sends one again.
-        messages = [*left, *_listed(update.get("messages", []))]
-        return {**update, "messages": messages} if left else update
+        return {**update, "messages": [*left, *_listed(update.get("messages", []))]}
 
     def _keys(self, kwargs: dict[str, Any], *, inside: bool) -> dict[str, Any]:
         """Return the arguments of a run, with the prompt among the keys of its `updates`.

@@ -26,13 +26,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    RemoveMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langchain_core.tools import BaseTool
@@ -46,7 +40,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget, instructions
 from ..memory.embeddings import Embeddings
-from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.errors import SettingsError
 from ..memory.lru_cache import LruCache
 from ..memory.messages import unanswered
 from ..memory.settings import Settings, resolve
@@ -61,9 +55,9 @@ from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, taking_tools
-from ..nodes.turn.state import Memory, TurnState, merged, unpacked, updated
+from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
-from ..nodes.turn.values import owner_of, running, sealed, trusted
+from ..nodes.turn.values import is_anothers, owner_of, repacked, running
 from .agent import build_memory_graph, tool_parts
 
 _probe: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe", default=None)
@@ -76,12 +70,13 @@ _ToUpdate: TypeAlias = Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]
 
 
 class MemoryAgentState(AgentState[Any]):
-    """The state of a thread beside its messages; `memory` is no input.
+    """The state of a thread beside its messages, which are the input.
 
     `ebbtide_request` is the key under which the middleware keeps the last request of the turn.
     """
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
+    bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
     raw_answers: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
     ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
 
@@ -123,7 +118,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin the turn; remove messages of anybody but the thread's user."""
+        """Begin the turn."""
         return self._begun(state, runtime, with_unapplied(_new(state)))
 
     @hook_config(can_jump_to=["end"])
@@ -243,7 +238,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def sized(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts without a request: with the thread's sizes, and no model of its own."""
-        tokens = state.get("memory", {}).get("context_report", {}).get("tokens")
+        tokens = unpacked(state).get("context_report", {}).get("tokens")
         if not tokens:
             return self._initial
         return replace(self._initial, fixed=(tokens["system"], tokens["tools"]))
@@ -256,29 +251,24 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> dict[str, Any]:
         """Begin the turn of the new messages."""
-        turn_state = trusted(state, self._initial.archive)
-        try:  # a hook cannot both remove messages and raise, so `after_agent` raises
-            owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
-        except SessionNotFoundError:
-            foreign = [RemoveMessage(str(message.id)) for message in split_messages(turn_state).new]
-            if foreign:
-                return {"messages": foreign, "jump_to": "end"}
+        turn_state, own = unpacked(state), _new(state)
+        if len(new) > len(own):  # an input that no run applied may be another user's
+            settings = resolve(runtime.context, self._initial.settings)
+            owner = owner_of(turn_state, runtime, settings)
+            new = own if is_anothers(turn_state, self._initial.archive, owner) else new
         turn_state = _with_new(turn_state, new)
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
         # A turn that broke off may have left its key.
-        return {**self._sealed(update, turn_state), "ebbtide_request": ""}
-
-    def _sealed(self, update: dict[str, Any], before: TurnState) -> dict[str, Any]:
-        return sealed(update, before, self._initial.archive)
+        return {**repacked(update, turn_state), "ebbtide_request": ""}
 
     def _ended(self, update: dict[str, Any], state: MemoryAgentState) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
         self._requests.drop(state.get("ebbtide_request"))
-        return self._sealed(update, unpacked(state))
+        return repacked(update, unpacked(state))
 
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        turn_state = trusted(_as_edited(state), self._initial.archive)
+        turn_state = unpacked(_as_edited(state))
         messages = to_dicts(running(turn_state))
         application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, application_calls):
@@ -291,14 +281,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the update after memory tools; LangChain would end a turn of invalid calls."""
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
-        return {**self._sealed(update, turn_state), **jump}
+        return {**repacked(update, turn_state), **jump}
 
     def _prepared(
         self, request: ModelRequest[Any]
     ) -> tuple[RunnableConfig, ModelRequest[Any], _ToUpdate]:
         """Return the config, the request with the working context, and what reads the answer."""
         parts, runtime = self._parts_from(request), request.runtime
-        state = trusted(cast("Mapping[str, Any]", request.state), self._initial.archive)
+        state = unpacked(cast("Mapping[str, Any]", request.state))
         _check_messages(state)
         settings = resolve(runtime.context, parts.settings)
         check_budget(settings, *parts.sizes(settings))
@@ -320,7 +310,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             self._requests.drop(request.state.get("ebbtide_request"))
             key = uuid4().hex
             self._requests.put(key, parts)
-            update = {**self._sealed(update, state), "ebbtide_request": key}
+            update = {**repacked(update, state), "ebbtide_request": key}
             return ExtendedModelResponse(shown, Command(update=update))
 
         return call.config, new_request, to_update
@@ -346,13 +336,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
         """
-        turn_state, update = trusted(state, self._initial.archive), cast("dict[str, Any]", {})
+        turn_state, update = unpacked(state), cast("dict[str, Any]", {})
         parts = self._parts(state)
         if new:
             turn_state = _with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)
             turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
-        owner_of(turn_state, runtime, resolve(runtime.context, parts.settings))
         if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
             return turn_state, update
         update |= persist(turn_state, runtime, parts=parts)
@@ -434,7 +423,7 @@ def _check_messages(state: TurnState) -> None:
     """Raise `SettingsError` if another middleware removed the question or refused a call late."""
     messages = state["messages"]
     questions = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
-    if not {*questions[-1:]}.intersection(str(message.id) for message in messages):
+    if questions and questions[-1] not in {str(message.id) for message in messages}:
         raise SettingsError(
             "another middleware took away what the user said in this turn: leave out what "
             "summarises or trims messages, as SummarizationMiddleware does"

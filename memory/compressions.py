@@ -104,13 +104,13 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionEntry:
-    """The log of one extraction pass, run after `turn` over the new `turns` of an effort.
+    """The log of one extraction pass, run after `turn`, whose id is `id`, over the new `turns`.
 
     `told` is plain data: quotes with their verdicts, merges, tokens, seconds, models.
     """
 
     effort: str
-    branch: str
+    id: str
     turn: int
     turns: tuple[int, ...]
     at: str

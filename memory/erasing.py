@@ -8,7 +8,7 @@ themselves are reported and stay.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -16,11 +16,8 @@ from ..prompts.loader import render
 from .anchor import shown
 from .efforts import Effort
 from .messages import Message, calls, compact, with_content
-from .record import Event, Owner, Record
+from .record import Event, Owner, Record, Tip
 from .transcript import OWN_TOOLS, result_of
-
-TurnPlace: TypeAlias = tuple[str, int]
-"""A branch and the number of a turn on it."""
 
 Gone: TypeAlias = frozenset[tuple[str, str]]
 """Texts to erase, each with the effort it belongs to: goals, constraints, summaries."""
@@ -56,17 +53,18 @@ _LISTS = ("efforts", "results")
 class Erased:
     """What an archive erased.
 
-    `places` are the records that became tombstones, `quoted` records of other turns that say the
-    same and stay as they are. `stale` are the efforts whose summary was emptied, `named` the
-    efforts that the turn opened, whose names stay. `left` says what could not be removed.
+    `id` is that of the turn, `quoted` are other turns that say the same and stay as they are.
+    `stale` are the efforts whose summary was emptied, `named` the efforts that the turn opened,
+    whose names stay. `elsewhere` are the other sessions that have the turn, since one thread was
+    copied from the other. `left` says what could not be removed.
     """
 
     turn: int
-    digest: str
-    places: tuple[TurnPlace, ...]
-    quoted: tuple[TurnPlace, ...] = ()
+    id: str
+    quoted: tuple[Tip, ...] = ()
     stale: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
+    elsewhere: tuple[Owner, ...] = ()
     left: tuple[str, ...] = ()
 
 
@@ -82,16 +80,14 @@ class Deleted:
 class Target:
     """The turn that is to be erased, with what records of its session are compared with.
 
-    `before` has its efforts as they were right before the turn; `sees` tells whether a record has
-    the turn, or a copy of it, in its past; `places` are those of all copies; `wrote` are the fields
-    of the anchor that no earlier turn had written. `sentences` are its own; `statements` are
-    `(effort, field, text…)` for each text that its events set first.
+    `before` has its efforts as they were right before the turn; `wrote` are the fields of the
+    anchor that no earlier turn had written. `sentences` are its own; `statements` are
+    `(effort, field, text…)` for each text that its events set first. `follows` tells of a record
+    whether it has the turn in its past.
     """
 
     record: Record
     before: Mapping[str, Effort]
-    sees: Callable[[str, int], bool]
-    places: frozenset[TurnPlace]
     wrote: frozenset[tuple[str, str]] = frozenset()
     sentences: tuple[str, ...] = field(init=False)
     statements: frozenset[tuple[str, ...]] = field(init=False)
@@ -105,22 +101,18 @@ class Target:
         object.__setattr__(self, "statements", statements)
         object.__setattr__(self, "sentences", _sentences(texts))
 
-    def is_copy(self, record: Record) -> bool:
-        """Tell whether a record is the turn itself or a copy of it on another branch."""
-        return (record.turn, record.digest) == (self.record.turn, self.record.digest)
-
     def quoted_by(self, record: Record) -> bool:
         """Tell whether a record has one of the sentences, in a message or an event."""
         event_texts = [event[key] for event in record.events for key in _text_fields(event)]
         message_data = [message["data"] for message in record.messages]
         return bool(self._sentences_in(message_data + event_texts))
 
-    def anchor(self, record: Record, fields: Mapping[str, str]) -> dict[str, str]:
+    def anchor(self, record: Record, fields: Mapping[str, str], *, follows: bool) -> dict[str, str]:
         """Return the anchor fields of a record that stay.
 
         A record that does not have the turn in its past keeps sentences of its own messages.
         """
-        if self.is_copy(record) or self.sees(record.branch, record.turn):
+        if follows:
             wrote, own = self.wrote, frozenset[str]()
         else:
             message_data = [message["data"] for message in record.messages]
@@ -138,16 +130,16 @@ class Target:
             derived = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
             fields = _text_fields(event)
             erased = {key for key in fields if key in derived or self._is_new(event, key)}
-            events.append(self._without(record, event, erased))
+            events.append(self._without(record, event, erased, follows=True))
         return replace(record, messages=(), events=tuple(events), status="erased")
 
-    def without(self, record: Record) -> tuple[Record, Gone]:
+    def without(self, record: Record, *, follows: bool) -> tuple[Record, Gone]:
         """Return a later record without texts made from the turn, and these texts."""
         texts: set[tuple[str, str]] = set()
         events = []
         for event in record.events:
-            derived = self._derived(event, record)
-            after = self._without(record, event, derived)
+            derived = self._derived(event) if follows else set()
+            after = self._without(record, event, derived, follows=follows)
             for key in derived:
                 removed = {*_leaves(event[key])} - {*_leaves(after[key])}
                 texts |= {(event["effort"], text) for text in removed}
@@ -179,10 +171,10 @@ class Target:
             if sentence in text or json.dumps(sentence, ensure_ascii=False)[1:-1] in text
         )
 
-    def _derived(self, event: Event, record: Record) -> set[str]:
+    def _derived(self, event: Event) -> set[str]:
         """Return the fields of a later event that were made from the turn, as traced by effort."""
         name, fields = event.get("effort", ""), _text_fields(event)
-        if not fields or "effort" not in event or not self.sees(record.branch, record.turn):
+        if not fields or "effort" not in event:
             return set()
         derived = {key for key in fields if (name, key, *_leaves(event[key])) in self.statements}
         constraints = event.get("constraints", ())
@@ -192,7 +184,9 @@ class Target:
             derived.add("summary")
         return derived | (_SUMMARY & fields if "summary" in derived else set())
 
-    def _without(self, record: Record, event: Event, fields: Iterable[str]) -> Event:
+    def _without(
+        self, record: Record, event: Event, fields: Iterable[str], *, follows: bool
+    ) -> Event:
         """Return an event without these fields; constraints that the turn did not add stay."""
         after = _emptied(event, fields)
         if "constraints" in fields:
@@ -203,7 +197,7 @@ class Target:
                 if (name, "constraints", text) not in self.statements
             ]
         if "anchor" in event:
-            after["anchor"] = self.anchor(record, event["anchor"])
+            after["anchor"] = self.anchor(record, event["anchor"], follows=follows)
         return after
 
 

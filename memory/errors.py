@@ -3,7 +3,7 @@
 EbbtideError
 ├── SettingsError           a setting is out of range, unknown, or not allowed there
 ├── InputError              the input of a run holds nothing to answer
-├── StateError              the memory in a state is not what the nodes wrote
+├── StateError              the input of a run has more than messages
 ├── ToolError               a memory tool was called wrongly; the model reads the message
 ├── AnswerError             a model gave no usable answer to a question of the memory
 ├── EmbeddingError          the embedding model failed, or returned no vectors
@@ -59,13 +59,12 @@ class InputError(EbbtideError, ValueError):
 
 
 class StateError(EbbtideError, ValueError):
-    """The memory in a state is not what the nodes wrote."""
+    """The input of a run has more than messages."""
 
     def __init__(self, key: str, value: object, why: str) -> None:
-        """Name the key, its value and the problem, and say how the thread goes on."""
+        """Name the key, its value and the problem, and say what to do."""
         super().__init__(
-            f"{key}: {why} (got {value!r}): `memory` is for the nodes to write; give it back "
-            "as it was, go on from an older checkpoint, or rebuild the thread with `restore`"
+            f"{key}: {why} (got {value!r}): leave it out; `update_state` changes `memory`"
         )
 
 
@@ -119,16 +118,15 @@ class TurnNotFoundError(ArchiveError, LookupError):
 
 
 class TipNotFoundError(ArchiveError, LookupError):
-    """A state names a turn that the archive does not hold, or was not written with it."""
+    """A state was written with another archive, or a turn does not follow one of this user's."""
 
-    def __init__(self, branch: str, turn: int) -> None:
-        """Name the turn and the likely causes."""
+    def __init__(self, number: str, turn: int) -> None:
+        """Name the turn by its id and its number, and the likely causes."""
         super().__init__(
-            f"the thread's state has turn {turn} of branch {branch!r}, which the archive does not "
-            "hold or has not sealed: use the archive that the thread was begun with (machines that "
-            "share checkpoints must share the archive too), or begin a new thread; if somebody "
-            "wrote into `memory`, `restore` rebuilds it; if the session was deleted, "
-            "`delete_session` removes its checkpoints; nothing was changed"
+            f"the thread's state has turn {turn} ({number!r}), which another archive holds: use "
+            "the archive that the thread was begun with (machines that share checkpoints must "
+            "share the archive too), begin a new thread, or let `restore` rebuild the thread from "
+            "what this archive has of it; nothing was changed"
         )
 
 

@@ -1,19 +1,16 @@
-"""Owners, stored turns, and the branch on which a turn is written.
-
-A retry is written where its first attempt was, since a branch is named by the turn it begins with.
-"""
+"""Owners and stored turns. A turn is a commit: its id is a hash of what it says and follows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
-from .errors import TipNotFoundError
-from .messages import Message, digest, fingerprint
+from .messages import Message, fingerprint
 
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased"]
-Origin: TypeAlias = tuple[str, int] | None
-"""Where a branch began: its parent branch, and the last turn of the parent that it sees."""
+
+_ID = 32
+"""Hexadecimal digits of a turn's id: 128 bits, so that no two turns ever have the same."""
 
 ANONYMOUS = ""
 """The user of sessions without a user, which share no memory; no user id is empty."""
@@ -44,18 +41,21 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """The last turn that a state has committed: its branch, number (0 for none) and digest."""
+    """The last turn that a state has committed: its number (0 for none) and its id.
 
-    branch: str = "main"
+    With a smaller number than that of the turn it stands for what this turn sees up to there.
+    """
+
     turn: int = 0
-    digest: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """The messages and events of one turn before it is committed.
 
-    `at` is ISO 8601 in UTC, `state` the memory's state after the turn as plain data.
+    `at` is ISO 8601 in UTC, `state` the memory's state after the turn as plain data. `nonce` is
+    drawn when the turn begins: a retry has the same one, a question that is repeated another.
     """
 
     turn: int
@@ -65,23 +65,21 @@ class Group:
     events: tuple[Event, ...] = ()
     status: Status = "done"
     state: Mapping[str, Any] | None = None
+    nonce: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A committed group with its branch and the digest of its parent turn.
+    """A committed group with its id and that of its parent, "" for a session's first turn.
 
-    Only the first record of a branch has an `origin`. An `erased` record is a tombstone: it keeps
-    its place and its digest, and has no text.
+    An `erased` record is a tombstone: it keeps its place and its id, and has no text.
     """
 
     turn: int
-    branch: str
+    id: str
     parent: str
-    digest: str
     messages: tuple[Message, ...]
     at: str
-    origin: Origin = None
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     status: Status = "done"
@@ -89,36 +87,20 @@ class Record:
     @property
     def tip(self) -> Tip:
         """The tip of a state whose last turn is this record."""
-        return Tip(self.branch, self.turn, self.digest)
+        return Tip(self.turn, self.id)
 
 
-def branch_id(parent: str, turn: int, group_digest: str) -> str:
-    """Return the id of the branch that begins with this group, the same for every retry.
+def commit_id(nonce: str, parent: str, messages: Sequence[Message]) -> str:
+    """Return the id of a turn: a hash of its nonce, its parent's id and its stored messages.
 
-    >>> branch_id("main", 3, "9f3c2a0011223344")
-    'bcf9cba8d21e'
+    >>> commit_id("", "", [{"type": "human", "data": {"content": "hi"}}])
+    'aac967c36d492331a7cf1fa33c6231d0'
     """
-    return "b" + fingerprint([parent, turn, group_digest], 11)
+    return fingerprint([nonce, parent, [*messages]], _ID)
 
 
-def place(group: Group, branch: str, parent: str, origin: Origin) -> Record:
-    """Return the record of a group at its place in the history.
-
-    >>> place(Group(3, (), at=""), "main", "9f3c2a0011223344", None).tip.branch
-    'main'
-    """
-    return Record(
-        turn=group.turn,
-        branch=branch,
-        parent=parent,
-        digest=digest(group.messages),
-        messages=group.messages,
-        at=group.at,
-        origin=origin,
-        efforts=group.efforts,
-        events=group.events,
-        status=group.status,
-    )
+SHORT_ID = 12
+"""Digits of a turn's id that people are shown and may type."""
 
 
 def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
@@ -129,49 +111,3 @@ def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
     """
     concluded = (event["effort"] for event in events if event["type"] == "concluded")
     return tuple(dict.fromkeys([*([active] if active else []), *concluded]))
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """An occupied place of the history; a retry is known by these values."""
-
-    digest: str
-    parent: str
-    origin: Origin
-
-
-class _Slots(Protocol):
-    """The occupied places of a session, as the archive stores them."""
-
-    def slot(self, branch: str, turn: int) -> Slot | None:
-        """Return the slot of a place, None if it is free."""
-
-    def head(self, branch: str, below: int | None = None) -> int:
-        """Return the newest turn of a branch, or the newest before `below`; 0 if none."""
-
-
-def placement(tip: Tip, group: Group, slots: _Slots) -> tuple[Record, bool]:
-    """Return the record of `group` at its place after `tip`, and whether it is already stored.
-
-    A record that does not continue its branch begins a new one. Raises `TipNotFoundError` if the
-    tip's turn is not in the archive: the state was made with another one.
-    """
-    before = slots.slot(tip.branch, tip.turn)
-    if tip.turn and (before is None or before.digest != tip.digest):
-        raise TipNotFoundError(tip.branch, tip.turn)
-    record, turn = place(group, tip.branch, tip.digest, None), group.turn
-    if slots.head(tip.branch, turn) <= tip.turn:
-        slot = slots.slot(tip.branch, turn)
-        if slot is not None and (slot.digest, slot.parent) == (record.digest, record.parent):
-            return record, True
-        if slot is None and slots.head(tip.branch) <= tip.turn:
-            return record, False
-    # A branch never sees a turn twice, so it leaves its parent before its own first turn.
-    origin = (tip.branch, max(0, min(tip.turn, turn - 1)))
-    branch = tip.branch
-    own_slot = Slot(record.digest, record.parent, origin)
-    while True:  # the id may be that of a branch with another origin: then derive the next from it
-        branch = branch_id(branch, turn, record.digest)
-        slot = slots.slot(branch, turn)
-        if slot == own_slot or (slot is None and slots.head(branch) == 0):
-            return replace(record, branch=branch, origin=origin), slot is not None

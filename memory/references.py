@@ -235,7 +235,7 @@ def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywo
     # Until its last turn is committed, and while it is open, the log still grows.
     if effort.status == "open" or effort.turn > view.tip.turn:
         last = next(reversed(view.log_turns(effort.id)), 0)
-    key = (view.owner, view.tip.branch, effort, last)
+    key = (view.owner, effort, *view.ids_of(effort.id, [last]).values())
     keywords: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
     return keywords
 
@@ -245,7 +245,7 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[_Terms]()
     for record in work.view.turns_of(effort.id, turns):
         texts = (part[:_END] for message in record.messages for part in countable(message))
-        key = (work.view.owner, session, record.branch, record.turn)
+        key = (work.view.owner, session, record.id)
         counts.append(cache.get_or_make(key, partial(count_terms, texts)))
     heading = (name, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary yet, so its log counts fully.
@@ -343,8 +343,11 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
     turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.state.open))
-    keys = {turn: (view.owner, view.tip.branch, None, turn) for turn in sorted(turns)}
-    return [cache.get_or_make(key, partial(_terms_of, work, turn)) for turn, key in keys.items()]
+    ids = view.archive.ids(view.owner, view.tip, sorted(turns))
+    return [
+        cache.get_or_make((view.owner, None, number), partial(_terms_of, work, turn))
+        for turn, number in ids.items()
+    ]
 
 
 def _terms_of(work: RunningTurn, turn: int) -> Keywords:

@@ -92,10 +92,8 @@ class RunningTurn:
         return replace(self, state=state)
 
     def known(self, ids: Sequence[str]) -> tuple[Effort, ...]:
-        """Return efforts that the state names; of those the archive lacks, what the state has."""
-        stored = {e.id: e for e in self.view.efforts_named(ids, self.state.events)}
-        efforts = (stored.get(name) or self._lost(name) for name in ids)
-        return tuple(effort for effort in efforts if effort is not None)
+        """Return the efforts with these ids, without those that do not exist."""
+        return self.view.efforts_named(ids, self.state.events)
 
     def find(self, effort_id: str) -> Effort:
         """Return the effort that the model named, or raise a `ToolError`.
@@ -108,7 +106,7 @@ class RunningTurn:
             name = self.view.known_as(f"{session_called(session)}/{slug(name)}")
         else:
             name = self.view.known_as(slug(effort_id))
-        effort = self.view.effort(name, self.state.events) or self._lost(name)
+        effort = self.view.effort(name, self.state.events)
         if effort is None:
             raise ToolError(self._unknown(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))
         return effort
@@ -143,17 +141,6 @@ class RunningTurn:
         if effort.status != "concluded":
             raise ToolError(render("is_open", effort=repr(effort.id)))
         return effort
-
-    def _lost(self, name: str) -> Effort | None:
-        """Return an effort from the state alone: an older backup of the archive may lack it.
-
-        None for one of another session, which may have been erased there.
-        """
-        if is_qualified(name):
-            return None
-        if name in self.state.open:
-            return Effort(name, "open")
-        return Effort(name, "concluded") if name in self.state.summaries else None
 
 
 Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]

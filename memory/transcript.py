@@ -48,7 +48,7 @@ _SPARE = 4  # tokens over that which are not worth an ellipsis
 _TEXTS = ("summary", "excerpt", "text")  # fields of a part of a result whose texts may be long
 
 _FIELDS = frozenset({"turn", "offset", "end"})
-_ELSEWHERE = frozenset({"session", "branch"})
+_ELSEWHERE = frozenset({"session", "id"})
 """Fields of an item of an artifact: of each one, and of one that quotes another session."""
 
 _QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerpt")}
@@ -59,6 +59,7 @@ _QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerp
 class Recalled:
     """A range of characters of a rendered turn, of this session if none is named.
 
+    Of another session the turn is named by its `id`, since that session may have branches.
     With an `effort` it is the whole summary that this effort had after the turn. `score` is that of
     the search.
     """
@@ -67,14 +68,14 @@ class Recalled:
     offset: int
     end: int
     session: str = ""
-    branch: str = ""
+    id: str = ""
     effort: str = ""
     score: float | None = None
 
     def __str__(self) -> str:
         """Name the range, for logs that show it instead of the text.
 
-        >>> str(Recalled(5, 0, 40)), str(Recalled(5, 0, 40, "t1", "main", "auth-bug"))
+        >>> str(Recalled(5, 0, 40)), str(Recalled(5, 0, 40, "t1", "9f3c", "auth-bug"))
         ('recalled turn 5, characters 0-40', 'recalled summary of t1/auth-bug')
         """
         if self.effort:
@@ -196,7 +197,7 @@ def _reads_on(quote: Recalled, length: int) -> dict[str, Any]:
 
 
 def _is_range(item: Any) -> bool:
-    """Tell whether an item of an artifact is a range; one with a session has a branch too."""
+    """Tell whether an item of an artifact is a range; one with a session has an id too."""
     if not isinstance(item, Mapping) or not item.keys() >= _FIELDS:
         return False
     place = item.keys() - _FIELDS - {"score"}

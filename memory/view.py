@@ -1,6 +1,6 @@
 """The archive as one state sees it, with the running turn on top."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .archive.protocol import Archive, EffortList
@@ -50,7 +50,7 @@ class ArchiveView:
             session = self.session(quoted.session)
             if session is None:
                 return ""
-            view = past(self.archive, session.owner, Tip(quoted.branch, quoted.turn))
+            view = past(self.archive, session.owner, Tip(quoted.turn, quoted.id))
         if quoted.effort:
             effort = view.effort(quoted.effort, ())
             return effort.summary if effort else ""
@@ -146,6 +146,13 @@ class ArchiveView:
             return ()
         own = {*elsewhere[0].log_turns(parted(effort_id)[1])}
         return elsewhere[0].turns([number for number in numbers if number in own])
+
+    def ids_of(self, effort_id: str, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of committed turns in the session of an effort, by their numbers."""
+        if not is_qualified(effort_id):
+            return self.archive.ids(self.owner, self.tip, numbers)
+        elsewhere = self._elsewhere(effort_id)
+        return elsewhere[0].ids_of("", numbers) if elsewhere else {}
 
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""

@@ -14,7 +14,7 @@ from ..memory.errors import SettingsError
 from .turn.langchain_messages import cleaned
 from .turn.state import without_reserved
 
-_RESERVED = ("memory", "raw_answers")
+_RESERVED = ("memory", "bookkeeping", "raw_answers")
 """Keys that no command of a tool may write; a key `context` may be the application's own."""
 
 

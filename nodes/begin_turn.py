@@ -1,13 +1,15 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..memory.archive.protocol import Archive
 from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import check_budget
@@ -15,7 +17,7 @@ from ..memory.context.hints import hinted
 from ..memory.context.rebuild import before_turn
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
-from ..memory.record import Owner, Tip
+from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
 from .turn.arrivals import SplitInput, split_input, turn_numbers
@@ -23,7 +25,16 @@ from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import commit_unfinished, recovered
 from .turn.state import TurnState, updated
-from .turn.values import effort_state, memory_at, owner_of, packed, resumed, running_turn, tip_of
+from .turn.values import (
+    drawn,
+    effort_state,
+    memory_at,
+    owner_of,
+    packed,
+    resumed,
+    running_turn,
+    tip_of,
+)
 
 
 def begin_turn(
@@ -38,7 +49,8 @@ def begin_turn(
     """
     settings = resolve(runtime.context, parts.settings)
     check_budget(settings, *parts.sizes(settings))
-    owner, window = owner_of(state, runtime, settings), settings.messages_window
+    owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
+    window = settings.messages_window
     with parts.archive.together():
         before, arrived, settled = _settled(state, runtime, parts, owner, window)
         efforts = _counted(updated(before, settled))
@@ -49,11 +61,20 @@ def begin_turn(
             runtime.stream_writer({"banner": banner})
         kept = arrived.kept_turns(settled["persisted"], window)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
-        update |= {"session": asdict(owner), "turn": efforts.turn}
+        update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
         work = running_turn(updated(before, update), runtime, parts)
         line = before_turn(work, stamp())
         update |= {"view": line.packed(), "events": [*update["events"], *hinted(work, line)]}
         return {**update, "messages": Overwrite(update["messages"])}
+
+
+def _owner_and_nonce(
+    state: TurnState, runtime: Runtime[Settings], archive: Archive, settings: Settings
+) -> tuple[Owner, str]:
+    """Return the session, and the nonce of the turn, by which a run without a thread is named."""
+    random = secrets.token_hex(8)
+    owner = owner_of(updated(state, {"nonce": random}), runtime, settings)
+    return owner, drawn(archive, owner, random)
 
 
 def _settled(
@@ -83,8 +104,10 @@ def _counted(state: TurnState) -> EffortState:
     if adopted:
         efforts = happened(efforts, {"type": "adopted", "turns": adopted})
     elif unseen:
-        line = banner_of("unseen", turns=unseen.turn, branch=unseen.branch)
+        line = banner_of("unseen", turns=unseen.turn, branch=unseen.id[:SHORT_ID])
         efforts = replace(efforts, banners=(line,))
+    if state.get("lost"):
+        efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
     return efforts if efforts.active is None else efforts.activated(efforts.active)
 
 

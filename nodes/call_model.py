@@ -128,7 +128,8 @@ class Call:
         answer, hidden = self._anchored(cleaned(with_ids(answer)))
         messages = [answer, *results]
         if self.limit is not None and _is_calling(answer):
-            errors = closed(messages, render("too_many_rounds", limit=self.limit))
+            reason = render("too_many_rounds", limit=self.limit)
+            errors = closed(messages, state.get("nonce", ""), reason)
             words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
             messages = [*errors, words]
         return {**self.update, **hidden, "messages": messages}

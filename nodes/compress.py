@@ -97,7 +97,7 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
         tokens["after"] = due.kept + standing(work, compression)
     log = {**step.told, "calls": [call.as_data() for call in calls], "tokens": tokens}
     turns = tuple(record.turn for record in due.leaving)
-    entry = ExtractionEntry(effort, view.tip.branch, view.tip.turn, turns, stamp(), log)
+    entry = ExtractionEntry(effort, view.tip.id, view.tip.turn, turns, stamp(), log)
     try:  # the compression is kept even if its log cannot be written
         view.archive.log_extraction(view.owner, entry)
     except (OSError, ArchiveError) as error:

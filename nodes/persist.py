@@ -15,7 +15,7 @@ from ..memory.context.budget import fixed_parts
 from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.metrics import cost, without_calls
-from ..memory.record import Owner, Record
+from ..memory.record import Owner, Record, Tip
 from ..memory.references import referenced
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
@@ -64,13 +64,15 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
         alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
         spent = cost(state["context_report"]["tokens"], [*plain], alone, parts.count)
         turn = replace(turn, events=(*turn.events, spent))
+    # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
+    moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip_of(state)
     record = commit(archive, owner, tip_of(state), turn, parts.embedder)
     if parts.embedder is not None:
         try:  # the next turn embeds what fails here
             archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", owner.thread, error)
-    if left_by(record) or accessed(record.events) or record.origin is not None:
+    if left_by(record) or accessed(record.events) or moved:
         parts.memories_changed(owner)
     return record
 

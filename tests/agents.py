@@ -29,7 +29,7 @@ SUMMARY: dict[str, Any] = {
     "importance": 70,
 }
 LASTING = {"turn", "active_effort", "open_efforts", "expanded", "summaries"}
-LASTING |= {"session", "branch", "persisted", "tip"}
+LASTING |= {"archive", "persisted", "tip"}
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,20 @@ class Talk:
 
     def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
         """Return the turns that a state can see."""
-        tip, owner = tip_in(values), Owner(**values["memory"]["position"]["session"])
+        tip, owners = tip_in(values), [Owner(user, "") for user in self.archive.users()]
+        owner = next(owner for owner in owners if self.archive.tip(owner, tip))
         return self.archive.turns(owner, tip, range(1, tip.turn + 1))
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""
         messages = [m for record in self.records(values) for m in record.messages]
         return [text(m) for m in messages if m["type"] == "human"]
+
+    @property
+    def branches(self) -> int:
+        """The number of ends that the histories of all sessions have: one each without a fork."""
+        owners = [owner for user in self.archive.users() for owner in self.archive.sessions(user)]
+        return sum(len(self.archive.tips(owner)) for owner in owners)
 
     @property
     def last(self) -> list[BaseMessage]:

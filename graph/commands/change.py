@@ -18,7 +18,6 @@ from ...memory.errors import (
     CommandError,
     SessionNotFoundError,
     SettingsError,
-    StateError,
     TipNotFoundError,
 )
 from ...memory.fences import Fences, marked
@@ -34,7 +33,7 @@ from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import cleaned
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import unpacked, updated
-from ...nodes.turn.values import running, sealed, tip_of
+from ...nodes.turn.values import repacked, running, tip_of
 from ...prompts.loader import render
 from ..build import Node
 from ..middleware import EbbtideMiddleware
@@ -51,6 +50,7 @@ from .threads import (
 )
 
 _log = logging.getLogger("ebbtide.anchor")
+_restore_log = logging.getLogger("ebbtide.archive")
 
 
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
@@ -61,22 +61,21 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
     such session, `SettingsError` if there is no such branch or no agent of Ebbtide's.
     """
     place, latest = place_of(agent), newest_config(config)
-    archive, settings = place.parts.archive, place.parts.settings
+    archive, settings, owner = place.parts.archive, place.parts.settings, place.owner(config)
     try:
-        owner = place.owner(config)
         thread = thread_at(agent, latest)
         # On another branch, archiving would make that the newest and restore it instead.
         if thread.unfinished and tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
             _archive_unfinished(thread)
-    except (StateError, TipNotFoundError):  # restoring mends these states
-        owner = place.session(config, {}, settings)
+    except TipNotFoundError as error:  # restoring mends such a state
+        _restore_log.info("the state of the thread is not archived: %s", error)
     tip = archive.newest(owner)
     if tip is None:
         raise SessionNotFoundError(owner.thread)
     if branch is not None:
         tip = tip_named(archive, owner, branch)
     state = state_at(archive, owner, tip, settings.messages_window + 1)
-    new_config = place.seed(latest, sealed(state, {}, archive))
+    new_config = place.seed(latest, repacked(state))
     configurable = {**latest["configurable"], **new_config["configurable"]}
     return {**new_config, "configurable": configurable}
 
@@ -268,7 +267,7 @@ def _end_turn(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]:
     jump = {"jump_to": "end"} if isinstance(thread.place.memory, EbbtideMiddleware) else {}
     # An `Overwrite` would not survive a server's API: its messages would arrive as plain data.
     replacing = [RemoveMessage(REMOVE_ALL_MESSAGES), *state["messages"]]
-    update = {"memory": state["memory"], **jump, "messages": replacing}
+    update = {**_channels(state), **jump, "messages": replacing}
     hooks = (name for name in agent.builder.nodes if name.endswith(".after_model"))
     last = next(hooks, "call_model")  # after this node a turn with an answer ends
     agent.update_state(thread.config, update, last)
@@ -283,11 +282,16 @@ def _end_turn_inside(thread: Thread, state: Mapping[str, Any]) -> dict[str, Any]
     ids = {message.id for message in messages}
     new = [message for message in running(unpacked(state)) if message.id not in ids]
     if place.has_memory:  # after a crash before the next write, the next message ends the turn
-        config = place.write(config, {"memory": state["memory"], "messages": new})
+        config = place.write(config, {**_channels(state), "messages": new})
     ended = thread.rehearse(state, persist=Node(thread.parts, persist))
-    memory = {"memory": Overwrite(ended["memory"])} if "memory" in place.graph.channels else {}
-    place.write(config, {**memory, "messages": new})
+    channels = {key: Overwrite(v) for key, v in _channels(ended).items() if place.has_memory}
+    place.write(config, {**channels, "messages": new})
     return ended
+
+
+def _channels(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the channels of the memory."""
+    return {key: state[key] for key in ("memory", "bookkeeping")}
 
 
 def open_effort(

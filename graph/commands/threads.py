@@ -19,10 +19,15 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite, StateSnapshot
 
 from ...memory.archive.protocol import Archive
-from ...memory.errors import SessionNotFoundError, SettingsError, TurnRunningError
+from ...memory.errors import (
+    SessionNotFoundError,
+    SettingsError,
+    TipNotFoundError,
+    TurnRunningError,
+)
 from ...memory.messages import answered, clean
 from ...memory.questions import Asks, What
-from ...memory.record import Owner, Tip
+from ...memory.record import SHORT_ID, Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
@@ -31,7 +36,7 @@ from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, unpacked
-from ...nodes.turn.values import claimed, resumed, sealed, tip_of, trusted, user_of
+from ...nodes.turn.values import is_anothers, repacked, resumed, tip_of, user_of
 from ..build import MemoryGraph
 from ..middleware import EbbtideMiddleware, UnknownModel
 
@@ -87,32 +92,21 @@ class Place:
         saver = self.graph.checkpointer
         return saver if isinstance(saver, BaseCheckpointSaver) else None
 
-    def session(self, config: RunnableConfig, values: Any, settings: Settings) -> Owner:
-        """Return the session in the values of a thread, else the one that the config names.
-
-        Raises `SessionNotFoundError` if the state is another user's, `TipNotFoundError` if it is
-        from another archive.
-        """
+    def owner(self, config: RunnableConfig, settings: Settings | None = None) -> Owner:
+        """Return the session that a config names."""
         chosen = _chosen(config)
-        user = user_of(settings, chosen)
-        owner = claimed(unpacked(values), user)
-        trusted(values, self.parts.archive)
-        return owner or Owner(user, clean(str(chosen["thread_id"])), self.path)
-
-    def owner(self, config: RunnableConfig) -> Owner:
-        """Return the session of a thread's newest state; raises what `session` does."""
-        values = self.graph.get_state(newest_config(config)).values if self.saver else {}
-        return self.session(config, values, self.parts.settings)
+        user = user_of(settings or self.parts.settings, chosen)
+        return Owner(user, clean(str(chosen["thread_id"])), self.path)
 
     def thread(self, config: RunnableConfig, snapshot: StateSnapshot, context: object) -> "Thread":
-        """Return the thread with the state of `snapshot`; raises what `session` does."""
+        """Return the thread with the state of `snapshot`."""
         settings = resolve(context, self.parts.settings)
         return Thread(
             self,
             self.parts,
             config,
             context,
-            self.session(config, snapshot.values, settings),
+            self.owner(config, settings),
             settings,
             snapshot.values,
             next_nodes=snapshot.next,
@@ -207,18 +201,22 @@ class Thread:
 
     @property
     def tip(self) -> Tip:
-        """The tip that the state has; without checkpoints that of the archive's newest branch.
+        """The tip that the state has, else the newest turn of the session.
 
-        Raises `SessionNotFoundError` if the thread has no turn.
+        Raises `SessionNotFoundError` if the thread has no turn, `TipNotFoundError` if its state is
+        of another archive.
         """
-        if "persisted" in self.state:
-            return tip_of(self.state)
-        archive = self.parts.archive
-        tip = (
-            None
-            if self.has_checkpoints
-            else archive.reseeding(self.owner) or archive.newest(self.owner)
-        )
+        archive, state = self.parts.archive, self.state
+        if "tip" in state and not state["tip"]:
+            return Tip()
+        if "tip" in state:
+            tip = archive.tip(self.owner, tip_of(state))
+            if tip is None and state.get("archive", archive.id) != archive.id:
+                raise TipNotFoundError(state["tip"], state.get("persisted", 0))
+        else:
+            tip = None if self.has_checkpoints else archive.reseeding(self.owner)
+        if tip is None and ("tip" in state or not self.has_checkpoints):
+            tip = archive.newest(self.owner)
         if tip is None:
             raise SessionNotFoundError(self.owner.thread)
         return tip
@@ -276,7 +274,7 @@ class Thread:
 
     def changed(self, **update: Any) -> dict[str, Any]:
         """Return the update of the state with these changes of its memory, empty without any."""
-        return sealed(update, self.state, self.parts.archive)
+        return repacked(update, self.state)
 
     def rehearse(
         self, values: Mapping[str, Any], schema: type = AgentState, **nodes: Any
@@ -316,7 +314,11 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         messages_only = {"messages": thread.values.get("messages", [])}
         values = thread.values if place.has_memory else messages_only
         thread = replace(thread, next_nodes=(), values=values, inside=True)
-    if not place.path or "session" in thread.state:
+    if is_anothers(thread.state, place.parts.archive, thread.owner):
+        if place.parts.archive.newest(thread.owner) is None:
+            raise SessionNotFoundError(thread.owner.thread)
+        return thread
+    if not place.path or "tip" in thread.state:
         if not thread.unfinished:
             return thread
         # A snapshot leaves out `raw_answers`; the checkpoint has them.
@@ -325,10 +327,10 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         raw = {"raw_answers": channel_values.get("raw_answers", {})}
         return replace(thread, values={**thread.values, **raw})
     state = remembered(thread.state, place.parts.archive, thread.owner, 1)
-    if "session" in state:
+    if "tip" in state:
         settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
         state = resumed(state, Runtime(context=settings), place.parts)
-    return replace(thread, values=sealed(state, {}, place.parts.archive))
+    return replace(thread, values=repacked(state))
 
 
 def _chosen(config: RunnableConfig) -> Mapping[str, Any]:
@@ -355,11 +357,14 @@ def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thr
 
 
 def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:
-    """Return the tip of a session's branch; raises `SettingsError` for an unknown branch."""
-    tips = {tip.branch: tip for tip in archive.tips(owner)}
-    if branch not in tips:
-        raise SettingsError(f"no branch {branch!r}: use one of {', '.join(tips)}")
-    return tips[branch]
+    """Return the end of a branch by the first digits of its id; raises `SettingsError`."""
+    tips = archive.tips(owner)
+    named = [tip for tip in tips if branch and tip.id.startswith(branch)]
+    if len(named) != 1:
+        listed = ", ".join(f"{tip.id[:SHORT_ID]} (turn {tip.turn})" for tip in tips)
+        reason = f"{len(named)} branches begin with" if named else "no branch"
+        raise SettingsError(f"{reason} {branch!r}: use one of {listed}")
+    return named[0]
 
 
 def newest_config(config: RunnableConfig) -> RunnableConfig:

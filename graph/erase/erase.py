@@ -19,13 +19,12 @@ from ...memory.anchor import shown as shown_messages
 from ...memory.archive.database import kept_by_postgresql
 from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
-from ...memory.erasing import TurnPlace
 from ...memory.errors import (
     AnswerError,
     SessionNotFoundError,
     SettingsError,
-    StateError,
     TurnArrivedError,
+    TurnRunningError,
 )
 from ...memory.fences import Fences
 from ...memory.record import Owner, Tip
@@ -37,7 +36,7 @@ from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, unpacked, updated
-from ...nodes.turn.values import sealed
+from ...nodes.turn.values import repacked, tip_of
 from ..commands.threads import (
     Agent,
     Place,
@@ -62,23 +61,17 @@ _OWN_KEYS = AgentState.__annotations__.keys() | {"structured_response", "ebbtide
 class ErasureReport:
     """The result of erasing a turn.
 
-    `erased` has the places (branch and turn) whose text was erased; `quoted` those of other turns
-    that repeat some of it. `resummarised` are efforts whose summary was written again from the
-    remaining turns, `stale` those whose summary is empty. `not_erased` describes what remains, a
-    sentence each.
+    `id` is that of the erased turn; `quoted` are other turns that repeat some of it. `resummarised`
+    are efforts whose summary was written again from the remaining turns, `stale` those whose
+    summary is empty. `not_erased` describes what remains, a sentence each.
     """
 
     turn: int
-    erased: tuple[TurnPlace, ...]
-    quoted: tuple[TurnPlace, ...]
+    id: str
+    quoted: tuple[Tip, ...]
     resummarised: tuple[str, ...]
     stale: tuple[str, ...]
     not_erased: tuple[str, ...]
-
-    @property
-    def branches(self) -> tuple[str, ...]:
-        """The branches whose record of the turn was erased."""
-        return tuple(branch for branch, _ in self.erased)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +88,14 @@ def erase(
     """Erase a turn of a thread from the archive, attention and checkpoints, and report it.
 
     The thread must belong to the user of `config`, or to nobody if that names none. `branch` is by
-    default the thread's own. The thread continues from its newest state; older checkpoints are
-    deleted. If interrupted, erase again to complete it. No turn of the thread may run meanwhile: if
-    one writes a checkpoint, `TurnArrivedError` asks to erase again; one with `durability="exit"`
-    cannot be detected, and loses the text that it repeats. Other keys of a graph around the agent
-    stay as they are. Raises `TurnNotFoundError`, `TurnRunningError`, `SessionNotFoundError`, and
-    `SettingsError` without an agent of Ebbtide's, before anything is changed.
+    default the thread's own, else the first digits of the id of its last turn. The thread continues
+    from its newest state; older checkpoints are deleted. So it is in threads that have the turn
+    because one was copied from the other. If interrupted, erase again to complete it. No turn of
+    the thread may run meanwhile: if one writes a checkpoint, `TurnArrivedError` asks to erase
+    again; one with `durability="exit"` cannot be detected, and loses the text that it repeats.
+    Other keys of a graph around the agent stay as they are. Raises `TurnNotFoundError`,
+    `TurnRunningError`, `SessionNotFoundError`, and `SettingsError` without an agent of Ebbtide's,
+    before anything is changed.
     """
     if not isinstance(turn, int):
         raise SettingsError(f"turn must be the number of a turn, got {turn!r}")
@@ -114,10 +109,12 @@ def erase(
     not_erased = [*erased.left, *_drop_caches(parts, owner)]
     if saver and (thread.has_checkpoints or archive.reseeding(owner)):
         not_erased += _replace_checkpoints(thread, saver, turn)
+    for other in erased.elsewhere:
+        not_erased += _erase_in_copy(thread, other, turn)
     names = (f"the name of effort {name!r}, which the turn opened" for name in erased.named)
     return ErasureReport(
         turn=erased.turn,
-        erased=erased.places,
+        id=erased.id,
         quoted=erased.quoted,
         resummarised=tuple(name for name, succeeded in resummarised.items() if succeeded),
         stale=tuple(name for name, succeeded in resummarised.items() if not succeeded),
@@ -184,19 +181,21 @@ def _delete_checkpoints(
 ) -> tuple[list[str], list[str]]:
     """Delete a user's checkpoints of threads; return these threads, and what was not deleted.
 
-    A thread whose state names no user belongs to the user if a session of theirs was deleted.
+    A thread whose state names a turn of another user is left alone.
     """
     saver, owned, not_erased = place.saver, list[str](), list[str]()
     for thread in threads if saver else ():
         snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
         if snapshot.created_at is None:
             continue
-        if _user_in(snapshot, user if sessions else None) == user:
+        tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
+        foreign = archive.has_of_another(Owner(user, thread), tip)
+        if (sessions or tip.id) and not foreign:
             owned.append(thread)
         elif sessions:
             not_erased.append(
-                f"the checkpoints of {thread!r}: their state names another user or cannot be read; "
-                "look at it, and delete it with the checkpointer if it is this user's"
+                f"the checkpoints of {thread!r}: their state has a turn of another user; look at "
+                "it, and delete it with the checkpointer if it is this user's"
             )
     if saver and not _delete_threads(saver, owned):
         kind = type(saver).__name__
@@ -208,15 +207,6 @@ def _delete_checkpoints(
         for name in sorted(outer)
     )
     return owned, not_erased
-
-
-def _user_in(snapshot: StateSnapshot, default: str | None) -> str | None:
-    """Return the user whom a state names, None if it cannot be read, else the default."""
-    try:
-        session = unpacked(snapshot.values).get("session")
-    except StateError:
-        return None
-    return session["user"] if session else default
 
 
 def _resummarise(thread: Thread) -> dict[str, bool]:
@@ -284,7 +274,7 @@ def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str,
     window = {} if last_known.get("window") is None else {"window": last_known["window"]}
     values = place.graph.get_state(config).values
     foreign = {key: value for key, value in values.items() if key not in _OWN_KEYS}
-    values = {**foreign, **sealed({**state, **window}, {}, parts.archive)}
+    values = {**foreign, **repacked({**state, **window})}
     parts.archive.reseed(owner, thread.tip)
     not_erased = _replace_all(place, saver, config, values)
     # Without memory and messages, only the reseeding tells where the thread continues.
@@ -294,6 +284,20 @@ def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str,
         return not_erased
     names = ", ".join(map(repr, foreign))
     return (*not_erased, f"the application's own keys in the state of the thread: {names}")
+
+
+def _erase_in_copy(thread: Thread, other: Owner, turn: int) -> tuple[str, ...]:
+    """Erase a turn from the checkpoints of another thread that has it; return what is left."""
+    place, saver = thread.place, thread.place.saver
+    configurable = {**thread.config.get("configurable", {}), "thread_id": other.thread}
+    left = f"the checkpoints of thread {other.thread!r}, which has the turn too: erase it there"
+    if saver is None or other.namespace != thread.owner.namespace:
+        return (left,)
+    try:
+        copy = resting(place.graph, {**thread.config, "configurable": configurable})
+        return _replace_checkpoints(copy, saver, turn) if copy.has_checkpoints else ()
+    except (TurnRunningError, SessionNotFoundError):
+        return (left,)
 
 
 def _messages_around(thread: Thread) -> list[BaseMessage]:

@@ -2,26 +2,26 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from ..efforts import changed
-from ..errors import SessionNotFoundError
+from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
 from ..passages import passages
-from ..record import Group, Owner, Record, Slot, Tip, placement
+from ..record import Group, Owner, Record, Tip, commit_id
 from .database import added
 from .index import add_terms, headings, layout, postings
-from .lineage import AMBIENT, BRANCH, Branch, Lineage, Segment, Session, Snapshot
-from .records import columns, left_by, packed, storable, zipped
+from .lineage import AMBIENT, RECORD, Lineage, Segment, Session, Snapshot
+from .records import columns, left_by, packed, record_of, storable, zipped
 from .schema import (
-    branches,
     changes,
     headed,
     members,
     passage_id,
+    runs,
     said,
     sessions,
     turn_id,
@@ -29,19 +29,15 @@ from .schema import (
     users,
 )
 
-_PLACE = (turns.c.session == bindparam("session"), turns.c.branch == bindparam("branch"))
-_SLOT = select(turns.c.digest, turns.c.parent).where(*_PLACE, turns.c.turn == bindparam("turn"))
-_HEAD = (
-    select(turns.c.turn)
-    .where(*_PLACE, turns.c.turn < bindparam("below"))
-    .order_by(turns.c.turn.desc())
-    .limit(1)
+_STORED = select(*RECORD).where(
+    turns.c.hash == bindparam("id"), turns.c.session == bindparam("of_session")
 )
-_EXTEND_BRANCH = (
-    update(branches)
-    .where(branches.c.session == bindparam("id"), branches.c.branch == bindparam("name"))
-    .values(last=bindparam("newest_turn"), at=bindparam("time"))
+_EXTEND_RUN = (
+    update(runs)
+    .where(runs.c.id == bindparam("of_run"), runs.c.last == bindparam("newest_place") - 1)
+    .values(last=bindparam("newest_place"))
 )
+"""Changes no row if another turn followed the end of the run meanwhile."""
 
 # `reseed` stays only if the turn follows it: a thread that continues from another has its state.
 _UPDATE_SESSION = (
@@ -49,69 +45,54 @@ _UPDATE_SESSION = (
     .where(sessions.c.id == bindparam("session"))
     .values(
         turns=bindparam("count"),
-        branch=bindparam("newest_branch"),
+        newest=bindparam("newest_row"),
         reseed=case((sessions.c.reseed.contains(bindparam("after")), sessions.c.reseed)),
     )
 )
 
 
-@dataclass(slots=True)
-class _Slots:
-    """The occupied slots of a session; each branch is read once."""
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A record as it is stored, with its own snapshot and the snapshot of its parent.
 
-    connection: Connection
-    session: int
-    branches: dict[str, Any] = field(default_factory=dict)
+    `before` is None if the record was stored before.
+    """
 
-    def slot(self, branch: str, turn: int) -> Slot | None:
-        """Return what occupies a slot, None if it is free."""
-        row = self.branch(branch)
-        if row is None or not row.first <= turn <= row.last:
-            return None
-        place = {"session": self.session, "branch": branch, "turn": turn}
-        occupant = self.connection.execute(_SLOT, place).first()
-        if occupant is None:
-            return None
-        ancestors = Branch.from_row(row).ancestors if row.first == turn else ()
-        return Slot(occupant.digest, occupant.parent, ancestors[0][:2] if ancestors else None)
-
-    def head(self, branch: str, below: int | None = None) -> int:
-        """Return the newest turn of a branch, or the newest one before `below`; 0 if none."""
-        row = self.branch(branch)
-        if row is None or below is None or row.last < below:
-            return row.last if row else 0
-        place = {"session": self.session, "branch": branch, "below": below}
-        return self.connection.execute(_HEAD, place).scalar() or 0
-
-    def branch(self, name: str) -> Any:
-        """Return the row of a branch, None if the name is free."""
-        if name not in self.branches:
-            place = {"session": self.session, "branch": name}
-            self.branches[name] = self.connection.execute(BRANCH, place).first()
-        return self.branches[name]
+    record: Record
+    snapshot: Snapshot
+    before: Snapshot | None = None
 
 
 def commit(
     connection: Connection, session: Session, tip: Tip, group: Group, snapshot: Snapshot | None
-) -> tuple[Record, int | None, Snapshot]:
+) -> Committed:
     """Write a group after `tip`, once; `snapshot` is of the tip, None if none is cached.
 
-    Return the record as it is stored, its id, None if it was stored before, and its own snapshot.
+    The turn's number is the one after its parent's, whatever the group says. Raises
+    `TipNotFoundError` if the user has no turn of the tip.
     """
     group = storable(group)
-    slots = _Slots(connection, session.id)
-    record, stored = placement(tip, group, slots)
-    row = slots.branch(record.branch)
-    if stored:  # what was committed first stays, even if its events differ
-        snapshot = Snapshot.of(record.tip, Branch.from_row(row))
-        (record,) = Lineage(lambda: connection, session, snapshot).turns([record.turn])
-        return record, None, snapshot
-    follows = (record.branch, record.turn) == (tip.branch, tip.turn + 1)
-    if row is None:
-        snapshot = None
-    elif snapshot is None or not follows:
-        snapshot = Snapshot.of(Tip(record.branch, record.turn - 1), Branch.from_row(row))
-    return record, *write(connection, session, record, group.state, snapshot)
+    number = commit_id(group.nonce, tip.id, group.messages)
+    stored = connection.execute(_STORED, {"of_session": session.id, "id": number}).first()
+    if stored is not None:  # what was committed first stays, even if its events differ
+        record = record_of(stored)
+        return Committed(record, cast("Snapshot", Snapshot.of(connection, session, record.tip)))
+    if snapshot is None:
+        snapshot = Snapshot.of(connection, session, tip)
+    if snapshot is None:
+        raise TipNotFoundError(tip.id, tip.turn)
+    parents = snapshot.segments[:1]
+    record = Record(
+        1 + sum(parent.turn for parent in parents),
+        number,
+        tip.id,
+        group.messages,
+        group.at,
+        group.efforts,
+        group.events,
+        group.status,
+    )
+    return Committed(record, write(connection, session, record, group, snapshot), snapshot)
 
 
 def session_of(connection: Connection, owner: Owner) -> Session:
@@ -125,83 +106,73 @@ def session_of(connection: Connection, owner: Owner) -> Session:
         number = added(connection, users, {"name": owner.user})
         locked = select(users.c.id).where(users.c.id == number).with_for_update()
         user = connection.execute(locked).scalar()
-    new = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "branch": ""}
+    new = {"thread": owner.thread, "namespace": owner.namespace, "turns": 0, "newest": 0}
     added(connection, sessions, {"owner": user, "name": session_name(owner)}, **new)
     return Session.of(connection, owner, lock=True)
 
 
 def write(
-    connection: Connection,
-    session: Session,
-    record: Record,
-    state: Mapping[str, Any] | None,
-    snapshot: Snapshot | None,
-) -> tuple[int, Snapshot]:
-    """Write a record in its slot, with the rows by which it is found.
-
-    `snapshot` is of the turn before it, None if its branch begins with it. Return the id of the
-    record and its own snapshot.
-    """
+    connection: Connection, session: Session, record: Record, group: Group, snapshot: Snapshot
+) -> Snapshot:
+    """Write a record after the snapshot of its parent, with the rows by which it is found."""
     number = turn_id(session.id, session.turns + 1)
-    if snapshot is None:
-        snapshot = _insert_branch(connection, session.id, record)
-    else:
-        newest = {"newest_turn": record.turn, "time": record.at}
-        connection.execute(_EXTEND_BRANCH, {"id": session.id, "name": record.branch, **newest})
+    segments = _segments(connection, session.id, record, snapshot)
+    run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
     ambient, efforts = lineage.counts()
     names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)
     row = {
         **columns(record),
+        "id": number,
+        "owner": session.owner,
+        "session": session.id,
+        "run": run,
+        "place": place,
+        "nonce": group.nonce,
         "passages": layout(parts),
         "ambient": ambient + (not record.efforts),
         "efforts_seen": efforts + len(names) - len(lineage.efforts_named(names)),
-        "id": number,
-        "session": session.id,
-        "state": None if state is None else zipped(packed(state)),
+        "state": None if group.state is None else zipped(packed(group.state)),
     }
     connection.execute(insert(turns), row)
-    place = {"session": session.id, "branch": record.branch, "turn": record.turn}
-    rows = [{"effort": effort, **place} for effort in record.efforts or (AMBIENT,)]
+    at = {"run": run, "place": place, "turn": record.turn}
+    rows = [{"effort": effort, **at} for effort in record.efforts or (AMBIENT,)]
     connection.execute(insert(members), rows)
     add_terms(connection, said, session.owner, postings(number, parts))
-    add_changes(connection, session, number, record)
-    counted = {"session": session.id, "count": session.turns + 1, "newest_branch": record.branch}
+    add_changes(connection, session, {"id": number, **at}, record)
+    counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
-    return number, snapshot.after(record)
+    return snapshot.after(record, number, segments)
 
 
-def add_changes(connection: Connection, session: Session, number: int, record: Record) -> None:
-    """Write the changes of efforts in a record; `number` is its id."""
-    place = {"owner": session.owner, "session": session.id, "branch": record.branch}
-    place |= {"turn": record.turn, "at": record.at}
+def add_changes(
+    connection: Connection, session: Session, at: Mapping[str, int], record: Record
+) -> None:
+    """Write the changes of efforts in a record; `at` has the id, run, place and turn of its row."""
+    place = {"owner": session.owner, "session": session.id, **at, "at": record.at}
     rows: list[dict[str, Any]] = []
     for event in record.events:
         effort = changed(event, record.turn)
         if effort is not None:
             change = {"effort": effort.id, "status": effort.status, "entry": packed(event)}
-            rows.append({"id": passage_id(number, len(rows)), **change, **place})
+            rows.append({**place, "id": passage_id(at["id"], len(rows)), **change})
     if rows:
         connection.execute(insert(changes), rows)
-        add_terms(connection, headed, session.owner, headings(number, record))
+        add_terms(connection, headed, session.owner, headings(at["id"], record))
 
 
-def _insert_branch(connection: Connection, session: int, record: Record) -> Snapshot:
-    """Write the branch that begins with a record, and return the snapshot of the turn before it."""
-    ancestors: tuple[Segment, ...] = ()
-    if record.origin is not None:
-        parent, last = record.origin
-        origin = Branch.named(connection, session, parent)
-        if origin is not None:
-            ancestors = (Segment(parent, last, origin.first), *origin.ancestors)
-    row = {
-        "session": session,
-        "branch": record.branch,
-        "ancestors": json.dumps(ancestors),
-        "first": record.turn,
-        "last": record.turn,
-        "at": record.at,
-    }
-    connection.execute(insert(branches), row)
-    return Snapshot.of(Tip(record.branch, record.turn - 1), Branch(record.turn, ancestors))
+def _segments(
+    connection: Connection, session: int, record: Record, snapshot: Snapshot
+) -> tuple[Segment, ...]:
+    """Return the segments of a record after those of its parent; extend a run, or begin one."""
+    before = snapshot.segments
+    place = before[0].last + 1 if before else 1
+    if before and before[0].session == session:
+        end = {"of_run": before[0].run, "newest_place": place}
+        if connection.execute(_EXTEND_RUN, end).rowcount:
+            own = before[0]._replace(last=place, turn=record.turn)
+            return (own, *before[1:])
+    row = {"session": session, "ancestors": json.dumps(before), "first": place, "last": place}
+    (run,) = connection.execute(insert(runs).values(row)).inserted_primary_key or (0,)
+    return (Segment(run, session, place, record.turn), *before)

@@ -113,6 +113,7 @@ def _create_all(connection: sa.Connection) -> None:
     for table in (said, headed) if is_sqlite(connection) else ():
         connection.execute(sa.text(_FTS5.format(table.name)))
     first = {"version": schema.VERSION, "sweep": 0, "key": secrets.token_hex(32)}
+    first |= {"id": secrets.token_hex(16)}
     connection.execute(schema.version.insert().values(first))
 
 

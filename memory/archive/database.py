@@ -159,6 +159,12 @@ class Database:
             return (f"free pages of {self.name!r}: they could not be reclaimed ({error})",)
         return (f"the WAL of {self.name!r}: another connection is reading it",) if busy else ()
 
+    def id(self) -> str:
+        """Return the id of the database, drawn with its tables."""
+        with self.using():
+            self._open()
+            return str(self._id)
+
     def key(self) -> bytes:
         """Return the secret of the database, created with its tables."""
         with self.using():
@@ -166,7 +172,7 @@ class Database:
             return self._key
 
     def take_key(self, key: bytes) -> None:
-        """Take over the secret of another database, unless there are sessions sealed with ours."""
+        """Take over the secret of another database, unless there are sessions made with ours."""
         with self.writing() as connection:
             if connection.execute(sa.select(schema.sessions.c.id).limit(1)).first() is None:
                 connection.execute(sa.update(schema.version).values(key=key.decode()))
@@ -210,7 +216,7 @@ class Database:
                 if self.sqlite:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
                 version = create.prepare(self._engine, self.name)
-                self._key, due = version.key.encode(), version.sweep
+                self._id, self._key, due = version.id, version.key.encode(), version.sweep
                 self._identify()
                 self._ready, self.opened = True, self.opened + 1
         if due and self.sqlite and not self._connections.mode:  # read-only: who can write sweeps

@@ -13,12 +13,12 @@ from ..ranking import Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import query_terms
 from .index import among, heading, look_up
-from .lineage import Branch, Lineage, Session, Snapshot, effort_of
+from .lineage import Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
 from .query import TERMS, Occurrences, passages_in, rarest
-from .schema import branches, changes, passage_id, passages_of, sessions, turns, users
+from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
 
-_ALL_IDS = (0, 2**63 - 1)
+_ALL_IDS = ((0, 2**63 - 1),)
 """The range of the ids of all sessions."""
 
 _ROWS = 5_000
@@ -46,11 +46,14 @@ evidence of its own 46.9 % is in the first ten, without it 47.7 %.
 _SPARE = 50
 """Efforts that are looked at beyond the limit: some are open again, or on old branches."""
 
-_SESSIONS = select(sessions, branches.c.first, branches.c.last, branches.c.ancestors).join(
-    branches, (branches.c.session == sessions.c.id) & (branches.c.branch == sessions.c.branch)
+_SESSIONS = (
+    select(sessions, turns.c.run, turns.c.place, turns.c.turn, runs.c.ancestors)
+    .join(turns, turns.c.id == sessions.c.newest)
+    .join(runs, runs.c.id == turns.c.run)
+    .where(~sessions.c.hidden)
 )
 _TURNS = select(
-    *(turns.c.id, turns.c.session, turns.c.branch, turns.c.turn, turns.c.digest),
+    *(turns.c.id, turns.c.session, turns.c.run, turns.c.place, turns.c.turn, turns.c.hash),
     *(turns.c.at, turns.c.efforts, turns.c.passages),
 ).order_by(turns.c.id)
 
@@ -59,13 +62,14 @@ _TURNS = select(
 class OtherSessions:
     """All sessions of a user but the one that asks.
 
-    `user_number` and `own_session` are the numbers of the user and of that session.
+    `user_number` is the number of the user. `own_sessions` are those of that session and, if it is
+    of a copied thread, of the sessions that it comes from.
     """
 
     connection: Connection
     user: str
     user_number: int
-    own_session: int
+    own_sessions: frozenset[int]
 
     @classmethod
     def of(cls, connection: Connection, owner: Owner) -> Self | None:
@@ -75,7 +79,10 @@ class OtherSessions:
             return None
         own = sessions.c.owner == number, sessions.c.name == session_name(owner)
         session = connection.execute(select(sessions.c.id).where(*own)).scalar()
-        return cls(connection, owner.user, number, session or 0)
+        query = select(runs.c.ancestors).where(runs.c.session == session)
+        before = (json.loads(ancestors) for ancestors in connection.execute(query).scalars())
+        origins = (Segment(*part).session for ancestors in before for part in ancestors)
+        return cls(connection, owner.user, number, frozenset([session or 0, *origins]))
 
     def search(self, query: str) -> list[Elsewhere]:
         """Return what matches a query, best first, of equals the newest.
@@ -84,9 +91,8 @@ class OtherSessions:
         """
         terms = query_terms(query)[:TERMS]
         wanted = (terms, _ROWS)
-        first, last = passages_of(self.own_session)
         passages, headings = (
-            {term: [at for at in ids if not first <= at <= last] for term, ids in postings.items()}
+            {term: [at for at in ids if self._is_other(at)] for term, ids in postings.items()}
             for postings in look_up(self.connection, self.user_number, _ALL_IDS, wanted, wanted)
         )
         count = select(func.coalesce(func.sum(sessions.c.turns), 1))
@@ -112,12 +118,15 @@ class OtherSessions:
         ]
         return sorted(distinct, key=lambda hit: (hit.score, *_newest(hit)), reverse=True)
 
+    def _is_other(self, passage: int) -> bool:
+        return passage >> PASSAGE_BITS >> TURN_BITS not in self.own_sessions
+
     def concluded(self, newest: int) -> list[Elsewhere]:
         """Return what was concluded last, newest first."""
         query = (
             select(changes)
             .where(changes.c.owner == self.user_number, changes.c.status == "concluded")
-            .where(changes.c.session != self.own_session)
+            .where(changes.c.session.not_in(self.own_sessions))
             .order_by(changes.c.at.desc(), changes.c.id.desc())
             .limit(newest + _SPARE)
         )
@@ -135,7 +144,7 @@ class OtherSessions:
                 Lineage(
                     lambda: self.connection,
                     Session.from_row(row),
-                    Snapshot.of(Tip(row.branch, row.last), Branch.from_row(row)),
+                    Snapshot.at(row, row.newest),
                 ),
             )
             for row in rows
@@ -179,15 +188,13 @@ class OtherSessions:
         rows = self.connection.execute(_TURNS.where(among(turns.c.id, terms))).all()
         newest = self._newest_branches({row.session for row in rows})
         visible = [
-            row
-            for row in rows
-            if row.session in newest and newest[row.session][1].sees(row.branch, row.turn)
+            row for row in rows if row.session in newest and newest[row.session][1].sees(row)
         ]
         parts = _best_passages(visible, passages, rare)
         hits: list[Elsewhere] = []
         for row in (row for row in visible if row.id in parts):
             place, points = parts[row.id]
-            tip, efforts = Tip(row.branch, row.turn, row.digest), tuple(json.loads(row.efforts))
+            tip, efforts = Tip(row.turn, row.hash), tuple(json.loads(row.efforts))
             owner = newest[row.session][0]
             hits.append(Elsewhere(owner, None, tip, row.at, points, terms[row.id], efforts, place))
         return hits

@@ -1,8 +1,9 @@
-"""A session with all its branches: notes in it, erasing of turns, deleting."""
+"""A session with all its branches: notes in it, and erasing of turns."""
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
@@ -10,8 +11,8 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 from ..anchor import parsed
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Erased, Gone, Target, TurnPlace, without_copies, without_summaries
-from ..errors import TurnNotFoundError
+from ..erasing import Erased, Gone, Target, without_copies, without_summaries
+from ..errors import TipNotFoundError, TurnNotFoundError
 from ..messages import clean, digest
 from ..names import qualified
 from ..passages import passages
@@ -20,11 +21,9 @@ from ..state_blocks import blocks
 from . import index
 from .commit import add_changes
 from .database import upsert
-from .lineage import RECORD, Branch, Lineage, Session, Snapshot, effort_of
+from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
 from .records import columns, packed, plain, record_of, unzipped, zipped
 from .schema import (
-    OF_SESSIONS,
-    branches,
     changes,
     compressions,
     extractions,
@@ -32,11 +31,11 @@ from .schema import (
     headed,
     heading_vectors,
     memories,
+    runs,
     said,
     sessions,
     turn_id,
     turns,
-    users,
     vectors,
     version,
 )
@@ -44,35 +43,60 @@ from .schema import (
 _CHUNK = 500
 """Records that are read at once, so that a long session is never in memory as a whole."""
 
-_COLUMNS = (*RECORD, turns.c.state, turns.c.content)
+_COLUMNS = (
+    *RECORD,
+    *(turns.c.session, turns.c.run, turns.c.place),
+    *(turns.c.nonce, turns.c.state, turns.c.content),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A session with all its branches, and the connection to read or write it."""
+    """A session with all its runs, and the connection to read or write it.
+
+    `runs` has the segments before each run. `sessions` are the session and, if the scope reaches
+    them, those of threads that share turns with it, whose runs are here too.
+    """
 
     connection: Connection
     session: Session
     owner: Owner
-    branches: Mapping[str, Branch]
+    runs: Mapping[int, tuple[Segment, ...]]
+    sessions: tuple[int, ...]
 
-    def lineage(self, branch: str, turn: int) -> Lineage:
-        """Return the lineage of a turn of a branch."""
-        snapshot = Snapshot.of(Tip(branch, turn), self.branches.get(branch))
+    def lineage(self, tip: Tip) -> Lineage:
+        """Return the lineage of a tip; raises `TipNotFoundError`."""
+        snapshot = Snapshot.of(self.connection, self.session, tip)
+        if snapshot is None:
+            raise TipNotFoundError(tip.id, tip.turn)
+        return Lineage(lambda: self.connection, self.session, snapshot)
+
+    def lineage_of(self, row: Any) -> Lineage:
+        """Return the lineage of the turn in a row."""
+        own = Segment(row.run, row.session, row.place, row.turn)
+        snapshot = Snapshot((own, *self.runs[row.run]), row.turn, row.id)
         return Lineage(lambda: self.connection, self.session, snapshot)
 
     def turns(self) -> Iterator[Any]:
-        """Yield the rows of the session's turns, in the order of their commit."""
-        last = turn_id(self.session.id)
-        query = select(*_COLUMNS).where(turns.c.session == self.session.id).order_by(turns.c.id)
-        while chunk := self.connection.execute(query.where(turns.c.id > last).limit(_CHUNK)).all():
-            yield from chunk
-            last = chunk[-1].id
+        """Yield the rows of the turns of the sessions, in the order of their commit."""
+        for session in self.sessions:
+            last = turn_id(session)
+            query = select(*_COLUMNS).where(turns.c.session == session).order_by(turns.c.id)
+            while chunk := self.connection.execute(
+                query.where(turns.c.id > last).limit(_CHUNK)
+            ).all():
+                yield from chunk
+                last = chunk[-1].id
 
     def rows(self, table: Table, order: str) -> list[Any]:
-        """Return the session's rows of another table, ordered by a column."""
-        query = select(table).where(table.c.session == self.session.id)
+        """Return the rows of the session's runs in another table, ordered by a column."""
+        query = select(table).where(index.among(table.c.run, self.runs))
         return [*self.connection.execute(query.order_by(table.c[order]))]
+
+    def logged(self) -> list[Any]:
+        """Return the session's log of extractions."""
+        own = extractions.c.session == self.session.id
+        return [*self.connection.execute(select(extractions).where(own).order_by(extractions.c.id))]
 
     def note(self, **values: Any) -> None:
         """Change columns of the session's row."""
@@ -81,11 +105,13 @@ class Scope:
 
     def count_rewritten(self) -> None:
         """Note that stored text was changed, so that every process reads it again."""
-        self.note(rewritten=sessions.c.rewritten + 1)
+        own = update(sessions).where(index.among(sessions.c.id, self.sessions))
+        self.connection.execute(own.values(rewritten=sessions.c.rewritten + 1))
 
-    def add_compression(self, branch: str, compression: Compression) -> None:
-        """Store a compression, unless that effort has one at that branch and turn."""
-        values = {"session": self.session.id, "branch": branch, "turn": compression.turn}
+    def add_compression(self, segment: Segment, compression: Compression) -> None:
+        """Store a compression made after the end of a segment, unless that effort has one there."""
+        values: dict[str, Any] = {"run": segment.run, "place": segment.last}
+        values["turn"] = compression.turn
         values |= {"effort": clean(compression.effort)}
         values |= {"made": _zipped(plain(as_data(compression)))}
         row = upsert(self.connection, compressions).values(values)
@@ -99,33 +125,27 @@ class Scope:
 
     def erase(self, tip: Tip, turn: int) -> Erased:
         """Erase a turn that `tip` sees, and what was derived from it; see `Archive.erase`."""
-        records = self.lineage(tip.branch, tip.turn).turns([turn])
-        if not records:
+        row = self.lineage(tip).row(turn, *_COLUMNS)
+        if row is None:
             raise TurnNotFoundError(turn, tip.turn)
-        record = records[0]
-        copies = select(turns.c.branch, turns.c.turn).where(
-            turns.c.session == self.session.id,
-            turns.c.turn == record.turn,
-            turns.c.digest == record.digest,
-        )
-        places = tuple((row.branch, row.turn) for row in self.connection.execute(copies))
+        record = record_of(row)
         opened = (event["effort"] for event in record.events if event["type"] == "opened")
-        erased = Erased(turn, record.digest, places, named=tuple(opened))
+        erased = Erased(turn, record.id, named=tuple(opened), elsewhere=_elsewhere(self, row))
         self.count_rewritten()
         if record.status == "erased":
-            return _erased_again(self, record, erased)
-        target = _target(self, record, places)
-        texts = _bury(self, target)
+            return _erased_again(self, row, record, erased)
+        target = _target(self, record)
+        texts = _bury(self, row, target)
         while texts:  # a tool's result may hold an emptied summary, and be summarised itself
             texts = _empty_summaries(self, _empty_copies(self, texts))
         erased = replace(erased, quoted=_quoting(self, target), stale=_stale(self, target))
-        _empty_compressions(self, target)
-        _to_sweep(self.connection)
+        _empty_compressions(self, row, target)
+        to_sweep(self.connection)
         return erased
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
-        row = self.lineage(tip.branch, tip.turn).row(effort.turn, *_COLUMNS)
+        row = self.lineage(tip).row(effort.turn, *_COLUMNS)
         if row is None:
             return
         fresh = {name: getattr(effort, name) for name in ("summary", "keywords", "importance")}
@@ -142,49 +162,33 @@ class Scope:
             self.count_rewritten()
             _put(self, row, record, after)
             values = {"keywords": packed(effort.keywords), "base": effort.importance}
-            own = _of_memory(self, effort.id)
+            own = _of_memory(self, self.owner, effort.id)
             self.connection.execute(update(memories).where(*own).values(values))
 
-    def delete(self) -> None:
-        """Delete all rows of the session."""
-        for row in self.turns():
-            _unpost(self, row.id, record_of(row))
-        vector_tables = (vectors, heading_vectors) if has_vectors(self.connection) else ()
-        for table in (*OF_SESSIONS, *vector_tables):
-            self.connection.execute(delete(table).where(table.c.session == self.session.id))
-        self.connection.execute(delete(sessions).where(sessions.c.id == self.session.id))
-        _to_sweep(self.connection)
+
+def scope_of(
+    connection: Connection, session: Session, owner: Owner, *, copies: bool = False
+) -> Scope:
+    """Return a session with all its runs.
+
+    With `copies` those of all threads too that share turns with it, since one was copied from the
+    other.
+    """
+    own = runs.c.session == session.id
+    if copies:
+        of_user = select(sessions.c.id).where(sessions.c.owner == session.owner)
+        own = runs.c.session.in_(of_user)
+    rows = connection.execute(select(runs).where(own)).all()
+    before = {row.id: tuple(Segment(*part) for part in json.loads(row.ancestors)) for row in rows}
+    related = [{row.session, *(part.session for part in before[row.id])} for row in rows]
+    involved = {session.id}
+    while copies and (more := set[int]().union(*filter(involved.intersection, related)) - involved):
+        involved |= more
+    reached = {row.id: before[row.id] for row in rows if row.session in involved}
+    return Scope(connection, session, owner, reached, tuple(sorted(involved)))
 
 
-def scope_of(connection: Connection, session: Session, owner: Owner) -> Scope:
-    """Return a session with all its branches."""
-    query = select(branches).where(branches.c.session == session.id)
-    beginnings = {row.branch: Branch.from_row(row) for row in connection.execute(query)}
-    return Scope(connection, session, owner, beginnings)
-
-
-def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
-    """Delete all rows of a user, and return the owners of the deleted sessions."""
-    number_query = select(users.c.id).where(users.c.name == user)
-    number = connection.execute(number_query).scalar()
-    if number is None:
-        return ()
-    own = select(sessions).where(sessions.c.owner == number).order_by(sessions.c.id)
-    # Sessions before their user, as commits lock them: no deadlock. With the user locked no session
-    # begins; those that began before are in the second reading.
-    connection.execute(own.with_for_update()).all()
-    connection.execute(number_query.with_for_update())
-    owners = []
-    for row in connection.execute(own.with_for_update()).all():
-        owners.append(owner := Owner(user, row.thread, row.namespace))
-        scope_of(connection, Session.from_row(row), owner).delete()
-    connection.execute(delete(memories).where(memories.c.owner == number))
-    connection.execute(delete(users).where(users.c.id == number))
-    _to_sweep(connection)
-    return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
-
-
-def _to_sweep(connection: Connection) -> None:
+def to_sweep(connection: Connection) -> None:
     """Note that the files of the database may still hold something that was erased."""
     connection.execute(update(version).values(sweep=version.c.sweep + 1))
 
@@ -193,26 +197,31 @@ def _zipped(value: Any) -> bytes:
     return zipped(packed(value))
 
 
-def _erased_again(scope: Scope, record: Record, erased: Erased) -> Erased:
+def _erased_again(scope: Scope, row: Any, record: Record, erased: Erased) -> Erased:
     """Erase a turn's text that came back into anchors after an interrupted erasure.
 
     Its sign: anchors after the tombstone have fields that no turn wrote, because a run whose
     checkpoint was not erased yet carried them on. Fields that a run wrote itself look the same as
     its own words and stay.
     """
-    bare = _target(scope, replace(record, efforts=(), events=()), erased.places)
     written: set[tuple[str, str]] = set()
     unwritten: set[tuple[str, str]] = set()
-    for row in scope.turns():
-        written |= _anchored(record_of(row))
-        if row.state and bare.sees(row.branch, row.turn):
-            unwritten |= json.loads(unzipped(row.state)).get("anchor", {}).items() - written
+    for later in scope.turns():
+        written |= _anchored(record_of(later))
+        if later.state and scope.lineage_of(later).sees(row):
+            unwritten |= (_anchor(json.loads(unzipped(later.state))) or {}).items() - written
     if not unwritten:
         return erased
-    target = replace(bare, wrote=frozenset(unwritten))
-    _bury(scope, target)
-    _to_sweep(scope.connection)
+    target = Target(replace(record, efforts=(), events=()), {}, frozenset(unwritten))
+    _bury(scope, row, target)
+    to_sweep(scope.connection)
     return replace(erased, quoted=_quoting(scope, target))
+
+
+def _anchor(state: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the anchor in a saved state, None if it has none."""
+    anchor: dict[str, str] | None = state.get("memory", {}).get("anchor")
+    return anchor
 
 
 def _anchored(record: Record) -> frozenset[tuple[str, str]]:
@@ -223,64 +232,60 @@ def _anchored(record: Record) -> frozenset[tuple[str, str]]:
     return frozenset(field for fields in anchors for field in fields.items())
 
 
-def _target(scope: Scope, record: Record, places: tuple[TurnPlace, ...]) -> Target:
+def _target(scope: Scope, record: Record) -> Target:
     """Return the turn to erase with what its erasure must know of the turns before it."""
-    past = scope.lineage(record.branch, record.turn - 1)
-    before = (record_of(row) for row in scope.turns() if past.sees(row.branch, row.turn))
+    past = scope.lineage(Tip(record.turn - 1, record.parent))
+    before = (record_of(earlier) for earlier in scope.turns() if past.sees(earlier))
     wrote = _anchored(record).difference(*map(_anchored, before))
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
-    efforts = {name: effort_of(row) for name, row in rows.items()}
-
-    def sees(branch: str, turn: int) -> bool:
-        lineage = scope.lineage(branch, turn)
-        return turn > record.turn and any(lineage.sees(*place) for place in places)
-
-    return Target(record, efforts, sees, frozenset(places), wrote)
+    return Target(record, {name: effort_of(row) for name, row in rows.items()}, wrote)
 
 
-def _bury(scope: Scope, target: Target) -> Gone:
-    """Replace the turn by a tombstone, and clear later events and states of its text.
+def _bury(scope: Scope, buried: Any, target: Target) -> Gone:
+    """Replace the turn in a row by a tombstone, and clear later events and states of its text.
 
     Return the texts that were cleared.
     """
     texts: set[tuple[str, str]] = set()
     for row in scope.turns():
-        record = record_of(row)
-        if target.is_copy(record) and record.status != "erased":
+        record, follows = record_of(row), scope.lineage_of(row).sees(buried)
+        if row.id == buried.id and record.status != "erased":
             after = target.tombstone(record)
         else:
-            after, cleared = target.without(record)
+            after, cleared = target.without(record, follows=follows)
             texts |= cleared
         if after != record:
             _put(scope, row, record, after)
         state = json.loads(unzipped(row.state)) if row.state else {}
-        anchor = state.get("anchor")
-        if anchor and (remaining := target.anchor(record, anchor)) != anchor:
-            values = {"state": _zipped({**state, "anchor": remaining})}
+        anchor = _anchor(state)
+        remaining = target.anchor(record, anchor, follows=follows) if anchor else anchor
+        if remaining != anchor:
+            memory = {**state["memory"], "anchor": remaining}
+            values = {"state": _zipped({**state, "memory": memory})}
             scope.connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     return frozenset(texts)
 
 
-def _empty_copies(scope: Scope, texts: Gone) -> dict[str, list[TurnPlace]]:
-    """Empty results of tools that hold these texts; return their turns by effort."""
-    emptied: dict[str, list[TurnPlace]] = {}
+def _empty_copies(scope: Scope, texts: Gone) -> dict[str, list[Any]]:
+    """Empty results of tools that hold these texts; return the rows of their turns by effort."""
+    emptied: dict[str, list[Any]] = {}
     for row in scope.turns():
         record = record_of(row)
         after = without_copies(record, texts)
         if after != record:
             _put(scope, row, record, after)
             for effort in record.efforts:
-                emptied.setdefault(effort, []).append((row.branch, row.turn))
+                emptied.setdefault(effort, []).append(row)
     return emptied
 
 
-def _empty_summaries(scope: Scope, emptied: Mapping[str, list[TurnPlace]]) -> Gone:
+def _empty_summaries(scope: Scope, emptied: Mapping[str, list[Any]]) -> Gone:
     """Empty summaries made from logs that have an emptied turn; return their texts."""
     texts: set[tuple[str, str]] = set()
     for row in scope.turns() if emptied else ():
-        record, lineage = record_of(row), scope.lineage(row.branch, row.turn)
+        record, lineage = record_of(row), scope.lineage_of(row)
         efforts = {event["effort"] for event in record.events if event.get("effort") in emptied}
-        stale = [name for name in efforts if any(lineage.sees(*turn) for turn in emptied[name])]
+        stale = [name for name in efforts if any(map(lineage.sees, emptied[name]))]
         after, summaries = without_summaries(record, stale)
         if after != record:
             _put(scope, row, record, after)
@@ -288,16 +293,16 @@ def _empty_summaries(scope: Scope, emptied: Mapping[str, list[TurnPlace]]) -> Go
     return frozenset(texts)
 
 
-def _quoting(scope: Scope, target: Target) -> tuple[TurnPlace, ...]:
+def _quoting(scope: Scope, target: Target) -> tuple[Tip, ...]:
     """Return the other turns that repeat words of the erased one."""
-    rows = scope.turns()
-    return tuple(sorted((row.branch, row.turn) for row in rows if target.quoted_by(record_of(row))))
+    records = map(record_of, scope.turns())
+    return tuple(sorted((r.tip for r in records if target.quoted_by(r)), key=attrgetter("turn")))
 
 
 def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     """Overwrite a record with one that lost text, and index that one for search."""
     connection, owner = scope.connection, scope.session.owner
-    _unpost(scope, row.id, before)
+    unpost(scope, row.id, before)
     if has_vectors(connection):
         for table in (vectors, heading_vectors):
             connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
@@ -305,13 +310,15 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     parts = passages(after.messages)
     content = digest(after.messages) if shortened else row.content
     values = {**columns(after), "passages": index.layout(parts), "content": content}
+    values["nonce"] = "" if after.status == "erased" else row.nonce
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
     index.add_terms(connection, said, owner, index.postings(row.id, parts))
-    add_changes(connection, scope.session, row.id, after)
+    place = {name: getattr(row, name) for name in ("id", "run", "place", "turn")}
+    add_changes(connection, replace(scope.session, id=row.session), place, after)
 
 
-def _unpost(scope: Scope, turn: int, record: Record) -> None:
+def unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
     connection, owner = scope.connection, scope.session.owner
     rows = index.postings(turn, passages(record.messages))
@@ -319,37 +326,48 @@ def _unpost(scope: Scope, turn: int, record: Record) -> None:
     index.remove_terms(connection, headed, owner, index.headings(turn, record))
 
 
+def _elsewhere(scope: Scope, erased: Any) -> tuple[Owner, ...]:
+    """Return the other sessions that have the turn in a row."""
+    seeing = {row.session for row in scope.turns() if scope.lineage_of(row).sees(erased)}
+    others = seeing - {scope.session.id}
+    shown = sessions.c.id.in_(others), ~sessions.c.hidden
+    rows = scope.connection.execute(select(sessions).where(*shown).order_by(sessions.c.id))
+    return tuple(Owner(scope.owner.user, row.thread, row.namespace) for row in rows)
+
+
 def _stale(scope: Scope, target: Target) -> tuple[str, ...]:
     """Return the efforts whose summaries must be rewritten; clear their keywords in attention."""
     query = select(changes.c.effort).where(
-        changes.c.session == scope.session.id, changes.c.entry.contains('"stale":true')
+        index.among(changes.c.session, scope.sessions), changes.c.entry.contains('"stale":true')
     )
     names = sorted({*scope.connection.execute(query).scalars()})
-    for name in {*names, *target.record.efforts}:
-        emptied = update(memories).where(*_of_memory(scope, name)).values(keywords="[]")
-        scope.connection.execute(emptied)
+    rows = scope.connection.execute(select(sessions).where(sessions.c.id.in_(scope.sessions)))
+    for owner in [Owner(scope.owner.user, row.thread, row.namespace) for row in rows]:
+        for name in {*names, *target.record.efforts}:
+            emptied = update(memories).where(*_of_memory(scope, owner, name)).values(keywords="[]")
+            scope.connection.execute(emptied)
     return tuple(names)
 
 
-def _empty_compressions(scope: Scope, target: Target) -> None:
+def _empty_compressions(scope: Scope, erased: Any, target: Target) -> None:
     """Empty compressions of logs that hold the turn, and delete the logs of their making."""
     connection, record = scope.connection, target.record
-    for row in scope.rows(compressions, "turn"):
+    for row in scope.rows(compressions, "place"):
         if row.effort not in record.efforts:
             continue
-        compression, place = from_data(json.loads(unzipped(row.made))), (row.branch, row.turn)
-        sees = target.sees(*place) or place in target.places
-        if sees and compression.through >= record.turn:
+        compression = from_data(json.loads(unzipped(row.made)))
+        seen = row.run == erased.run and row.place >= erased.place
+        seen |= any(p.run == erased.run and p.last >= erased.place for p in scope.runs[row.run])
+        if seen and compression.through >= record.turn:
             key = [column == getattr(row, column.name) for column in compressions.primary_key]
             emptied = _zipped(as_data(compression.without_turn(record.turn)))
             connection.execute(update(compressions).where(*key).values(made=emptied))
-    for row in scope.rows(extractions, "id"):
+    for row in scope.logged():
         entry = json.loads(unzipped(row.entry))
         if entry["effort"] in record.efforts and entry["turn"] >= record.turn:
             connection.execute(delete(extractions).where(extractions.c.id == row.id))
 
 
-def _of_memory(scope: Scope, effort: str) -> tuple[Any, ...]:
-    """Return the conditions of an effort's row in `memories`."""
-    name = qualified(scope.owner, effort)
-    return memories.c.owner == scope.session.owner, memories.c.memory == name
+def _of_memory(scope: Scope, owner: Owner, effort: str) -> tuple[Any, ...]:
+    """Return the conditions of the row in `memories` of an effort of a session."""
+    return memories.c.owner == scope.session.owner, memories.c.memory == qualified(owner, effort)

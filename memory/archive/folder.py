@@ -53,20 +53,18 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
         for name in efforts or [_RAW]:
             files[name].append(_line(turn.record))
     files["compressed.jsonl"] = [
-        {"branch": branch, **as_data(compression)} for branch, compression in session.compressions
+        {"id": number, **as_data(compression)} for number, compression in session.compressions
     ]
     files["extractions.jsonl"] = [*session.extractions]
     return files
 
 
 def _line(record: Record) -> Mapping[str, Any]:
-    """Return a turn as a line; `from` is where its branch began, on the first turn of a branch."""
+    """Return a turn as a line; branches are told by `id` and `parent`."""
     return {
         "turn": record.turn,
-        "branch": record.branch,
-        "from": record.origin,
+        "id": record.id,
         "parent": record.parent,
-        "digest": record.digest,
         "efforts": record.efforts,
         "status": record.status,
         "at": record.at,

@@ -128,12 +128,33 @@ def remove_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: R
 
 
 def look_up(
-    connection: sa.Connection, owner: int, id_range: tuple[int, int], *said_and_headed: Terms
+    connection: sa.Connection,
+    owner: int,
+    ranges: Sequence[tuple[int, int]],
+    *said_and_headed: Terms,
 ) -> list[dict[str, list[int]]]:
-    """Return, by term, the newest passages in a range that say it, and the newest headings.
+    """Return, by term, the newest passages in these ranges that say it, and the newest headings.
 
-    `owner` is the user's number.
+    `owner` is the user's number. Of the ranges the one that is looked at first comes first.
     """
+    found: list[dict[str, list[int]]] = [
+        {term: [] for term in terms} for terms, _ in said_and_headed
+    ]
+    for id_range in ranges:
+        for known, more in zip(
+            found, _look_up(connection, owner, id_range, said_and_headed), strict=True
+        ):
+            for term, ids in more.items():
+                known[term] += ids
+    return found
+
+
+def _look_up(
+    connection: sa.Connection,
+    owner: int,
+    id_range: tuple[int, int],
+    said_and_headed: Sequence[Terms],
+) -> list[dict[str, list[int]]]:
     sqlite = is_sqlite(connection)
     values: dict[str, Any] = {"first": id_range[0], "last": id_range[1]}
     for index, (terms, limit) in enumerate(said_and_headed):

@@ -1,7 +1,7 @@
 """What a tip sees of its session: records, efforts and compressions.
 
 A question costs as much in a long session as in a short one: a lineage seldom has more than one
-branch, so that one statement answers it. Statements are built once, since building one takes
+run, so that one statement answers it. Statements are built once, since building one takes
 several times as long as running it.
 """
 
@@ -24,7 +24,17 @@ from ..record import Owner, Record, Tip
 from .index import any_of
 from .protocol import EffortList
 from .records import left_by, record_of, unzipped
-from .schema import branches, changes, compressions, members, sessions, turns, users
+from .schema import (
+    TURN_BITS,
+    changes,
+    compressions,
+    members,
+    passages_of,
+    runs,
+    sessions,
+    turns,
+    users,
+)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -50,28 +60,27 @@ LARGE = 50_000
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
 
-TIP = (turns.c.branch, turns.c.turn, turns.c.digest)
+TIP = (turns.c.turn, turns.c.hash)
 RECORD = (
-    *(turns.c.id, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.parent, turns.c.status),
+    *(turns.c.id, turns.c.turn, turns.c.hash, turns.c.parent, turns.c.status),
     *(turns.c.at, turns.c.efforts, turns.c.events, turns.c.messages),
 )
 
 
 def _in_segment(table: Any) -> tuple[Any, ...]:
-    """Return the conditions of a row in the part of a branch that a segment is."""
-    own = table.c.session == bindparam("session")
-    return own, table.c.branch == bindparam("branch"), table.c.turn <= bindparam("last")
+    """Return the conditions of a row in the part of a run that a segment is."""
+    return table.c.run == bindparam("run"), table.c.place <= bindparam("last")
 
 
 _AMBIENT = (
     select(members.c.turn)
-    .where(*_in_segment(members), members.c.effort == AMBIENT)
-    .order_by(members.c.turn.desc())
+    .where(*_in_segment(members), members.c.effort == AMBIENT, members.c.turn <= bindparam("until"))
+    .order_by(members.c.place.desc())
     .limit(bindparam("limit"))
 )
 _COUNTS = (
     select(turns.c.ambient, turns.c.efforts_seen)
-    .where(*_in_segment(turns))
+    .where(*_in_segment(turns), turns.c.turn <= bindparam("until"))
     .order_by(turns.c.turn.desc())
     .limit(1)
 )
@@ -80,58 +89,66 @@ _SESSION = (
     .join(users, users.c.id == sessions.c.owner)
     .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
 )
+_SESSION_WITH_TURN = (
+    select(sessions)
+    .join(users, users.c.id == sessions.c.owner)
+    .join(turns, turns.c.session == sessions.c.id)
+    .where(users.c.name == bindparam("user"), turns.c.hash == bindparam("hash"))
+)
 _SESSION_LOCKED = _SESSION.with_for_update(of=sessions)
 _CHANGES_NAMED = select(changes).where(
-    changes.c.session == bindparam("session"), any_of(changes.c.effort, "names")
+    any_of(changes.c.run, "runs"), any_of(changes.c.effort, "names")
 )
-CHANGES = select(changes.c.id, changes.c.effort, changes.c.branch, changes.c.turn).where(
-    any_of(changes.c.id, "ids")
-)
-_EFFORT_TURNS = select(members.c.branch, members.c.turn).where(
-    members.c.session == bindparam("session"), members.c.effort == bindparam("effort")
+CHANGES = select(
+    *(changes.c.id, changes.c.effort, changes.c.run, changes.c.place, changes.c.turn)
+).where(any_of(changes.c.id, "ids"))
+_EFFORT_TURNS = select(members.c.run, members.c.place, members.c.turn).where(
+    any_of(members.c.run, "runs"), members.c.effort == bindparam("effort")
 )
 _COMPRESSION = (
     select(compressions.c.made)
     .where(*_in_segment(compressions), compressions.c.effort == bindparam("effort"))
-    .order_by(compressions.c.turn.desc())
+    .where(compressions.c.turn <= bindparam("until"))
+    .order_by(compressions.c.place.desc())
     .limit(1)
 )
 _NEWEST_CHANGES = (
     select(changes)
-    .where(*_in_segment(changes))
-    .order_by(changes.c.turn.desc(), changes.c.id.desc())
+    .where(*_in_segment(changes), changes.c.turn <= bindparam("until"))
+    .order_by(changes.c.place.desc(), changes.c.id.desc())
     .offset(bindparam("skipped"))
     .limit(bindparam("limit"))
 )
-_EFFORT_NAMES = (
-    select(changes.c.effort).where(changes.c.session == bindparam("session")).distinct()
-).limit(bindparam("limit"))
-BRANCH = select(branches.c.first, branches.c.last, branches.c.ancestors).where(
-    branches.c.session == bindparam("session"), branches.c.branch == bindparam("branch")
+_EFFORT_NAMES = (select(changes.c.effort).where(any_of(changes.c.run, "runs")).distinct()).limit(
+    bindparam("limit")
+)
+_PLACE = (
+    select(turns.c.id, turns.c.run, turns.c.place, turns.c.turn, runs.c.ancestors)
+    .join(runs, runs.c.id == turns.c.run)
+    .where(turns.c.hash == bindparam("hash"), turns.c.owner == bindparam("owner"))
+    .order_by((turns.c.session == bindparam("session")).desc())
+    .limit(1)
 )
 
 
 @lru_cache
 def _turns(*columns: Any) -> Select[Any]:
-    """Return the query for columns of turns of a branch by their numbers."""
-    own = turns.c.session == bindparam("session")
-    return select(*columns).where(
-        own, turns.c.branch == bindparam("branch"), any_of(turns.c.turn, "numbers")
-    )
+    """Return the query for columns of turns of a run by their numbers."""
+    return select(*columns).where(*_in_segment(turns), any_of(turns.c.turn, "numbers"))
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """A session: its id, its user's id, how many records it has, how often some were rewritten.
 
-    `branch` is the one that was committed to last.
+    `newest` is the id of the row that was committed last, 0 for none.
     """
 
     id: int
     owner: int
     turns: int
     rewritten: int
-    branch: str
+    newest: int
 
     @classmethod
     def of(cls, connection: Connection, owner: Owner, *, lock: bool = False) -> Self:
@@ -146,66 +163,65 @@ class Session:
         return cls.from_row(row)
 
     @classmethod
+    def with_turn(cls, connection: Connection, user: str, tip: Tip) -> Self | None:
+        """Return the session of a user that a turn was written in, None if there is none."""
+        row = connection.execute(_SESSION_WITH_TURN, {"user": user, "hash": tip.id}).first()
+        return None if row is None else cls.from_row(row)
+
+    @classmethod
     def from_row(cls, row: Any) -> Self:
         """Return the session of a row of `sessions`."""
-        return cls(row.id, row.owner, row.turns, row.rewritten, row.branch)
+        return cls(row.id, row.owner, row.turns, row.rewritten, row.newest)
 
 
 class Segment(NamedTuple):
-    """The part of one branch that a lineage sees: its turns from `first` to `last`.
+    """The part of one run that a lineage sees: up to the place `last`, which has the turn `turn`.
 
-    The table `branches` stores the fields in this order.
+    `session` is the session that it was written in. The table `runs` stores the fields in this
+    order.
     """
 
-    branch: str
+    run: int
+    session: int
     last: int
-    first: int
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """The beginning of a branch: its first turn and the segments before it; it never changes."""
-
-    first: int
-    ancestors: tuple[Segment, ...] = ()
-
-    @classmethod
-    def from_row(cls, row: Any) -> Self:
-        """Return the branch of a row of `branches`."""
-        return cls(row.first, tuple(Segment(*ancestor) for ancestor in json.loads(row.ancestors)))
-
-    @classmethod
-    def named(cls, connection: Connection, session: int, name: str) -> Self | None:
-        """Return the branch of a name, None if the session has none."""
-        row = connection.execute(BRANCH, {"session": session, "branch": name}).first()
-        return None if row is None else cls.from_row(row)
+    turn: int
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The segments that a tip sees, and what was read from them: efforts and other answers.
 
-    The segment of the tip's own branch comes first. An effort that was looked up and does not exist
-    is None.
+    The segment of the tip's own run comes first. `until` is the last turn that is seen, `row` is
+    the id of the tip's row, 0 for no turn. An effort that was looked up and does not exist is None.
+    `ids` has the ids of turns by their numbers.
     """
 
     segments: tuple[Segment, ...]
+    until: int
+    row: int = 0
     efforts: dict[str, Effort | None] = field(default_factory=dict)
     answers: dict[Any, Any] = field(default_factory=dict)
+    ids: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tip: Tip, branch: Branch | None) -> Self:
-        """Return what a tip sees, given its branch, None if the archive has no such branch.
+    def of(cls, connection: Connection, session: Session, tip: Tip) -> Self | None:
+        """Return what a tip of a session sees, or of another one of the same user; else None."""
+        if not tip.id:
+            return cls((), 0)
+        values = {"owner": session.owner, "session": session.id, "hash": tip.id}
+        row = connection.execute(_PLACE, values).first()
+        return None if row is None else cls.at(row, row.id, tip.turn)
 
-        A branch may end before its ancestor does: then no more is seen of the ancestor either.
-        """
-        segments = [Segment(tip.branch, tip.turn, branch.first if branch else 0)]
-        for ancestor in branch.ancestors if branch else ():
-            segments.append(ancestor._replace(last=min(ancestor.last, segments[-1].last)))
-        return cls(tuple(segments))
+    @classmethod
+    def at(cls, row: Any, number: int, until: int | None = None) -> Self:
+        """Return what a turn sees, given a row of turn and run, and the id of the turn's row."""
+        own = Segment(row.run, number >> TURN_BITS, row.place, row.turn)
+        ancestors = (Segment(*segment) for segment in json.loads(row.ancestors))
+        last = row.turn if until is None else min(until, row.turn)
+        return cls((own, *ancestors), last, number)
 
-    def after(self, record: Record) -> "Snapshot":
-        """Return the snapshot of the next turn, so that a commit need not be followed by reads."""
+    def after(self, record: Record, row: int, segments: tuple[Segment, ...]) -> "Snapshot":
+        """Return the snapshot of the turn that was committed to a row, so that it is not read."""
         answers, efforts = self.answers.copy(), self.efforts.copy()  # other threads add to both
         changed_now: dict[str, Effort] = {}
         for effort in reversed(left_by(record)):
@@ -213,11 +229,9 @@ class Snapshot:
         older = {
             name: effort for name, effort in efforts.items() if effort and name not in changed_now
         }
-        own, *ancestors = self.segments
-        own = Segment(own.branch, record.turn, own.first or record.turn)
-        snapshot = Snapshot(
-            (own, *ancestors), {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
-        )
+        known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
+        ids = {**dict([*self.ids.copy().items()][-_MOST_EFFORTS:]), record.turn: record.id}
+        snapshot = Snapshot(segments, record.turn, row, known, ids=ids)
         if not efforts.keys() >= changed_now.keys():  # how many efforts are new cannot be told
             return snapshot
         new = sum(efforts[name] is None for name in changed_now)
@@ -279,43 +293,56 @@ class Lineage:
         """The segments that the tip sees, the newest first."""
         return self.snapshot.segments
 
-    def sees(self, branch: str, turn: int) -> bool:
-        """Tell whether the tip sees a turn of a branch."""
-        return any(segment.branch == branch and turn <= segment.last for segment in self.segments)
+    @property
+    def sessions(self) -> tuple[int, ...]:
+        """The sessions whose turns the tip sees: in a copied thread those that it comes from."""
+        return tuple(dict.fromkeys([self.session.id, *(part.session for part in self.segments)]))
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        """The first and the last id of passages in each of these sessions."""
+        return tuple(map(passages_of, self.sessions))
+
+    def sees(self, row: Any) -> bool:
+        """Tell whether the tip sees a row, by its columns `run`, `place` and `turn`."""
+        return row.turn <= self.snapshot.until and any(
+            segment.run == row.run and row.place <= segment.last for segment in self.segments
+        )
 
     def visible(self, query: Any, **parameters: Any) -> list[Row[Any]]:
-        """Return the rows of a query whose columns `branch` and `turn` the tip sees."""
-        last_turns = {segment.branch: segment.last for segment in self.segments}
-        rows = self.connection.execute(query, {"session": self.session.id, **parameters}).all()
-        return [row for row in rows if row.turn <= last_turns.get(row.branch, 0)]
+        """Return the rows of a query with columns `run`, `place` and `turn` that the tip sees."""
+        last, until = {part.run: part.last for part in self.segments}, self.snapshot.until
+        rows = self.connection.execute(query, {"runs": [*last], **parameters}).all()
+        return [row for row in rows if row.turn <= until and row.place <= last.get(row.run, -1)]
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
         by_number: dict[int, Record] = {}
         for segment, part in self._by_segment(numbers):
             for number in part:
-                if record := self.records.get((self.edition, segment.branch, number)):
+                if record := self.records.get((self.edition, segment.run, number)):
                     by_number[number] = record
-        for row in self._rows([number for number in numbers if number not in by_number], RECORD):
-            record = by_number[row.turn] = record_of(row, self.origin(row.branch, row.turn))
+        unread = [number for number in numbers if number not in by_number]
+        for row in self._rows(unread, (*RECORD, turns.c.run)):
+            record = by_number[row.turn] = record_of(row)
             if len(row.messages) < LARGE:
-                self.records.put((self.edition, row.branch, row.turn), record)
+                self.records.put((self.edition, row.run, row.turn), record)
         return tuple(by_number[number] for number in sorted(by_number))
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of those of these turns that are seen."""
         return {row.turn: Tip(*row) for row in self._rows([*numbers], TIP)}
 
+    def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of those of these turns that are seen, by their numbers."""
+        known = self.snapshot.ids
+        unread = [number for number in numbers if number not in known]
+        known.update((number, tip.id) for number, tip in self.tips(unread).items())
+        return {number: known[number] for number in numbers if number in known}
+
     def row(self, turn: int, *columns: Any) -> Row[Any] | None:
         """Return columns of the row of a turn, None if it is not seen."""
         return next(self._rows([turn], columns), None)
-
-    def origin(self, branch: str, turn: int) -> tuple[str, int] | None:
-        """Return the branch and turn that a branch left, if it began with this turn."""
-        for segment, before in zip(self.segments, self.segments[1:], strict=False):
-            if (segment.branch, segment.first) == (branch, turn):
-                return before.branch, before.last
-        return None
 
     @_cached
     def ambient(self, limit: int) -> tuple[int, ...]:
@@ -339,7 +366,7 @@ class Lineage:
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
         """Return the newest change of each of these efforts, without those that do not exist."""
         rows = self.visible(_CHANGES_NAMED, names=[*ids])
-        return {row.effort: row for row in sorted(rows, key=lambda row: (row.turn, row.id))}
+        return {row.effort: row for row in sorted(rows, key=lambda row: (row.place, row.id))}
 
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the efforts of these ids that exist, in the order of the ids."""
@@ -357,7 +384,7 @@ class Lineage:
     @_cached
     def _effort_names(self) -> frozenset[str] | None:
         """Return the names of all efforts of the session, None if they are too many to cache."""
-        parameters = {"session": self.session.id, "limit": _MOST_NAMES + 1}
+        parameters = {"runs": [part.run for part in self.segments], "limit": _MOST_NAMES + 1}
         names = frozenset(self.connection.execute(_EFFORT_NAMES, parameters).scalars())
         return names if len(names) <= _MOST_NAMES else None
 
@@ -407,9 +434,10 @@ class Lineage:
 
     def _by_segment(self, numbers: Sequence[int]) -> Iterator[tuple[Segment, list[int]]]:
         """Yield each segment with those of these turns that it has."""
-        floors = [*(segment.last for segment in self.segments[1:]), 0]
-        for segment, floor in zip(self.segments, floors, strict=True):
-            yield segment, [number for number in numbers if floor < number <= segment.last]
+        seen = [number for number in numbers if number <= self.snapshot.until]
+        floors = [*(segment.turn for segment in self.segments[1:]), 0]
+        for segment, floor in zip(self.segments, floors, strict=False):
+            yield segment, [number for number in seen if floor < number <= segment.turn]
 
     def _rows(self, numbers: Sequence[int], columns: tuple[Any, ...]) -> Iterator[Row[Any]]:
         """Yield columns of the rows of those of these turns that are seen."""
@@ -420,7 +448,7 @@ class Lineage:
     def _execute(
         self, query: Select[Any], segment: Segment, **parameters: Any
     ) -> CursorResult[Any]:
-        place = {"session": self.session.id, "branch": segment.branch, "last": segment.last}
+        place = {"run": segment.run, "last": segment.last, "until": self.snapshot.until}
         return self.connection.execute(query, {**place, **parameters})
 
 

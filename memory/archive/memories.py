@@ -34,7 +34,7 @@ from ..names import is_qualified, parted, qualified
 from ..record import Event, Owner, Record
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
-from .lineage import Branch, Lineage, Session, Snapshot, effort_of
+from .lineage import Lineage, effort_of
 from .records import left_by, packed
 from .schema import memories, sessions, users
 
@@ -205,29 +205,29 @@ def _errors_of_attention() -> Iterator[None]:
         raise AttentionError(str(error)) from error
 
 
-def attend(connection: Connection, session: Session, owner: Owner, record: Record) -> None:
-    """Write what a turn does to its user's attention; `session` is as it was before the turn.
+def attend(
+    connection: Connection, owner: Owner, lineage: Lineage, record: Record, *, moved: bool
+) -> None:
+    """Write what a turn, which `lineage` ends with, does to its user's attention.
 
     A concluded effort becomes a memory, a reopened one is withdrawn; one that was expanded, or
-    found by a search and used, counts an access.
+    found by a search and used, counts an access. `moved`: the turn does not follow the session's
+    newest one, so that other efforts are concluded.
     """
     if owner.anonymous:
         return
-    user, efforts, used = session.owner, left_by(record), accessed(record.events)
-    branch_changed = session.branch not in {"", record.branch}
-    if efforts or used or branch_changed:
-        connection.execute(_LOCK, {"user": user})
-    if branch_changed:
-        branch = Branch.named(connection, session.id, record.branch)
-        snapshot = Snapshot.of(record.tip, branch)
-        _renew(owner, Lineage(lambda: connection, session, snapshot))
+    session, efforts, used = lineage.session, left_by(record), accessed(record.events)
+    if efforts or used or moved:
+        connection.execute(_LOCK, {"user": session.owner})
+    if moved:
+        _renew(owner, lineage)
     for effort in efforts:
         memory = _memory(owner, effort, record.at)
-        _put(connection, user, qualified(owner, effort.id), memory, session.id)
+        _put(connection, session.owner, qualified(owner, effort.id), memory, session.id)
     counted = {"accesses": memories.c.accesses + 1, "attended": _FREE}
     for name in used:
         memory_id = name if is_qualified(name) else qualified(owner, name)
-        connection.execute(update(memories).where(*_is(user, memory_id)).values(counted))
+        connection.execute(update(memories).where(*_is(session.owner, memory_id)).values(counted))
 
 
 def accessed(events: Sequence[Event]) -> tuple[str, ...]:

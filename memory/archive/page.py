@@ -15,7 +15,7 @@ import yaml
 
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
-from ..record import Owner, Record, Tip
+from ..record import SHORT_ID, Owner, Record, Tip
 from ..transcript import recalled, visible_text
 from ..view import every_turn
 from .protocol import Archive, every_effort
@@ -39,7 +39,7 @@ _Dumper.add_representer(str, _Dumper.represent_str)
 def manifest(records: Iterable[Record]) -> str:
     """Return as YAML the efforts after each change of their status, oldest first."""
     entries = [
-        {**asdict(effort), "branch": record.branch, "at": record.at}
+        {**asdict(effort), "commit": record.id, "at": record.at}
         for record in records
         for effort in left_by(record)
     ]
@@ -66,13 +66,13 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
 
     Raises `SessionNotFoundError`, and `ArchiveError` if the file exists.
     """
-    if not archive.holds(owner, tip):
+    if archive.tip(owner, tip) is None:
         raise SessionNotFoundError(owner.thread)
     namespace = f", namespace {inline(owner.namespace)}" if owner.namespace else ""
     whose = f"User {inline(owner.user_label)}{namespace}."
     parts = [
         f"# Session {inline(owner.thread)}",
-        f"{whose} Branch {inline(tip.branch)} up to turn {tip.turn}.",
+        f"{whose} Up to turn {tip.turn} (`{tip.id[:SHORT_ID]}`).",
     ]
     if efforts := every_effort(archive, owner, tip):
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))

@@ -19,7 +19,7 @@ from ..record import Group, Owner, Record, Tip
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that `verify` found: where (branch:turn), what, and whether it is damage."""
+    """Something that `verify` found: where (a turn and its id), what, and whether it is damage."""
 
     where: str
     what: str
@@ -94,8 +94,12 @@ class Saved:
 class Archive(Protocol):
     """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
 
-    def seal(self, content: str) -> str:
-        """Return the seal of a text, 32 hexadecimal digits that only this archive can compute."""
+    @property
+    def id(self) -> str:
+        """The id of the archive, which states name: 32 hexadecimal digits."""
+
+    def keyed_digest(self, content: str) -> str:
+        """Return 32 hexadecimal digits of a text that only who has this archive can compute."""
 
     def fence_key(self, owner: Owner) -> bytes:
         """Return the secret of a session that fences are made with; it is always the same."""
@@ -105,10 +109,10 @@ class Archive(Protocol):
     ) -> Record:
         """Store a group after `tip`, once however often it is committed, and return its record.
 
-        If another group has the slot, a new branch begins. The turn's changes of attention are in
-        the same transaction, and with an `embedder` its vectors, unless embedding fails. Raises
-        `TipNotFoundError` if the archive does not hold the tip, `ArchiveLockedError` and
-        `ArchiveUnavailableError`; then either nothing is committed or all.
+        It may follow a turn of another session of the user: a thread that was copied. The turn's
+        changes of attention are in the same transaction, and with an `embedder` its vectors, unless
+        embedding fails. Raises `TipNotFoundError` if the user has no such turn,
+        `ArchiveLockedError` and `ArchiveUnavailableError`; then either nothing is committed or all.
         """
 
     def together(self, since: float = 0.0) -> AbstractContextManager[None]:
@@ -116,6 +120,9 @@ class Archive(Protocol):
 
         A session that was read less than `since` seconds before need not be read again.
         """
+
+    def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of the visible turns with these numbers, without reading the turns."""
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
         """Return the state that was stored with the turn of a tip, None if there is none."""
@@ -126,9 +133,11 @@ class Archive(Protocol):
         Marks are made by `records.mark`.
         """
 
-    def holds(self, owner: Owner, tip: Tip) -> bool:
-        """Tell whether the archive holds the very turn that a tip names."""
-        return any(record.tip == tip for record in self.turns(owner, tip, [tip.turn]))
+    def tip(self, owner: Owner, tip: Tip) -> Tip | None:
+        """Return the tip with its turn's own number, None if the user has it in no session."""
+
+    def has_of_another(self, owner: Owner, tip: Tip) -> bool:
+        """Tell whether the turn that a tip names is another user's."""
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""
@@ -238,10 +247,10 @@ class Archive(Protocol):
         """Append the report of a compression pass to the session's log of extractions."""
 
     def newest(self, owner: Owner) -> Tip | None:
-        """Return the tip of the branch that was committed to last, None for no session."""
+        """Return the turn that was committed last, None for no session."""
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
-        """Return the tip of every branch, in the order of their names."""
+        """Return the end of every branch, in the order of their commit."""
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
         """Return the sessions of a user, in the order of their names."""

@@ -16,7 +16,7 @@ from ..terms import query_terms
 from .index import Ids, any_of, look_up, unpack_layouts
 from .lineage import Lineage
 from .protocol import Pointing
-from .schema import PASSAGE_BITS, changes, passages_of, turn_id, turns
+from .schema import PASSAGE_BITS, changes, turn_id, turns
 
 TERMS = 64
 """Terms of a query that are looked up: a pasted page has hundreds."""
@@ -38,11 +38,11 @@ _BEST = 100
 _TURNS_AND_CHANGES = union_all(
     select(
         *(literal("turn").label("kind"), turns.c.id),
-        *(turns.c.branch, turns.c.turn, turns.c.efforts),
+        *(turns.c.run, turns.c.place, turns.c.turn, turns.c.efforts),
     ).where(any_of(turns.c.id, "turns")),
     select(
         *(literal("change"), changes.c.id),
-        *(changes.c.branch, changes.c.turn, changes.c.effort),
+        *(changes.c.run, changes.c.place, changes.c.turn, changes.c.effort),
     ).where(any_of(changes.c.id, "changes")),
 )
 _TIME = (
@@ -160,9 +160,7 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     terms = query_terms(message)[:TERMS]
     session, limit = lineage.session, TELLING + 1  # one more tells that there are too many
     wanted = (terms, limit)
-    passages, headings = look_up(
-        lineage.connection, session.owner, passages_of(session.id), wanted, wanted
-    )
+    passages, headings = look_up(lineage.connection, session.owner, lineage.ranges, wanted, wanted)
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
     rare = rarest(session.turns, telling, passages, headings)
     if not rare:

@@ -12,7 +12,7 @@ from ..messages import Message, clean, fingerprint, unserialisable
 from ..record import Group, Record
 from ..state_blocks import cut_content
 
-_SAME = ("turn", "branch", "parent", "digest", "status", "at")
+_SAME = ("turn", "parent", "status", "at")
 """Fields that are stored unchanged in columns of the same names."""
 
 # Text that most rows repeat, the most frequent last. Never change it: rows can only be read with
@@ -110,7 +110,8 @@ def columns(record: Record) -> dict[str, Any]:
     messages = packed(record.messages)
     return {
         **{name: getattr(record, name) for name in _SAME},
-        "last": mark(record.messages),
+        "hash": record.id,
+        "end": mark(record.messages),
         "efforts": packed(record.efforts),
         "events": zipped(packed(record.events)),
         "size": len(messages),
@@ -118,13 +119,13 @@ def columns(record: Record) -> dict[str, Any]:
     }
 
 
-def record_of(row: Any, origin: tuple[str, int] | None = None) -> Record:
+def record_of(row: Any) -> Record:
     """Return the record of a row; raises an `ArchiveFormatError` that names the turn."""
     try:
         return Record(
             **{name: getattr(row, name) for name in _SAME},
+            id=row.hash,
             messages=tuple(json.loads(unzipped(row.messages))),
-            origin=origin,
             efforts=tuple(json.loads(row.efforts)),
             events=tuple(json.loads(unzipped(row.events))),
         )
@@ -141,7 +142,7 @@ def state_of(row: Any) -> Any:
 
 
 def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
-    return ArchiveFormatError(f"turn {row.turn} of branch {row.branch!r} is damaged: {error}")
+    return ArchiveFormatError(f"turn {row.turn} ({row.hash}) is damaged: {error}")
 
 
 def left_by(turn: Group | Record) -> tuple[Effort, ...]:

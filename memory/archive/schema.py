@@ -30,6 +30,7 @@ TERM_BITS = 32
 """The bits of a term on PostgreSQL, where it is a number; the bits above are the user's number."""
 
 _UNSTORABLE = re.compile("[%\0\ud800-\udfff]")
+_HEX = re.compile("([0-9a-f]{2})*")
 _ESCAPED = re.compile("%([0-9a-f]{4})")
 """The characters of a name that no database stores, and `%` itself; and how they are escaped."""
 
@@ -86,6 +87,19 @@ class _Vector(UserDefinedType[bytes]):
         return lambda value: f"[{','.join(map(str, np.frombuffer(value, np.float32).tolist()))}]"
 
 
+class _Hex(sa.TypeDecorator[str]):
+    """Hexadecimal digits, stored as half as many bytes; other text equals none of them."""
+
+    impl = sa.LargeBinary
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> bytes | None:
+        return bytes.fromhex(value) if value is not None and _HEX.fullmatch(value) else None
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> str | None:
+        return None if value is None else bytes(value).hex()
+
+
 METADATA = sa.MetaData()
 WORDS = (sa.Text, _Name, sa.LargeBinary, ARRAY)
 """The types of columns that hold texts or names of people's."""
@@ -111,9 +125,11 @@ def _key(**kinds: Any) -> list[sa.Column[Any]]:
     ]
 
 
-# `sweep` counts the erasures since free pages were last reclaimed; `key` is the secret with which
-# the archive seals what the nodes wrote.
-version = _table("version", *_required(version=sa.Integer, sweep=sa.Integer, key=sa.String))
+# `id` is the archive's; `sweep` counts the erasures since free pages were last reclaimed; `key` is
+# the archive's secret.
+version = _table(
+    "version", *_required(version=sa.Integer, id=sa.String, sweep=sa.Integer, key=sa.String)
+)
 
 users = _table(
     "users",
@@ -122,50 +138,57 @@ users = _table(
     sqlite_autoincrement=True,  # the id of a deleted user is never used again
 )
 
-# `name` is the session's name in other sessions; `turns` counts the records of all branches;
-# `branch` is the one that was committed to last. `reseed` is the tip that a thread goes on from,
-# from an erasure of its checkpoints until they are written anew. `rewritten` counts how often
-# records lost text or older ones got vectors: until then caches of them are valid.
+# `name` is the session's name in other sessions; `turns` counts the records of all runs; `newest`
+# is the id of the row that was committed last. `reseed` is the tip that a thread goes on from, from
+# an erasure of its checkpoints until they are written anew. `rewritten` counts how often records
+# lost text or older ones got vectors: until then caches of them are valid. `hidden`: the session
+# was deleted, and has only the turns that copies of its thread go on from.
 sessions = _table(
     "sessions",
     sa.Column("id", _ID, primary_key=True),
     *_required(owner=_ID, name=_Name, thread=_Name, namespace=_Name),
-    *_required(turns=sa.Integer, branch=sa.String),
+    *_required(turns=sa.Integer, newest=_ID),
     sa.Column("reseed", sa.Text),
     sa.Column("rewritten", sa.Integer, nullable=False, default=0),
+    sa.Column("hidden", sa.Boolean, nullable=False, default=False),
     sa.UniqueConstraint("owner", "name"),
     sqlite_autoincrement=True,  # as those of users
 )
 
-# `ancestors` is the lineage that a branch begins with, the nearest first: it never changes.
-branches = _table(
-    "branches",
-    *_key(session=_ID, branch=sa.String),
-    *_required(ancestors=sa.Text, first=sa.Integer, last=sa.Integer, at=sa.String),
-    sqlite_with_rowid=False,
+# A run is a row of turns without a fork, so that they can be read by their numbers. `ancestors` are
+# the runs before it, the nearest first, each with its last place that is seen: it never changes.
+runs = _table(
+    "runs",
+    sa.Column("id", _ID, primary_key=True),
+    sa.Column("session", _ID, nullable=False, index=True),
+    *_required(ancestors=sa.Text, first=sa.Integer, last=sa.Integer),
 )
 
-# `ambient` and `efforts_seen` count what is visible from this turn; `last` is the mark of its last
-# message, `size` the length of its messages, `content` the digest of the remaining messages of a
-# turn that lost a copy of something erased, `state` the memory's state after it.
+# `hash` is the turn's id and `place` its distance from the first turn, in a run one after the
+# other. `ambient` and `efforts_seen` count what is visible from this turn; `end` is the mark of its
+# last message, `size` the length of its messages, `content` the digest of the remaining messages of
+# a turn that lost a copy of something erased, `state` the memory's state after it.
 turns = _table(
     "turns",
     *_key(id=_ID),
-    *_required(session=_ID, branch=sa.String, turn=sa.Integer, digest=sa.String, parent=sa.String),
+    *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer, turn=sa.Integer),
+    *_required(hash=_Hex, parent=_Hex, nonce=_Hex),
     *_required(status=sa.String, at=sa.String, ambient=sa.Integer, efforts_seen=sa.Integer),
-    *_required(last=sa.String, size=sa.Integer),
+    *_required(end=sa.String, size=sa.Integer),
     sa.Column("content", sa.String),
     *_required(efforts=sa.Text, passages=sa.LargeBinary, events=sa.LargeBinary),
     sa.Column("state", sa.LargeBinary),
     *_required(messages=sa.LargeBinary),
-    sa.UniqueConstraint("session", "branch", "turn"),
-    sa.Index("ebbtide_turns_last", "session", "last"),
+    sa.UniqueConstraint("hash", "session"),
+    sa.Index("ebbtide_turns_turn", "run", "turn"),
+    sa.Index("ebbtide_turns_end", "session", "end"),
 )
 
 # The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
 members = _table(
     "members",
-    *_key(session=_ID, effort=_Name, branch=sa.String, turn=sa.Integer),
+    *_key(run=_ID, effort=_Name, place=sa.Integer),
+    sa.Column("turn", sa.Integer, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -173,17 +196,19 @@ members = _table(
 changes = _table(
     "changes",
     *_key(id=_ID),
-    *_required(owner=_ID, session=_ID, effort=_Name, branch=sa.String, turn=sa.Integer),
-    *_required(status=sa.String, at=sa.String, entry=sa.Text),
-    sa.Index("ebbtide_changes_effort", "session", "effort", "branch", "turn"),
-    sa.Index("ebbtide_changes_turn", "session", "branch", "turn"),
+    *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer, turn=sa.Integer),
+    *_required(effort=_Name, status=sa.String, at=sa.String, entry=sa.Text),
+    sa.Index("ebbtide_changes_effort", "run", "effort", "place"),
+    sa.Index("ebbtide_changes_place", "run", "place"),
     sa.Index("ebbtide_changes_at", "owner", "status", "at"),
 )
 
+# A compression belongs to the turn after which it was made.
 compressions = _table(
     "compressions",
-    *_key(session=_ID, effort=_Name, branch=sa.String, turn=sa.Integer),
-    *_required(made=sa.LargeBinary),
+    *_key(run=_ID, effort=_Name, place=sa.Integer),
+    *_required(turn=sa.Integer, made=sa.LargeBinary),
+    sqlite_with_rowid=False,
 )
 
 extractions = _table(
@@ -228,8 +253,8 @@ said, headed = (
     for name in ("said", "headed")
 )
 
-OF_SESSIONS = (turns, branches, members, changes, compressions, extractions, memories)
-"""The tables whose rows belong to a session, by their column `session`; those of vectors do too."""
+OF_RUNS = (members, compressions)
+"""The tables whose rows belong to a run."""
 
 
 def has_vectors(connection: sa.Connection) -> bool:

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from sqlalchemy import and_, bindparam, func, select
+from sqlalchemy import and_, func, select
 
 from ..embeddings import QueryEmbedding
 from ..ranking import (
@@ -34,7 +34,7 @@ from .index import SPEAKER, Ids, any_of, look_up
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
 from .query import TERMS, Occurrences, dated, passages_in, rarest, strongest, undated
-from .schema import PASSAGE_BITS, members, passages_of, turns
+from .schema import PASSAGE_BITS, members, turns
 from .vectors import MOST, Nearness
 
 _PASSAGES_READ = 30_000
@@ -73,19 +73,16 @@ _LONG = 500
 _AROUND = range(-2, 3)
 """Steps to the turns around one: a passage's window, two passages each way, reaches no further."""
 
-_CANDIDATE = select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.efforts).where(
-    any_of(turns.c.id, "ids")
-)
-_SAME_TURN = [members.c[name] == turns.c[name] for name in ("session", "branch", "turn")]
-_OF_EFFORTS = (members.c.session == bindparam("session"), any_of(members.c.effort, "efforts"))
+_TURN = (turns.c.id, turns.c.run, turns.c.place, turns.c.turn)
+_CANDIDATE = select(*_TURN, turns.c.efforts).where(any_of(turns.c.id, "ids"))
+_SAME_TURN = [members.c[name] == turns.c[name] for name in ("run", "turn")]
+_OF_EFFORTS = (any_of(members.c.run, "runs"), any_of(members.c.effort, "efforts"))
 _IN_EFFORTS = (
-    select(turns.c.id, turns.c.branch, turns.c.turn, turns.c.passages, members.c.effort)
+    select(*_TURN, turns.c.passages, members.c.effort)
     .join(members, and_(*_SAME_TURN))
     .where(*_OF_EFFORTS)
 )
-_IN_PARTS = _IN_EFFORTS.where(
-    any_of(members.c.branch, "branches"), any_of(members.c.turn, "numbers")
-)
+_IN_PARTS = _IN_EFFORTS.where(any_of(members.c.turn, "numbers"))
 _TURNS_OF_EFFORTS = (
     select(members.c.effort, func.count()).where(*_OF_EFFORTS).group_by(members.c.effort)
 )
@@ -167,7 +164,7 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Q
     passages, headings = look_up(
         lineage.connection,
         session.owner,
-        passages_of(session.id),
+        lineage.ranges,
         ([*terms, *speakers], _PASSAGES_READ),
         (terms, _HEADINGS_READ),
     )
@@ -242,15 +239,14 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     in_turns = (name for names in efforts_of.values() for name in names)
     efforts = list(dict.fromkeys([*in_turns, *headings]))
     long: set[str] = set()
-    if efforts and sum(segment.last for segment in lineage.segments) >= _LONG:
-        bound = {"session": lineage.session.id, "efforts": efforts}
+    if efforts and lineage.snapshot.until >= _LONG:
+        bound = {"runs": [segment.run for segment in lineage.segments], "efforts": efforts}
         counts = lineage.connection.execute(_TURNS_OF_EFFORTS, bound)
         long = {name for name, count in counts if count >= _LONG}
     centres = [turn for turn, names in efforts_of.items() if not names or long.intersection(names)]
     around = sorted({turn + step for turn in centres for step in _AROUND})
     short = [name for name in efforts if name not in long]
-    branches = [segment.branch for segment in lineage.segments]
-    parts = {"efforts": [*long, AMBIENT], "branches": branches, "numbers": around}
+    parts = {"efforts": [*long, AMBIENT], "numbers": around}
     order = attrgetter("effort", "turn")
     return [
         *sorted(lineage.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),

@@ -8,7 +8,7 @@ from threading import local
 from time import monotonic
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from ..embeddings import Matrix
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
@@ -18,7 +18,7 @@ from ..record import Group, Owner, Record, Tip
 from .commit import commit, session_of
 from .database import Database
 from .erasures import Scope, scope_of
-from .lineage import LARGE, RECORDS, Branch, Lineage, Session, Snapshot
+from .lineage import LARGE, RECORDS, TIP, Lineage, Session, Snapshot
 from .memories import attend
 from .schema import sessions, turns, users
 
@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _SNAPSHOTS = 128
 """Snapshots, and sessions, that are cached: a few for each session that is talked to."""
+
+_NEWEST = select(*TIP).where(turns.c.id == bindparam("number"))
 
 _VECTORS = 256 << 20
 """Bytes of vectors that are cached, of all sessions together: three sessions of 10,000 efforts."""
@@ -111,17 +113,26 @@ class Sessions:
         with self._database.writing() as connection:
             session = session_of(connection, owner)
             snapshot = self._snapshots.get(self._key(session, tip))
-            record, number, snapshot = commit(connection, session, tip, group, snapshot)
-            if number is not None:
-                attend(connection, session, owner, record)
-                add(connection, session.id, number)
+            done = commit(connection, session, tip, group, snapshot)
+            if done.before is not None:
+                moved = done.before.row != session.newest
+                attend(
+                    connection,
+                    owner,
+                    Lineage(lambda: connection, session, done.snapshot),
+                    done.record,
+                    moved=moved,
+                )
+                add(connection, session.id, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
-        if number is None:
+        record, snapshot = done.record, done.snapshot
+        if done.before is None:
             return record
         if sum(len(text(message)) for message in record.messages) < LARGE:
-            self._records.put((self._edition(session), record.branch, record.turn), record)
+            key = (self._edition(session), snapshot.segments[0].run, record.turn)
+            self._records.put(key, record)
         self._snapshots.put(self._key(session, record.tip), snapshot)
-        after = replace(session, turns=session.turns + 1, branch=record.branch)
+        after = replace(session, turns=session.turns + 1, newest=snapshot.row)
         self._read.put((self._database.opened, owner), (at, after))
         if self._thread.depth:
             self._thread.moment = _Moment(self._database, sessions={owner: after})
@@ -145,7 +156,7 @@ class Sessions:
                 )
             return query(moment.lineages[owner, tip])
 
-        return self._read_session(owner, read, nothing)
+        return self._read_session(owner, read, nothing, tip)
 
     def turns(self, owner: Owner, query: Select[Any]) -> Sequence[Any]:
         """Return the rows that a query finds among the turns of a session."""
@@ -155,9 +166,21 @@ class Sessions:
 
         return self._read_session(owner, read, ())
 
+    def newest(self, owner: Owner) -> Tip | None:
+        """Return the turn of a session that was committed last, None for no session."""
+
+        def read(moment: _Moment, session: Session) -> Tip | None:
+            row = moment.connection().execute(_NEWEST, {"number": session.newest}).first()
+            return None if row is None else Tip(*row)
+
+        return self._read_session(owner, read, None)
+
     @contextmanager
-    def writing(self, owner: Owner) -> Iterator[Scope]:
-        """Write to an existing session, locked; raises `SessionNotFoundError`."""
+    def writing(self, owner: Owner, *, copies: bool = False) -> Iterator[Scope]:
+        """Write to an existing session, locked; raises `SessionNotFoundError`.
+
+        With `copies` also to those of threads that share turns with it.
+        """
         if not self._database.exists():
             raise SessionNotFoundError(owner.thread)
         self.leave()
@@ -165,11 +188,11 @@ class Sessions:
             session = Session.of(connection, owner, lock=True)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
-            yield scope_of(connection, session, owner)
+            yield scope_of(connection, session, owner, copies=copies)
         self._rewritten = monotonic()
 
     def rows(self, user: str, *conditions: Any) -> list[Row[Any]]:
-        """Return the rows of a user's sessions that meet the conditions."""
+        """Return the rows of a user's sessions, also hidden ones, that meet the conditions."""
         if not self._database.exists():
             return []
         query = select(sessions).join(users, users.c.id == sessions.c.owner)
@@ -181,18 +204,28 @@ class Sessions:
 
         return _again_if_lost(read)
 
-    def _read_session(self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T) -> T:
+    def _read_session(
+        self,
+        owner: Owner,
+        query: Callable[[_Moment, Session], T],
+        nothing: T,
+        tip: Tip | None = None,
+    ) -> T:
         if self._thread.moment is None and not self._database.exists():
             return nothing
-        return _again_if_lost(lambda: self._read_once(owner, query, nothing))
+        return _again_if_lost(lambda: self._read_once(owner, query, nothing, tip))
 
-    def _read_once(self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T) -> T:
+    def _read_once(
+        self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T, tip: Tip | None
+    ) -> T:
         with self._database.using(), self.together():
             moment = self._thread.moment = self._thread.moment or _Moment(self._database)
             try:
                 if owner not in moment.sessions:
                     moment.sessions[owner] = self._session(moment, owner)
                 session = moment.sessions[owner]
+                if session is None and tip is not None and tip.id:  # a thread that was copied
+                    session = Session.with_turn(moment.connection(), owner.user, tip)
                 try:
                     return nothing if session is None else query(moment, session)
                 except ValueError as error:
@@ -217,22 +250,19 @@ class Sessions:
         return self._read.put((self._database.opened, owner), (moment.at, session))[1]
 
     def _snapshot(self, moment: _Moment, session: Session, tip: Tip) -> Snapshot:
-        """Return the snapshot of a tip; it is not cached if its branch is still to come."""
+        """Return the snapshot of a tip, one that sees nothing if the user has no such turn."""
         key = self._key(session, tip)
         snapshot = self._snapshots.get(key)
         if snapshot is None:
-            branch = Branch.named(moment.connection(), session.id, tip.branch)
-            snapshot = Snapshot.of(tip, branch)
-            if branch is not None:
-                self._snapshots.put(key, snapshot)
+            snapshot = Snapshot.of(moment.connection(), session, tip)
+            if snapshot is None:
+                return Snapshot((), 0)
+            self._snapshots.put(key, snapshot)
         return snapshot
 
     def _key(self, session: Session, tip: Tip) -> Any:
-        """Return the key under which the snapshot of a tip is cached.
-
-        What a committed turn sees never changes; a tip without a digest may see turns to come.
-        """
-        return self._edition(session), tip.branch, tip.turn, 0 if tip.digest else session.turns
+        """Return the key under which the snapshot of a tip is cached: its past never changes."""
+        return self._edition(session), tip
 
     def _edition(self, session: Session) -> tuple[int, int, int]:
         """Return a value that changes when a record of the session is rewritten."""

@@ -4,14 +4,14 @@ import hmac
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import Self
 
-from sqlalchemy import URL, select, text
+from sqlalchemy import URL, bindparam, select, text
 
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
@@ -25,21 +25,28 @@ from ..record import Group, Owner, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
 from .connections import LOCK_TIMEOUT, POOL_SIZE
 from .database import Database
+from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
-from .erasures import delete_user, scope_of
+from .erasures import scope_of
 from .index import among
-from .lineage import Lineage, Session
+from .lineage import TIP, Lineage, Session
 from .memories import SqlAttention
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
 from .records import packed, state_of
-from .schema import branches, sessions, turns, users
+from .schema import runs, sessions, turns, users
 from .search import search
 from .sessions import Sessions
 from .vectors import Vectors
 from .verify import verify as verified
 
-_TIPS = select(turns.c.branch, turns.c.turn, turns.c.digest)
+_TIPS = select(*TIP)
+
+_USERS = (
+    select(users.c.name)
+    .join(turns, turns.c.owner == users.c.id)
+    .where(turns.c.hash == bindparam("hash", type_=turns.c.hash.type))
+)
 
 
 class SqlArchive(Archive):
@@ -84,7 +91,12 @@ class SqlArchive(Archive):
     ) -> SqlAttention:
         return SqlAttention(self.database, threshold=threshold, capacity=capacity)
 
-    def seal(self, content: str) -> str:
+    @property
+    def id(self) -> str:
+        """The id that the database was given when its tables were made."""
+        return self.database.id()
+
+    def keyed_digest(self, content: str) -> str:
         return hmac.digest(self.database.key(), content.encode(), "sha256").hex()[:32]
 
     def fence_key(self, owner: Owner) -> bytes:
@@ -100,19 +112,35 @@ class SqlArchive(Archive):
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         return self._sessions.ask(owner, tip, lambda lineage: lineage.turns(numbers), ())
 
+    def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.ids(numbers), {})
+
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
         def read(lineage: Lineage) -> Saved | None:
-            row = lineage.row(tip.turn, turns.c.branch, turns.c.turn, turns.c.digest, turns.c.state)
+            row = lineage.row(tip.turn, *TIP, turns.c.state)
             if row is None or row.state is None:
                 return None
-            return Saved(Tip(row.branch, tip.turn, row.digest), state_of(row))
+            return Saved(Tip(row.turn, row.hash), state_of(row))
 
         return self._sessions.ask(owner, tip, read, None)
 
+    def tip(self, owner: Owner, tip: Tip) -> Tip | None:
+        def read(lineage: Lineage) -> Tip | None:
+            return Tip(lineage.segments[0].turn, tip.id) if lineage.segments else None
+
+        return self._sessions.ask(owner, tip, read, None)
+
+    def has_of_another(self, owner: Owner, tip: Tip) -> bool:
+        if not tip.id or not self.database.exists():
+            return False
+        with self.database.reading() as connection:
+            users_with = connection.execute(_USERS, {"hash": tip.id}).scalars().all()
+        return bool({*users_with} - {owner.user})
+
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
-        query = _TIPS.add_columns(turns.c.last).where(among(turns.c.last, marks))
+        query = _TIPS.add_columns(turns.c.end).where(among(turns.c.end, marks))
         rows = self._sessions.turns(owner, query.order_by(turns.c.id.desc()))
-        return tuple((last, Tip(*tip)) for *tip, last in rows)
+        return tuple((end, Tip(*tip)) for *tip, end in rows)
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         return self._sessions.ask(owner, tip, lambda lineage: lineage.ambient(last), ())
@@ -171,7 +199,7 @@ class SqlArchive(Archive):
         return self._vectors.fill(owner, embedder, limit)
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
-        with self._sessions.writing(owner) as scope:
+        with self._sessions.writing(owner, copies=True) as scope:
             erased = scope.erase(tip, turn)
         self._sessions.forget()
         self._vectors.look_again(owner)
@@ -193,10 +221,16 @@ class SqlArchive(Archive):
     def delete_session(self, owner: Owner) -> Deleted:
         try:
             with self._sessions.writing(owner) as scope:
-                scope.delete()
+                keeping = delete_session(scope)
         except SessionNotFoundError:
             return self._deleted(())
-        return self._deleted((owner,))
+        deleted = self._deleted((owner,))
+        kept = (
+            f"turns of thread {owner.thread!r}: thread {copy.thread!r} was copied from it and goes "
+            "on from them; delete that one too"
+            for copy in keeping
+        )
+        return replace(deleted, left=(*kept, *deleted.left))
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None
@@ -216,9 +250,10 @@ class SqlArchive(Archive):
                 f"pass the tip of turn {made.turn}"
             )
         with self._sessions.writing(owner) as scope:
-            scope.add_compression(tip.branch, made)
+            lineage = scope.lineage(tip)
+            scope.add_compression(lineage.segments[0], made)
             # The stored one, which may be older than `made`: no later turn is seen from the tip.
-            return scope.lineage(tip.branch, tip.turn).compression(clean(made.effort)) or made
+            return lineage.compression(clean(made.effort)) or made
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
         name = clean(effort_id)
@@ -229,19 +264,25 @@ class SqlArchive(Archive):
             scope.log({"v": 1, **asdict(entry)})
 
     def newest(self, owner: Owner) -> Tip | None:
-        same = (sessions.c.id == turns.c.session) & (sessions.c.branch == turns.c.branch)
-        query = _TIPS.join(sessions, same).order_by(turns.c.turn.desc()).limit(1)
-        return next((Tip(*row) for row in self._sessions.turns(owner, query)), None)
+        return self._sessions.newest(owner)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
-        same = (branches.c.session == turns.c.session) & (branches.c.branch == turns.c.branch)
-        newest = _TIPS.join(branches, same & (branches.c.last == turns.c.turn))
-        rows = self._sessions.turns(owner, newest.order_by(turns.c.branch))
+        ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
+        rows = self._sessions.turns(owner, ends.order_by(turns.c.id))
         return tuple(Tip(*row) for row in rows)
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
-        owners = (Owner(user, row.thread, row.namespace) for row in self._sessions.rows(user))
+        rows = self._sessions.rows(user, ~sessions.c.hidden)
+        owners = (Owner(user, row.thread, row.namespace) for row in rows)
         return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
+
+    def sessions_by_age(self, user: str) -> tuple[Owner, ...]:
+        """Return the sessions of a user, that of a copied thread after those it comes from.
+
+        Hidden ones are among them, which were deleted but for what copies go on from.
+        """
+        rows = sorted(self._sessions.rows(user), key=lambda row: row.id)
+        return tuple(Owner(user, row.thread, row.namespace) for row in rows)
 
     def users(self) -> tuple[str, ...]:
         """Return the users that have sessions, sorted."""

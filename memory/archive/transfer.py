@@ -9,18 +9,22 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from ..compressions import Compression, from_data
-from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
-from ..record import Owner, Record, Tip
+from ..errors import (
+    ArchiveError,
+    ArchiveFormatError,
+    SessionNotFoundError,
+)
+from ..record import SHORT_ID, Group, Owner, Record, Tip
 from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
 from .erasures import Scope, scope_of
 from .lineage import Session, Snapshot
 from .records import packed, record_of, state_of, unzipped
-from .schema import compressions, extractions, sessions, turns, users
+from .schema import compressions, sessions, turns, users
 from .schema import memories as memory_rows
 from .sql import SqlArchive
 from .verify import verify
@@ -31,31 +35,40 @@ _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, 
 _MEMORY = [column for column in memory_rows.columns if column.name not in {"owner", "session"}]
 """The columns of a memory but the numbers of user and session, which differ by archive."""
 
+_MEMORIES = (
+    select(memory_rows)
+    .where(memory_rows.c.session == bindparam("session"))
+    .order_by(memory_rows.c.memory)
+)
+_AFTER = (turns.c.run == compressions.c.run) & (turns.c.place == compressions.c.place)
+_COMPRESSIONS = (
+    select(turns.c.hash, compressions.c.made)
+    .join(turns, _AFTER)
+    .where(turns.c.session == bindparam("session"))
+    .order_by(turns.c.id, compressions.c.effort)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """A record with the memory's state after it.
+    """A record with the memory's state after it, and the nonce of its id.
 
     `content` is the digest of the remaining messages of a turn that lost a copy of something
     erased.
     """
 
     record: Record
+    nonce: str
     state: Mapping[str, Any] | None = None
     content: str | None = None
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """The branch and the number of the turn."""
-        return self.record.branch, self.record.turn
 
 
 @dataclass(frozen=True, slots=True)
 class WholeSession:
     """All data of a session, its turns in the order of their commit.
 
-    A compression comes with the branch on which it was made. `attention` has the rows of its
-    memories.
+    A compression comes with the id of the turn after which it was made. `attention` has the rows
+    of its memories.
     """
 
     owner: Owner
@@ -64,6 +77,7 @@ class WholeSession:
     extractions: tuple[Mapping[str, Any], ...] = ()
     attention: tuple[Mapping[str, Any], ...] = ()
     reseed: Tip | None = None
+    hidden: bool = False
 
     def write(self, archive: SqlArchive) -> bool:
         """Write the session in one transaction; return False if the archive has it already.
@@ -110,24 +124,23 @@ def read(archive: SqlArchive, owner: Owner) -> WholeSession:
     with archive.database.reading() as connection:
         session = Session.of(connection, owner)
         scope = scope_of(connection, session, owner)
-        query = select(sessions.c.reseed).where(sessions.c.id == session.id)
-        reseed = connection.execute(query).scalar()
+        query = select(sessions.c.reseed, sessions.c.hidden).where(sessions.c.id == session.id)
+        noted = connection.execute(query).one()
         return WholeSession(
             owner,
             tuple(_turns(scope)),
             compressions=tuple(
-                (row.branch, from_data(json.loads(unzipped(row.made))))
-                for row in scope.rows(compressions, "turn")
+                (row.hash, from_data(json.loads(unzipped(row.made))))
+                for row in connection.execute(_COMPRESSIONS, {"session": session.id})
             ),
-            extractions=tuple(
-                json.loads(unzipped(row.entry)) for row in scope.rows(extractions, "id")
-            ),
+            extractions=tuple(json.loads(unzipped(row.entry)) for row in scope.logged()),
             attention=tuple(
                 {column.name: getattr(row, column.name) for column in _MEMORY}
                 | {"keywords": json.loads(row.keywords)}
-                for row in scope.rows(memory_rows, "memory")
+                for row in connection.execute(_MEMORIES, {"session": session.id})
             ),
-            reseed=Tip(*json.loads(reseed)) if reseed else None,
+            reseed=Tip(*json.loads(noted.reseed)) if noted.reseed else None,
+            hidden=noted.hidden,
         )
 
 
@@ -143,7 +156,7 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
     for user in source.users():
         _copy_memories_of_no_session(source, target, user)
     moved, failed = list[Moved](), list[ArchiveError]()
-    for owner in (owner for user in source.users() for owner in source.sessions(user)):
+    for owner in (owner for user in source.users() for owner in source.sessions_by_age(user)):
         try:
             session = read(source, owner)
             moved.append(Moved(owner, len(session.turns), session.write(target)))
@@ -175,44 +188,47 @@ def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: s
 def _turns(scope: Scope) -> Iterator[StoredTurn]:
     """Yield the turns of a session in the order of their commit."""
     for row in scope.turns():
-        source = f"{row.branch}:{row.turn}"
         try:
-            branch = scope.branches[row.branch]
-            begins = branch.first == row.turn and branch.ancestors
-            origin = branch.ancestors[0][:2] if begins else None
-            yield StoredTurn(record_of(row, origin), state_of(row), row.content)
+            yield StoredTurn(record_of(row), row.nonce, state_of(row), row.content)
         except _DAMAGED as error:
             raise ArchiveFormatError(
-                f"turn {source} of session {scope.owner.thread!r} is damaged: {error}; restore the "
-                "archive from a backup"
+                f"turn {row.turn} ({row.hash[:SHORT_ID]}) of session {scope.owner.thread!r} is "
+                f"damaged: {error}; restore the archive from a backup"
             ) from error
 
 
 def _write_turns(connection: Connection, session: Session, data: WholeSession) -> None:
-    """Commit the turns in their order, each on its branch."""
+    """Commit the turns in their order, each after its parent."""
     snapshots: dict[str, Snapshot] = {}
     for turn in data.turns:
         record = turn.record
-        try:
-            snapshot = snapshots.get(record.branch)
-            number, snapshots[record.branch] = write_record(
-                connection, session, record, turn.state, snapshot
+        parent = Tip(record.turn - 1, record.parent)
+        snapshot = snapshots.get(record.parent) or Snapshot.of(connection, session, parent)
+        if snapshot is None:
+            raise ArchiveFormatError(
+                f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: its parent is missing; "
+                "restore the archive from a backup"
             )
+        try:
+            group = Group(record.turn, (), record.at, state=turn.state, nonce=turn.nonce)
+            after = write_record(connection, session, record, group, snapshot)
         except _DAMAGED as error:
             raise ArchiveFormatError(
-                f"{record.branch}:{record.turn}: damaged: it is no turn ({error!r}); restore it "
-                "from a backup"
+                f"turn {record.turn} ({record.id[:SHORT_ID]}): damaged: it is no turn ({error!r}); "
+                "restore it from a backup"
             ) from error
+        snapshots[record.id] = after
         if turn.content is not None:
-            own = update(turns).where(turns.c.id == number)
+            own = update(turns).where(turns.c.id == after.row)
             connection.execute(own.values(content=turn.content))
-        session = replace(session, turns=session.turns + 1, branch=record.branch)
+        session = replace(session, turns=session.turns + 1, newest=after.row)
 
 
 def _write_extras(scope: Scope, data: WholeSession) -> None:
     """Store everything but the turns."""
-    for branch, compression in data.compressions:
-        scope.add_compression(branch, compression)
+    for number, compression in data.compressions:
+        lineage = scope.lineage(Tip(compression.turn, number))
+        scope.add_compression(lineage.segments[0], compression)
     for entry in data.extractions:
         scope.log(entry)
     for memory in data.attention:
@@ -221,8 +237,8 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
         scope.connection.execute(
             insert.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
         )
-    if data.reseed is not None:
-        scope.note(reseed=packed(astuple(data.reseed)))
+    reseed = None if data.reseed is None else packed(astuple(data.reseed))
+    scope.note(reseed=reseed, hidden=data.hidden)
 
 
 def _verify(scope: Scope, data: WholeSession) -> None:
@@ -240,12 +256,13 @@ def _difference(scope: Scope, data: WholeSession) -> str:
     """Name the first turn that differs from the one that is stored; "" if there is none."""
 
     def compared(turn: StoredTurn) -> tuple[object, ...]:
-        record = turn.record  # whose digest stands for its messages
+        record = turn.record  # whose id stands for its messages
         rest = packed([record.efforts, record.events, turn.state])
-        return record.digest, record.parent, record.status, record.at, turn.content, rest
+        return record.parent, record.status, record.at, turn.content, rest
 
-    stored = {turn.place: compared(turn) for turn in _turns(scope)}
+    stored = {turn.record.id: compared(turn) for turn in _turns(scope)}
     for turn in data.turns:
-        if stored.pop(turn.place, None) != compared(turn):
-            return f"turn {turn.record.turn} of branch {turn.record.branch!r}"
+        record = turn.record
+        if stored.pop(record.id, None) != compared(turn):
+            return f"turn {record.turn} ({record.id[:SHORT_ID]})"
     return f"{len(stored)} more" if stored else ""

@@ -1,21 +1,23 @@
-"""Checking a session: its records against their digests and parents, and the other tables."""
+"""Checking a session: its turns against their ids and parents, and the other tables."""
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from sqlalchemy import select
+
 from ..efforts import changed
 from ..messages import digest
-from ..record import Record
+from ..record import Record, commit_id
 from .erasures import Scope
+from .index import among
 from .lineage import AMBIENT
 from .protocol import Finding
 from .records import packed, record_of, state_of
-from .schema import branches, changes, members
+from .schema import changes, members, runs, turns
 
-_Place: TypeAlias = tuple[str, int]
-"""A branch and a turn."""
+_Place: TypeAlias = tuple[int, int]
+"""A run and a place in it."""
 
 _Changes: TypeAlias = dict[_Place, list[Any]]
 """The changes of efforts by turn, as the table has them or should have them."""
@@ -24,12 +26,12 @@ _Changes: TypeAlias = dict[_Place, list[Any]]
 def verify(scope: Scope) -> tuple[Finding, ...]:
     """Return what is wrong with a session, first its records in the order of their commit."""
     findings: list[Finding] = []
-    records: list[Record] = []
+    places: dict[_Place, Any] = {}
+    records: dict[_Place, Record] = {}
     expected: _Changes = {}
-    places: list[_Place] = []
     for row in scope.turns():
-        place = (row.branch, row.turn)
-        places.append(place)
+        place = (row.run, row.place)
+        places[place] = row
         try:
             record = record_of(row)
             state_of(row)
@@ -39,99 +41,99 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
                 for effort, event in efforts
                 if effort
             ]
-            if record.status == "erased":
-                sound = not record.messages
-            else:
-                sound = digest(record.messages) == (row.content or record.digest)
+            sound = _is_sound(row, record)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            findings.append(_finding(place, f"damaged: it is no record ({error})"))
+            findings.append(_finding(row, f"damaged: it is no record ({error})"))
             continue
         if not sound:
-            findings.append(_finding(place, "the digest does not match the messages"))
-        records.append(replace(record, messages=()))
-    findings += [*_parents(scope, records), *_counts(scope, places)]
-    findings += [*_listed(scope, places, records, expected), *_leaves(scope, records)]
-    if erased := sum(record.status == "erased" for record in records):
+            findings.append(_finding(row, "the id does not match the messages"))
+        records[place] = replace(record, messages=())
+    findings += [*_parents(scope, places), *_counts(scope, places)]
+    findings += [*_listed(scope, places, records, expected), *_leaves(scope, places)]
+    if erased := sum(record.status == "erased" for record in records.values()):
         number = f"{erased} turn{'' if erased == 1 else 's'}"
-        findings.append(Finding("all branches", f"{number} erased", fatal=False))
+        findings.append(Finding("session", f"{number} erased", fatal=False))
     return tuple(findings)
 
 
-def _counts(scope: Scope, places: list[_Place]) -> Iterator[Finding]:
-    """Yield counts and ends, of the session or of a branch, that differ from the stored turns."""
-    noted = (scope.session.turns, scope.session.branch)
-    counted = (len(places), places[-1][0] if places else "")
+def _is_sound(row: Any, record: Record) -> bool:
+    """Tell whether a record is what its id says; a tombstone has no messages."""
+    if record.status == "erased":
+        return not record.messages
+    if row.content:
+        return digest(record.messages) == str(row.content)
+    return commit_id(row.nonce, record.parent, record.messages) == record.id
+
+
+def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
+    """Yield counts and ends, of the session or of a run, that differ from the stored turns."""
+    own = [row for row in places.values() if row.session == scope.session.id]
+    noted, counted = (
+        (scope.session.turns, scope.session.newest),
+        (len(own), own[-1].id if own else 0),
+    )
     if noted != counted:
-        yield Finding(
-            "all branches",
-            f"{noted[0]} turns are noted, the last of branch {noted[1]!r}: "
-            f"there are {counted[0]}, and it is of {counted[1]!r}",
-        )
-    numbers: dict[str, list[int]] = {}
-    for branch, turn in places:
-        numbers.setdefault(branch, []).append(turn)
-    ends = {row.branch: (row.first, row.last) for row in scope.rows(branches, "branch")}
-    for branch in sorted(ends.keys() | numbers):
-        turns = numbers.get(branch, [0])
-        first, last = min(turns), max(turns)
-        if ends.get(branch) != (first, last):
-            text = f"branch {branch!r} has turns {first}-{last}, not {ends.get(branch)}"
-            yield _finding((branch, last), text)
+        text = f"{noted[0]} turns are noted, the last in row {noted[1]}: there are {counted}"
+        yield Finding("session", text)
+    taken: dict[int, set[int]] = {}
+    for run, place in places:
+        taken.setdefault(run, set()).add(place)
+    stored = scope.connection.execute(select(runs).where(among(runs.c.id, scope.runs)))
+    ends = {row.id: {*range(row.first, row.last + 1)} for row in stored}
+    for run in sorted(taken.keys() | ends):
+        if taken.get(run, set()) != ends.get(run, set()):
+            text = f"run {run} has other turns than it says"
+            yield Finding("session", text)
 
 
 def _listed(
-    scope: Scope, places: list[_Place], records: list[Record], expected: _Changes
+    scope: Scope, places: dict[_Place, Any], records: dict[_Place, Record], expected: _Changes
 ) -> Iterator[Finding]:
     """Yield the turns whose rows in the tables of efforts differ from their records."""
-    efforts = {
-        (record.branch, record.turn): {*(record.efforts or (AMBIENT,))} for record in records
-    }
+    efforts = {place: {*(record.efforts or (AMBIENT,))} for place, record in records.items()}
     listed: dict[_Place, set[str]] = {}
     for row in scope.rows(members, "effort"):
-        listed.setdefault((row.branch, row.turn), set()).add(row.effort)
+        listed.setdefault((row.run, row.place), set()).add(row.effort)
     stored: _Changes = {}
     for row in scope.rows(changes, "id"):
         change = (row.effort, row.status, row.at, row.entry)
-        stored.setdefault((row.branch, row.turn), []).append(change)
-    damaged = {*places} - efforts.keys()
+        stored.setdefault((row.run, row.place), []).append(change)
+    damaged = places.keys() - efforts.keys()
     for place in sorted((listed.keys() | stored.keys() | efforts.keys()) - damaged):
+        where = _name(places[place]) if place in places else f"run {place[0]}"
         if listed.get(place) != efforts.get(place):
-            yield _finding(place, f"turn {place[1]} is listed under other efforts than it has")
+            yield Finding(where, "the turn is listed under other efforts than it has")
         if stored.get(place, []) != expected.get(place, []):
-            text = f"the manifest has other changes of efforts than turn {place[1]}"
-            yield _finding(place, text)
+            yield Finding(where, "the manifest has other changes of efforts than the turn")
 
 
-def _parents(scope: Scope, records: list[Record]) -> Iterator[Finding]:
-    """Yield the records whose parent is not the turn before them."""
-    digests = {(record.branch, record.turn): record.digest for record in records}
-    numbers: dict[str, list[int]] = {}
-    for branch, turn in sorted(digests):
-        numbers.setdefault(branch, []).append(turn)
-    for record in records:
-        parent = ""
-        for segment in scope.lineage(record.branch, record.turn - 1).segments:
-            turns = numbers.get(segment.branch, [])
-            if count := bisect_right(turns, segment.last):
-                parent = digests[segment.branch, turns[count - 1]]
-                break
-        if record.parent != parent:
-            place = (record.branch, record.turn)
-            yield _finding(place, f"the parent of turn {record.turn} is missing")
+def _parents(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
+    """Yield the turns whose parent is not the one before them."""
+    for (run, place), row in places.items():
+        before = places.get((run, place - 1))
+        if before is None and scope.runs[run] and row.place == scope.runs[run][0].last + 1:
+            before = places.get(scope.runs[run][0][0:3:2]) or _row(scope, scope.runs[run][0])
+        if row.parent != (before.hash if before else ""):
+            yield _finding(row, f"the parent of turn {row.turn} is missing")
 
 
-def _leaves(scope: Scope, records: list[Record]) -> Iterator[Finding]:
-    """Yield the ends of branches that no other continues, but the newest one's."""
-    ends: dict[str, int] = {}
-    for record in records:
-        ends.pop(record.branch, None)  # so that the branch that was committed to last comes last
-        ends[record.branch] = record.turn
-    continued = {one[:2] for branch in scope.branches.values() for one in branch.ancestors}
-    for place in [*ends.items()][:-1]:
-        if place not in continued:
-            text = f"leaf branch {place[0]!r} ends with turn {place[1]}"
-            yield _finding(place, text, fatal=False)
+def _row(scope: Scope, segment: Any) -> Any:
+    """Return the row at the end of a segment, which may be of another session; None if missing."""
+    place = turns.c.run == segment.run, turns.c.place == segment.last
+    return scope.connection.execute(select(turns.c.hash).where(*place)).first()
 
 
-def _finding(place: _Place, text: str, *, fatal: bool = True) -> Finding:
-    return Finding(f"{place[0]}:{place[1]}", text, fatal)
+def _leaves(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
+    """Yield the turns that no other follows, but the newest one."""
+    followed = {row.parent for row in places.values()}
+    for row in places.values():
+        if row.hash not in followed and row.id != scope.session.newest:
+            yield _finding(row, f"turn {row.turn} is the leaf of a branch", fatal=False)
+
+
+def _name(row: Any) -> str:
+    return f"turn {row.turn} ({row.hash[:12]})"
+
+
+def _finding(row: Any, text: str, *, fatal: bool = True) -> Finding:
+    return Finding(_name(row), text, fatal)

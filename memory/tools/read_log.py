@@ -71,7 +71,7 @@ def _texts(
         place: dict[str, Any] = {}
         if view is not work.view and isinstance(turn, Record):
             efforts = [qualified(view.owner, name) for name in efforts]
-            place = {"session": session_name(view.owner), "branch": turn.branch}
+            place = {"session": session_name(view.owner), "id": turn.id}
         time = turn.at[:16].replace("T", " ") or "now"
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
         if speaking := offset and speaker_at(turn.messages, offset):

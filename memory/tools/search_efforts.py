@@ -210,12 +210,12 @@ def _foreign_entry(work: RunningTurn, hit: Elsewhere, terms: Collection[str]) ->
     session, tip, score = session_name(hit.owner), hit.tip, round(hit.score, 2)
     entry = {"session": session, "turn": tip.turn, "at": day_of(hit.at)}
     if effort := hit.effort:
-        place = session, tip.branch, effort.id
+        place = session, tip.id, effort.id
         quote = Recalled(tip.turn, 0, len(effort.summary), *place, score=score)
         return {"id": qualified(hit.owner, effort.id), **entry, "excerpt": effort.summary}, quote
     (record,) = past(work.view.archive, hit.owner, tip).turns([tip.turn])
     part = _excerpt(record, hit.passage or 0, terms) or Excerpt(0, 0)
-    quote = Recalled(tip.turn, part.begin, part.end, session, tip.branch, score=score)
+    quote = Recalled(tip.turn, part.begin, part.end, session, tip.id, score=score)
     return entry | _quotation(rendered(record.messages), part), quote
 
 

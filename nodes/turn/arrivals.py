@@ -132,7 +132,7 @@ def split_messages(state: TurnState) -> SplitInput:
     return SplitInput(
         past=turns,
         last=None if parts.last is None else archived[parts.last :],
-        unfinished=closed(messages[parts.unfinished : parts.new]),
+        unfinished=closed(messages[parts.unfinished : parts.new], state.get("nonce", "")),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
 

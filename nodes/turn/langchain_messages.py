@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar
-from uuid import uuid4
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -128,8 +128,13 @@ def question_start(messages: Sequence[BaseMessage]) -> int:
     return at
 
 
-def closed(messages: Sequence[BaseMessage], reason: str = "") -> list[BaseMessage]:
-    """Return the messages with an error result, which gives the reason, for each open call."""
+def closed(messages: Sequence[BaseMessage], nonce: str, reason: str = "") -> list[BaseMessage]:
+    """Return the messages with an error result, which gives the reason, for each open call.
+
+    The results of one turn, known by its nonce, have the same ids whenever they are made, so that a
+    turn that is committed again is the same commit.
+    """
     reason = reason or render("no_result")
     results = [no_result(call, reason)["data"] for call in unanswered(to_dicts(messages))]
-    return [*messages, *(ToolMessage(**result, id=str(uuid4())) for result in results)]
+    ids = (str(uuid5(NAMESPACE_OID, f"{nonce} {result['tool_call_id']}")) for result in results)
+    return [*messages, *(ToolMessage(**r, id=own) for r, own in zip(results, ids, strict=True))]

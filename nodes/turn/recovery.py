@@ -1,7 +1,7 @@
 """Commit turns, commit edited ones again, and find the turn that the messages of a thread end."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any, cast
 from uuid import uuid4
@@ -18,7 +18,7 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
-from .arrivals import SplitInput, turn_numbers
+from .arrivals import SplitInput, split_messages, turn_numbers
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -29,7 +29,7 @@ from .langchain_messages import (
     with_ids,
 )
 from .state import TurnState, updated
-from .values import committed, group, memory_at, tip_of, tip_update
+from .values import committed, group, is_anothers, memory_at, tip_of, tip_update
 
 _CHUNK = 100
 """Archived turns read at once when a history is compared with them."""
@@ -49,6 +49,7 @@ def commit(
     `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises:
     `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
     """
+    tip = archive.tip(owner, tip) or tip  # somebody may have edited its number
     if turn.turn <= tip.turn:
         tip, turn = _again(archive, owner, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
@@ -70,9 +71,9 @@ def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, 
     """
     records = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
     if not records or records[-1].turn != tip.turn:
-        raise TipNotFoundError(tip.branch, tip.turn)
+        raise TipNotFoundError(tip.id, tip.turn)
     original = records[-1]
-    parent = records[0].tip if len(records) > 1 else Tip(original.branch, 0, "")
+    parent = records[0].tip if len(records) > 1 else Tip()
     efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
     keeps_status = not turn.events and original.status != "erased"
     again = replace(
@@ -82,6 +83,7 @@ def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, 
         events=(*original.events, *turn.events),
         efforts=efforts if turn.events else original.efforts,
         status=original.status if keeps_status else turn.status,
+        nonce=archive.keyed_digest(f"{owner} {original.id} {digest(turn.messages)}"),
     )
     return parent, again
 
@@ -107,13 +109,14 @@ def _edited(
     """Return the last archived turn with its messages in state, None if they were not edited.
 
     An erasure may have cut text from the archived turn: the text before and after it is no edit.
-    Nor are missing calls and results, which clients do not keep, or other ids.
+    Nor are missing calls and results, which clients do not keep, or other ids. A turn that was
+    erased has nothing to compare with, and must not come back.
     """
     tip, edited = tip_of(state), group(state, last)
-    if digest(edited.messages) == tip.digest:
-        return None
     records = archive.turns(owner, tip, [tip.turn])
-    archived = {tip.digest, *(digest(record.messages) for record in records)}
+    if any(record.status == "erased" for record in records):
+        return None
+    archived = {digest(record.messages) for record in records}
     if archived & {digest(edited.messages), digest(_with_blocks_again(edited.messages, records))}:
         return None
     for record in records:
@@ -173,15 +176,29 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
 def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
     """Return the state of a run; restore it from the archive by its messages if it has none.
 
-    Commits history that the archive does not know as turns first. Raises `TipNotFoundError` if the
-    state belongs to another archive.
+    Commits history that the archive does not know as turns first. A state whose turn the user does
+    not have goes on from the session's newest turn. Raises `TipNotFoundError` if it is of another
+    archive.
     """
-    if "session" in state:
-        tip = tip_of(state)
-        if tip.turn and not archive.holds(owner, tip):
-            raise TipNotFoundError(tip.branch, tip.turn)
-        return state
-    return _adopted(remembered(state, archive, owner, window), archive, owner)
+    tip, is_foreign = tip_of(state), is_anothers(state, archive, owner)
+    messages: list[BaseMessage] = [*state.get("messages", [])]
+    if is_foreign:  # what the other user said stays in the checkpoints alone
+        messages = [*split_messages(state).new]
+    if not tip.id:
+        state = cast("TurnState", {"messages": messages}) if is_foreign else state
+        return _adopted(remembered(state, archive, owner, window), archive, owner)
+    known = archive.tip(owner, tip)
+    if known is not None:
+        return state if known == tip else updated(state, tip_update(known))
+    if state.get("archive", archive.id) != archive.id:
+        raise TipNotFoundError(tip.id, tip.turn)
+    newest = archive.newest(owner)
+    if newest is None:
+        adopted = _adopted(cast("TurnState", {"messages": messages}), archive, owner)
+        return updated(adopted, {"lost": True})
+    before = state_at(archive, owner, newest, window)
+    new = messages[question_start(messages) :]
+    return updated(before, {"messages": [*before["messages"], *new], "lost": True})
 
 
 def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
@@ -198,10 +215,10 @@ def remembered(state: TurnState, archive: Archive, owner: Owner, window: int) ->
             return updated(before, {"messages": [*before["messages"], *messages]})
         newest = None if question_start(messages) else archive.newest(owner)
         return updated(state, {"unseen": newest}) if newest else state
-    at, tip = end
+    at, rest, tip = end
     turns = _aligned(messages[: at + 1], archive, owner, tip)
     update = {
-        "messages": messages,
+        "messages": [*messages[: at + 1], *messages[rest:]],
         "asked": turn_numbers(dict(islice(turns.items(), window))),
         "archived": messages[at].id or "",
     }
@@ -224,11 +241,14 @@ def _aligned(
     return turns
 
 
-def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tuple[int, Tip] | None:
+def _end(
+    messages: Sequence[BaseMessage], archive: Archive, owner: Owner
+) -> tuple[int, int, Tip] | None:
     """Return the position of the newest message that ends an archived turn, and that turn.
 
     All messages up to it belong to the past of that turn. The user's last question is never such an
-    end: whoever tries a failed turn again repeats it.
+    end: whoever tries a failed turn again repeats it. The second position is that of the rest,
+    without the messages of turns that are erased since.
     """
     plain, question = to_dicts(messages), question_start(messages)
     marks = [mark([message]) for message in plain]
@@ -242,17 +262,19 @@ def _end(messages: Sequence[BaseMessage], archive: Archive, owner: Owner) -> tup
         history = plain[: at + 1]
         for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _is_past_of(history, archive, owner, tip):
-                # Messages between that turn and the question may be those of erased turns.
-                return at, tip if at + 1 < question else _after_erased(archive, owner, tip)
+                after, between = _after_erased(archive, owner, tip), messages[at + 1 : question]
+                if len(_turns(between)) in {0, after.turn - tip.turn}:
+                    return at, max(at + 1, question), after
+                return at, at + 1, tip
     return None
 
 
 def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
     """Return the last turn of the branch if all turns after `tip` are erased, else `tip`."""
     newest, end = archive.newest(owner), tip
-    while newest is not None and newest.branch == tip.branch and end.turn < newest.turn:
+    while newest is not None and end.turn < newest.turn:
         after = archive.turns(owner, newest, [end.turn + 1])
-        if not after or after[0].status != "erased":
+        if not after or after[0].status != "erased" or after[0].parent != end.id:
             return tip
         end = after[0].tip
     return end
@@ -263,14 +285,10 @@ def _by_likelihood(
 ) -> list[Tip]:
     """Return the turns that may end a history, those whose last message has the same id first."""
     renamed: dict[Tip, bool] = {}
-    for branch in dict.fromkeys(tip.branch for tip in tips):
-        on_it = [tip for tip in tips if tip.branch == branch]
-        newest = max(on_it, key=lambda tip: tip.turn)
-        for first in range(0, len(on_it), _CHUNK):
-            numbers = [tip.turn for tip in on_it[first : first + _CHUNK]]
-            for record in archive.turns(owner, newest, numbers):
-                if _before_turn(history, record.messages) is not None:
-                    renamed[record.tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
+    for tip in tips:
+        for record in archive.turns(owner, tip, [tip.turn]):
+            if _before_turn(history, record.messages) is not None:
+                renamed[record.tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
 
 
@@ -333,21 +351,22 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     if question <= archived:
         return state
     before = [with_ids(cleaned(message)) for message in messages[:question]]
-    turns = [closed(turn) for turn in _turns(before[archived:])]
-    tip, numbers = tip_of(state), {}
-    for turn in turns:
-        ambient = group(updated(state, {"turn": tip.turn + 1}), turn)
+    tip, numbers = tip_of(state), cast("dict[int, list[BaseMessage]]", {})
+    for said in _turns(before[archived:]):
+        nonce = archive.keyed_digest(f"{owner} {tip.id} {digest(to_dicts(said))}")
+        turn = closed(said, nonce)
+        ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
         tip = commit(archive, owner, tip, replace(ambient, efforts=(), events=())).tip
         numbers[tip.turn] = turn
-    adopted = [message for turn in turns for message in turn]
+    adopted = [message for turn in numbers.values() for message in turn]
     update = {
         **tip_update(tip),
-        "session": asdict(owner),
+        "archive": archive.id,
         "turn": tip.turn,
         "messages": [*before[:archived], *adopted, *messages[question:]],
         "asked": {**state.get("asked", {}), **turn_numbers(numbers)},
-        "archived": turns[-1][-1].id,
-        "adopted": len(turns),
+        "archived": adopted[-1].id,
+        "adopted": len(numbers),
     }
     return updated(state, update)
 

@@ -29,19 +29,21 @@ Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(J
 """What JSON can hold."""
 
 _STRICT = ConfigDict(strict=True, extra="forbid")
-"""Refuses what the nodes did not write: the memory names sessions and turns."""
+"""Refuses what the nodes did not write, which is then left out."""
 
 
 def _valid_event(event: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(event.get("type"), str) and isinstance(event.get("effort", ""), str):
-        return event
-    raise ValueError("Input should be an event with a type")
+    _EVENT.validate_python(event)
+    needed = _NEEDED.get(event["type"], ("effort",))
+    if any(key not in event for key in needed):
+        raise ValueError(f"Input should be an event with {needed}")
+    return event
 
 
 def _valid_report(report: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(report.get("total", 0), int):
+    if {"system", "tools"} <= {*_REPORT.validate_python(report)["tokens"]}:
         return report
-    raise ValueError("Input should be a report with an integer as its total")
+    raise ValueError("Input should be a report with the tokens of system message and tools")
 
 
 def _valid_ranges(ranges: str) -> str:
@@ -58,13 +60,42 @@ _Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
 _Pair: TypeAlias = Annotated[list[_Turn], Field(min_length=2, max_length=2)]
 
 
-@with_config(_STRICT)
-class Session(TypedDict):
-    """The owner of the session: the fields of `record.Owner`."""
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _EventFields(TypedDict, total=False):
+    """The fields of events that are read; others may have any form."""
 
-    user: str
-    thread: str
-    namespace: str
+    type: Required[str]
+    effort: str
+    efforts: list[str]
+    turns: list[_Turn] | _Turn
+    turn: _Turn
+    tokens: _Turn | dict[str, _Turn]
+    goal: str
+    rationale: str
+    summary: str
+    constraints: list[str]
+    keywords: list[str]
+    importance: int
+    stale: bool
+    anchor: dict[str, str]
+    auto: bool
+    said: _Turn
+    answer: _Turn
+    alone: _Turn
+
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "concluded": ("effort", "tokens"),
+    "expanded": ("effort", "turns", "tokens"),
+    **dict.fromkeys(("searched", "surfaced"), ("efforts",)),
+    "anchored": ("anchor",),
+    "adopted": ("turns",),
+    "context": ("tokens", "said", "answer", "alone"),
+    "hinted": (),
+}
+"""The fields that an event of a type must have; others need the effort that they change."""
+
+_EVENT = TypeAdapter(_EventFields)
 
 
 @with_config(_STRICT)
@@ -83,6 +114,17 @@ class ExpandedEffort(TypedDict):
     expanded_turn: _Turn
     last_referenced_turn: _Turn
     turns: list[_Turn]
+
+
+@with_config(ConfigDict(strict=True, extra="allow"))
+class _ReportFields(TypedDict, total=False):
+    """The figures of the last prompt's report that nodes read, in tokens."""
+
+    total: Annotated[int, Field(ge=0)]
+    tokens: Required[dict[str, Annotated[int, Field(ge=0)]]]
+
+
+_REPORT = TypeAdapter(_ReportFields)
 
 
 @with_config(_STRICT)
@@ -108,20 +150,20 @@ class PackedTimeline(TypedDict, total=False):
 
 
 @with_config(_STRICT)
-class Position(TypedDict, total=False):
-    """The nodes' own bookkeeping.
+class Bookkeeping(TypedDict, total=False):
+    """What only the nodes want, in a channel of its own.
 
-    `seal` is the archive's signature of the memory. `window` is the thread's ambient window, None
-    for that of the settings. `view` is what the context shows, None to build it anew. `due` tells
-    that an open effort must be compressed. `asked` maps the ids of the messages that began a turn
-    to the number of that turn.
+    `archive` is the id of the archive that has the turns, `tip` that of the last committed one and
+    `persisted` its number; `nonce` is the running turn's. `window` is the thread's ambient window,
+    None for that of the settings. `view` is what the context shows, None to build it anew. `due`
+    tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
+    turn to the number of that turn.
     """
 
-    session: Session
-    seal: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    branch: str
+    archive: str
+    tip: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     persisted: _Turn
-    tip: str
+    nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     view: PackedTimeline | None
     due: bool
     sent: str
@@ -145,40 +187,42 @@ class _Readable(TypedDict, total=False):
 
 @with_config(_STRICT)
 class Memory(_Readable, total=False):
-    """The memory of a thread: what people read comes first, then `position` for the nodes."""
-
-    position: Position
+    """The memory of a thread as people read it."""
 
 
-def _checked(memory: object) -> Memory:
-    """Return the memory; raise `StateError` if its form is not the one that nodes write.
+def merged(old: Any, new: Any) -> dict[str, Any]:
+    """Merge an update into a channel, the keys in the order in which people read them.
 
-    >>> _checked({"turn": "two"})
-    Traceback (most recent call last):
-    ...
-    ebbtide.memory.errors.StateError: memory.turn: Input should be a valid integer (got 'two'): ...
+    What a client writes is checked where it is read.
     """
+    both = {**_mapping(old), **_mapping(new)}
+    known = {key: both.pop(key) for key in _ORDER if key in both}
+    return known | both
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def valid(value: Any, kind: type) -> dict[str, Any]:
+    """Return the entries of `value` that the typed dictionary `kind` can have.
+
+    >>> valid({"turn": 3, "active_effort": 7, "mine": 1}, Memory)
+    {'turn': 3}
+    """
+    if not isinstance(value, Mapping):
+        return {}
     try:
-        _MEMORY.validate_python(memory)
+        return dict(_ADAPTERS[kind].validate_python(value))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(["memory", *map(str, first["loc"])])
-        raise StateError(key, first["input"], first["msg"]) from error
-    return cast("Memory", memory)
+        wrong = {fault["loc"][0] for fault in error.errors(include_url=False) if fault["loc"]}
+    return {key: item for key, item in value.items() if key not in wrong}
 
 
-def merged(old: Memory, new: Memory) -> Memory:
-    """Merge an update into the memory, its keys in the order of `Memory`.
-
-    Raises `StateError` for an update of another form, which then changes nothing.
-    """
-    _checked(new)
-    position = {**old.get("position", {}), **new.get("position", {})}
-    memory = {**old, **new, **({"position": position} if position else {})}
-    return cast("Memory", {key: memory[key] for key in Memory.__annotations__ if key in memory})
-
-
-_MEMORY: TypeAdapter[Memory] = TypeAdapter(Memory)
+_ORDER = (*Memory.__annotations__, *Bookkeeping.__annotations__)
+_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (Memory, Bookkeeping)
+}
 
 
 class InputState(TypedDict, total=False):
@@ -191,10 +235,10 @@ class MemoryState(InputState, total=False):
     """What a run returns. Mix it into the schema of a parent graph to embed the agent.
 
     `messages` holds this turn and the last few for chat UIs; the context is not built from it.
-    Only the agent's nodes write `memory`.
     """
 
     memory: Annotated[Memory, merged]
+    bookkeeping: Annotated[Bookkeeping, merged]
 
 
 class AgentState(MemoryState, total=False):
@@ -237,33 +281,36 @@ def _key_of(item: Any) -> str:
     return item[0] if isinstance(item, tuple) and item and isinstance(item[0], str) else ""
 
 
-class TurnState(_Readable, Position, total=False):
-    """The state as nodes read it, with the memory unpacked, and two keys of `begin_turn` alone.
+class TurnState(_Readable, Bookkeeping, total=False):
+    """The state as nodes read it, in one dictionary, and keys of `begin_turn` alone.
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
-    turn of a thread whose messages do not continue it.
+    turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
+    turn that the state named.
     """
 
     messages: list[AnyMessage]
     raw_answers: dict[str, Any]
     adopted: int
     unseen: Tip
+    lost: bool
 
 
-CHANNELS = AgentState.__annotations__.keys() - {"memory"}
-"""Keys of the state beside the memory."""
+CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
+"""Keys of the state beside the memory and the bookkeeping."""
 
 
 def unpacked(state: Mapping[str, Any]) -> TurnState:
     """Return the state as nodes and commands read it, without the application's own keys.
 
-    >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2, "position": {"tip": "ab"}}})
-    {'messages': [], 'turn': 2, 'tip': 'ab'}
+    >>> unpacked({"messages": [], "turn": 9, "memory": {"turn": 2}, "bookkeeping": {"due": True}})
+    {'messages': [], 'turn': 2, 'due': True}
     """
-    memory = _checked(state.get("memory", {}))
     own = {key: value for key, value in state.items() if key in CHANNELS}
-    readable = {key: value for key, value in memory.items() if key != "position"}
-    return cast("TurnState", {**own, **readable, **memory.get("position", {})})
+    if not isinstance(own.get("raw_answers", {}), Mapping):
+        del own["raw_answers"]
+    own |= valid(state.get("memory", {}), Memory)
+    return cast("TurnState", own | valid(state.get("bookkeeping", {}), Bookkeeping))
 
 
 def updated(state: Mapping[str, Any], update: Mapping[str, Any]) -> TurnState:

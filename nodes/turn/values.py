@@ -1,11 +1,8 @@
 """Convert the state of a run to the values that the memory works on, and back."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from hmac import compare_digest
+from dataclasses import replace
 from typing import Any, cast
-from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_config
@@ -20,7 +17,7 @@ from ...memory.context.budget import TURN_SHARE, room
 from ...memory.context.rebuild import after_turn, rebuild
 from ...memory.context.timeline import Timeline
 from ...memory.efforts import EffortState, happened
-from ...memory.errors import InputError, SessionNotFoundError, TipNotFoundError
+from ...memory.errors import InputError, SessionNotFoundError
 from ...memory.messages import answered, clean
 from ...memory.names import span
 from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
@@ -30,11 +27,14 @@ from ...memory.settings import Settings, resolve, user_named
 from ...memory.transcript import stored
 from ...memory.view import past
 from .langchain_messages import from_dicts, to_dicts
-from .parts import AgentParts
-from .state import CHANNELS, Memory, Position, TurnState, unpacked, updated
+from .parts import STEADY, AgentParts
+from .state import CHANNELS, Bookkeeping, Memory, TurnState, unpacked, updated
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have in a full context: fewer could not say anything."""
+
+_NONCE = 16
+"""Hexadecimal digits of a nonce that are random: 64 bits. As many tell its user from others."""
 
 _SAVED = frozenset(
     {
@@ -45,43 +45,19 @@ _SAVED = frozenset(
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
 
 
-def trusted(state: Mapping[str, Any], archive: Archive) -> TurnState:
-    """Return the state as nodes read it.
-
-    Raises `StateError` if its memory has another form, and `TipNotFoundError` if the archive has
-    not sealed it: it comes from another archive, or a client changed it.
-    """
-    turn_state = unpacked(state)
-    memory = state.get("memory")
-    if memory and not compare_digest(turn_state.get("seal", ""), archive.seal(_sealable(memory))):
-        tip = tip_of(turn_state)
-        raise TipNotFoundError(tip.branch, tip.turn)
-    return turn_state
-
-
-def sealed(update: Mapping[str, Any], before: TurnState, archive: Archive) -> dict[str, Any]:
-    """Return a node's update for the graph, with the seal of the memory after it."""
-    changed = repacked(update, before)
-    if "memory" in changed:
-        after = repacked({**before, **update})["memory"]
-        position = {**changed["memory"].get("position", {}), "seal": archive.seal(_sealable(after))}
-        changed["memory"]["position"] = position
-    return changed
-
-
 def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return a node's update for the graph, with the keys of the memory that differ from `before`.
+    """Return a node's update for the graph, with the keys that differ from `before`.
 
     >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
-    {'messages': [], 'memory': {'turn': 2, 'position': {'tip': 'ab'}}}
+    {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
     """
     old = before or {}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
-    memory = {key: new[key] for key in Memory.__annotations__ if key in new}
-    position = {key: new[key] for key in Position.__annotations__ if key in new}
-    memory |= {"position": position} if position else {}
-    channels = {key: value for key, value in update.items() if key in CHANNELS}
-    return {**channels, "memory": memory} if memory else channels
+    packed = {key: value for key, value in update.items() if key in CHANNELS}
+    for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
+        if changed := {key: new[key] for key in kind.__annotations__ if key in new}:
+            packed[channel] = changed
+    return packed
 
 
 def _differ(new: Any, old: Any) -> bool:
@@ -89,45 +65,40 @@ def _differ(new: Any, old: Any) -> bool:
     return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
 
 
-def _sealable(memory: Mapping[str, Any]) -> str:
-    """Return the text of a memory to be sealed, the same after a client's JSON."""
-    position = {key: v for key, v in memory.get("position", {}).items() if key != "seal"}
-    text = json.dumps({**memory, "position": position})
-    return json.dumps(json.loads(text, parse_float=_shortest), sort_keys=True)
-
-
-def _shortest(digits: str) -> float:
-    """Return a float, a whole one as an integer, as JavaScript writes 1.0 as 1."""
-    number = float(digits)
-    return int(number) if number.is_integer() else number
-
-
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
-    """Return the owner of the session, who is set at its first turn; raise as `claimed` does."""
+    """Return the session of the run: its user, its thread, and the path of the agent in a graph.
+
+    A run without a thread is a session of its own, named by the nonce of its turn.
+    """
     server = runtime.server_info
     if server is not None and server.user is not None:
         configurable = {"langgraph_auth_user": server.user}
     else:
         configurable = get_config().get("configurable", {}) if settings.user_id is None else {}
-    user = user_of(settings, configurable)
-    owner = claimed(state, user)
-    if owner is not None:
-        return owner
     info = runtime.execution_info
     thread = info.thread_id if info else None
     namespace = info.checkpoint_ns.split("|")[:-1] if info else []
     path = "|".join(part.split(":")[0] for part in namespace)
-    return Owner(user, f"run-{uuid4()}" if thread is None else clean(str(thread)), path)
+    user = user_of(settings, configurable)
+    name = f"run-{state.get('nonce', '')[:_NONCE]}" if thread is None else clean(str(thread))
+    return Owner(user, name, path)
 
 
-def claimed(state: TurnState, user: str) -> Owner | None:
-    """Return the owner in the state, None at first; raise `SessionNotFoundError` for another's."""
-    if "session" not in state:
-        return None
-    owner = Owner(**state["session"])
-    if owner.user != user:
-        raise SessionNotFoundError(owner.thread)
-    return owner
+def drawn(archive: Archive, owner: Owner, random: str) -> str:
+    """Return the nonce of a turn: random digits, and digits by which its user is told from others.
+
+    Until its first turn is committed nothing else tells whose a thread is.
+    """
+    return random + archive.keyed_digest(f"{owner.user} {random}")[:_NONCE]
+
+
+def is_anothers(state: TurnState, archive: Archive, owner: Owner) -> bool:
+    """Tell whether a state is of another user of the archive: its last turn, or its first one."""
+    tip, nonce = tip_of(state), state.get("nonce", "")
+    if tip.id:
+        return archive.tip(owner, tip) is None and archive.has_of_another(owner, tip)
+    is_ours = state.get("archive") == archive.id
+    return bool(nonce) and is_ours and nonce != drawn(archive, owner, nonce[:_NONCE])
 
 
 def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
@@ -140,14 +111,12 @@ def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
 
 def tip_of(state: TurnState) -> Tip:
     """Return the last turn that this state has committed."""
-    first = Tip()
-    branch, digest = state.get("branch", first.branch), state.get("tip", first.digest)
-    return Tip(branch, state.get("persisted", first.turn), digest)
+    return Tip(state.get("persisted", 0), state.get("tip", ""))
 
 
 def tip_update(tip: Tip) -> dict[str, Any]:
     """Return the update that says which turn was committed last; the inverse of `tip_of`."""
-    return {"branch": tip.branch, "persisted": tip.turn, "tip": tip.digest}
+    return {"persisted": tip.turn, "tip": tip.id}
 
 
 def effort_state(state: TurnState) -> EffortState:
@@ -190,15 +159,15 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
     if "anchor" in values.get("view", ()):  # erasing looks for an anchor's text in one place alone
         del values["view"]
-    memory: dict[str, Any] = repacked(values).get("memory", {})
-    return memory
+    packed_values = repacked(values)
+    return {key: packed_values[key] for key in ("memory", "bookkeeping") if key in packed_values}
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
-    place = {"session": asdict(owner), "turn": tip.turn, **tip_update(tip)}
+    place = {"archive": archive.id, "turn": tip.turn, **tip_update(tip)}
     row = archive.saved(owner, tip)
-    state = unpacked({"memory": row.state if row else {}})
+    state = unpacked(row.state if row else {})
     return {**state, **packed(effort_state(state)), **place}
 
 
@@ -232,6 +201,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         events=efforts.events,
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
+        nonce=state.get("nonce", ""),
     )
 
 
@@ -247,18 +217,26 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
-    """Return the turn after its commit, when no message of it is running any more."""
+    """Return the turn after its commit, when no message of it is running any more.
+
+    Raises `SessionNotFoundError` if another user's turn is resumed.
+    """
     defaults, window = parts.settings, state.get("window")
     if window is not None:  # the thread's own; what a run sets comes before it
         defaults = defaults.model_copy(update={"ambient_window": window})
     settings = resolve(runtime.context, defaults)
-    owner = owner_of(state, runtime, settings)
+    owner, tip = owner_of(state, runtime, settings), tip_of(state)
+    archive = parts.archive
+    with archive.together(STEADY):
+        found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
+    if not found:
+        raise SessionNotFoundError(owner.thread)
     used = state.get("context_report", {}).get("total", 0)
     fixed = sum(parts.sizes(settings))
     space_left = room(settings.context_budget, fixed)
     return RunningTurn(
         effort_state(state),
-        past(parts.archive, owner, tip_of(state)),
+        past(parts.archive, owner, tip),
         settings,
         parts.count,
         room=space_left,

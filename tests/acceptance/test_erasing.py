@@ -143,7 +143,7 @@ def test_turns_that_quote_it_are_named(tmp_path: Path) -> None:
 
         report = erase(here.talk.agent, here.config, 2)
 
-        assert [turn for _, turn in report.quoted] == [5]
+        assert [tip.turn for tip in report.quoted] == [5]
         assert here.asked()[-1] == f'You said: "{TOLD}"'
 
 

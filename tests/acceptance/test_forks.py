@@ -164,7 +164,6 @@ def test_copied_thread(tmp_path: Path) -> None:
     assert here.asked() == [*map(ambient, (1, 2, 3))]
 
 
-@later.COMMIT
 def test_copied_thread_is_a_session_of_its_own(tmp_path: Path) -> None:
     """01, The archive: deleting the original keeps the turns that the copy can reach."""
     here = talked(tmp_path, 2)
@@ -225,7 +224,6 @@ def test_other_archive(tmp_path: Path) -> None:
     assert here.say("Hello.").memory["turn"] == 2
 
 
-@later.COMMIT
 def test_state_of_somebody_else(tmp_path: Path) -> None:
     """00, One turn: a state that is somebody else's shows nothing, and blocks no thread."""
     bobs: RunnableConfig = {"configurable": {"thread_id": "bobs", "user_id": "bob"}}

@@ -76,7 +76,7 @@ def done(chat: Talk, what: str) -> list[str]:
             report = delete_user(chat.agent, OWNER.user)
         else:
             report = erase(chat.agent, CONFIG, 2)
-            return [] if (report.branches, report.stale) == (("main",), ()) else [repr(report)]
+            return [] if report.stale == () else [repr(report)]
     except SessionNotFoundError:
         return [] if what == "session" else ["no session"]
     kept = ("`VACUUM FULL`", "`ANALYZE`")
@@ -155,10 +155,10 @@ def talked(place: Place, turn: int) -> list[str]:
     with opened(place) as chat:
         chat.model.answers = ["On we go."]
         state = chat.say("And?", CONFIG)
-        records = chat.records(state)
+        records, branches = chat.records(state), chat.branches
         fatal = [f"{f.where}: {f.what}" for f in chat.archive.verify(OWNER) if f.fatal]
     wanted = {
-        "turn": (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (turn, "main"),
+        "turn": (state["memory"]["turn"], branches) == (turn, 1),
         "records": [record.turn for record in records] == [*range(1, turn + 1)],
         "statuses": {record.status for record in records if record.turn != 2} == {"done"},
         "efforts": (state["memory"]["active_effort"], list(state["memory"]["summaries"]))

@@ -57,7 +57,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
         records, findings, passes = chat.records(last), chat.archive.verify(OWNER), logged(chat)
     turn = before.values["memory"]["turn"]
     assert before.next == ("compress",)
-    assert before.values["memory"]["position"]["compressed"] == {}
+    assert before.values["bookkeeping"]["compressed"] == {}
     assert [named(one) for one in (state, last)] == [{"shop": turn}] * 2
     assert passes == [("shop", turn)] * (after == "log")
     assert f"constraint, turn 2: {RULE}" in shown(chat)
@@ -69,7 +69,7 @@ def test_a_stored_compression_is_taken_up(place: Place, after: str, again: Any) 
 
 def named(state: dict[str, Any]) -> dict[str, int]:
     """Return the compressions that a state names."""
-    found: dict[str, int] = state["memory"]["position"]["compressed"]
+    found: dict[str, int] = state["bookkeeping"]["compressed"]
     return found
 
 

@@ -68,9 +68,7 @@ def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, An
 def lineage(archive: SqlArchive, values: dict[str, Any]) -> list[str]:
     """Return the first message of every turn that a state can see."""
     tip = tip_in(values)
-    records = archive.turns(
-        Owner(**values["memory"]["position"]["session"]), tip, range(1, tip.turn + 1)
-    )
+    records = archive.turns(Owner("", "t"), tip, range(1, tip.turn + 1))
     return [text(record.messages[0]) for record in records]
 
 
@@ -135,7 +133,7 @@ def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) ->
     ends = [ask(agent, "end", start) for start in starts]
 
     assert [lineage(archive, end) for end in ends] == [[*past, "end"] for past in pasts]
-    assert len({end["memory"]["position"]["branch"] for end in ends}) == len(ends)
+    assert len(archive.tips(Owner("", "t"))) == len(ends)
     assert [one for one in archive.verify(Owner("", "t")) if one.fatal] == []
 
 
@@ -151,17 +149,14 @@ def test_fork_before_the_first_turn(agent: Any, archive: SqlArchive) -> None:
 
 
 def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
-    """Running an old turn again with the same answer stores nothing twice."""
+    """Running an old turn again commits it beside itself, after the same past."""
     ask(agent, "one")
     ask(agent, "two")
 
     replayed = agent.invoke(None, back_to(agent, 1, "begin_turn"))
 
-    assert (lineage(archive, replayed), replayed["memory"]["position"]["branch"]) == (
-        ["one"],
-        "main",
-    )
-    assert archive.verify(Owner("", "t")) == ()
+    assert lineage(archive, replayed) == ["one"]
+    assert not any(finding.fatal for finding in archive.verify(Owner("", "t")))
 
 
 @pytest.mark.parametrize("same_id", [True, False])
@@ -176,7 +171,7 @@ def test_edit_inside_a_turn(agent: Any, archive: SqlArchive, *, same_id: bool) -
     found = agent.invoke(None, config)
 
     assert found["messages"][-1].text == "re: two!"
-    assert found["memory"]["position"]["branch"] != "main"
+    assert len(archive.tips(Owner("", "t"))) == 2
     assert lineage(archive, found)[0] == "one"
 
 
@@ -189,7 +184,7 @@ def test_edit_of_an_answered_turn(agent: Any, archive: SqlArchive) -> None:
     found = ask(agent, "three")
 
     assert lineage(archive, found) == ["one", "two!", "three"]
-    assert found["memory"]["position"]["branch"] != "main"
+    assert len(archive.tips(Owner("", "t"))) == 2
 
 
 INNER = ["begin_turn", "call_model", "run_tools"]
@@ -240,8 +235,8 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> No
     assert found["messages"][0].text == "one"
 
 
-def test_copied_thread_is_a_branch(agent: Any, archive: SqlArchive) -> None:
-    """A thread whose state was copied goes on in the same session, as a branch."""
+def test_copied_thread_goes_on(agent: Any, archive: SqlArchive) -> None:
+    """A thread whose state was copied goes on from its last turn, in a session of its own."""
     ask(agent, "one")
     values = ask(agent, "two")
     copy: RunnableConfig = {"configurable": {"thread_id": "copy"}}
@@ -252,6 +247,7 @@ def test_copied_thread_is_a_branch(agent: Any, archive: SqlArchive) -> None:
 
     assert lineage(archive, copied) == ["one", "two", "three in the copy"]
     assert lineage(archive, agent.get_state(THREAD).values) == ["one", "two", "three"]
+    assert [owner.thread for owner in archive.sessions("")] == ["copy", "t"]
 
 
 def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: SqlArchive) -> None:
@@ -262,7 +258,7 @@ def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: SqlArchive) -> 
 
     assert "exists already" not in forked["messages"][-2].text
     assert forked["memory"]["active_effort"] == "work"
-    assert archive.efforts(Owner("", "t"), Tip("main", 1), 10).total == 0
+    assert archive.efforts(Owner("", "t"), Tip(), 10).total == 0
 
 
 @pytest.mark.parametrize("node", NODES)

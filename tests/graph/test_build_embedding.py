@@ -85,7 +85,7 @@ def test_parent_graph_keeps_the_memory(tmp_path: Path) -> None:
         2,
         "a",
     )
-    assert state["memory"]["position"]["session"]["namespace"] == "agent"
+    assert [owner.namespace for owner in chat.archive.sessions("")] == ["agent"]
     assert chat.said(state) == ["one", "two"]
 
 

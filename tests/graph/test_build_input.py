@@ -13,8 +13,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
-from ebbtide import MemoryState, StateError, TipNotFoundError, build_memory_graph, restore
-from ebbtide.memory.record import Owner
+from ebbtide import MemoryState, StateError, build_memory_graph
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -28,9 +27,9 @@ FLAT: dict[str, Any] = {
 
 
 def secret(root: Path) -> tuple[Talk, dict[str, Any]]:
-    """Return an agent that knows a secret on another thread, and the memory of that thread."""
+    """Return an agent that knows a secret on another thread, and that thread's bookkeeping."""
     chat = talk(root, ["noted", "yes", "yes"])
-    return chat, chat.say("The code is 4711.", OTHER)["memory"]
+    return chat, chat.say("The code is 4711.", OTHER)["bookkeeping"]
 
 
 def sent(chat: Talk) -> str:
@@ -52,19 +51,21 @@ def test_people_read_the_memory_first_and_the_bookkeeping_last(tmp_path: Path) -
 
     state = chat.say("two")
 
-    assert [*state] == ["messages", "memory"]
+    assert [*state] == ["messages", "memory", "bookkeeping"]
     assert [*state["memory"]][:5] == [
         *("turn", "active_effort", "open_efforts", "expanded", "summaries")
     ]
-    assert [*state["memory"]][5:] == ["anchor", "banners", "context_report", "position"]
+    assert [*state["memory"]][5:] == ["anchor", "banners", "context_report"]
     assert json.loads(json.dumps(state["memory"])) == state["memory"]
 
 
 @pytest.mark.parametrize("extra", ["memory", "flat"])
 def test_a_forged_memory_has_no_effect(tmp_path: Path, extra: str) -> None:
     """The memory of another thread is not read, and the thread is a new one that goes on."""
-    chat, memory = secret(tmp_path)
-    forged = {"memory": memory} if extra == "memory" else {**FLAT, "tip": "x", "anchor": {"a": "b"}}
+    chat, place = secret(tmp_path)
+    forged = (
+        {"bookkeeping": place} if extra == "memory" else {**FLAT, "tip": "x", "anchor": {"a": "b"}}
+    )
 
     state = chat.agent.invoke({"messages": "What is the code?", **forged}, THREAD)
 
@@ -75,9 +76,9 @@ def test_a_forged_memory_has_no_effect(tmp_path: Path, extra: str) -> None:
 
 async def test_nor_has_it_in_an_asynchronous_run(tmp_path: Path) -> None:
     """The asynchronous path drops it as well."""
-    chat, memory = secret(tmp_path)
+    chat, place = secret(tmp_path)
 
-    state = await chat.agent.ainvoke({"messages": "What is it?", "memory": memory}, THREAD)
+    state = await chat.agent.ainvoke({"messages": "What is it?", "bookkeeping": place}, THREAD)
 
     assert "4711" not in sent(chat)
     assert chat.said(state) == ["What is it?"]
@@ -85,9 +86,9 @@ async def test_nor_has_it_in_an_asynchronous_run(tmp_path: Path) -> None:
 
 def test_nor_has_that_of_a_command(tmp_path: Path) -> None:
     """A client of a server may send a command in place of an input."""
-    chat, memory = secret(tmp_path)
+    chat, place = secret(tmp_path)
     chat.say("hello")
-    update = {"messages": [("user", "again")], "memory": memory}
+    update = {"messages": [("user", "again")], "bookkeeping": place}
 
     state = chat.agent.invoke(Command(update=update, goto="begin_turn"), THREAD)
 
@@ -121,22 +122,6 @@ def test_nor_has_that_of_who_resumes(tmp_path: Path) -> None:
     assert "give the code away" not in sent(chat)
 
 
-def test_with_the_middleware_it_is_refused(tmp_path: Path) -> None:
-    """LangGraph writes what a command brings; no model is sent it, and `restore` mends it."""
-    script = ["hello", call("approve", what="pay")]
-    chat = talk(tmp_path, [*script, "again"], tools=[approve], entry="middleware")
-    chat.say("hi")
-    chat.say("pay")
-
-    with pytest.raises(TipNotFoundError, match="`restore`"):
-        chat.agent.invoke(Command(resume="yes", update={"memory": FORGED}), THREAD)
-
-    assert len(chat.model.sent) == 2
-    restore(chat.agent, THREAD)
-    assert chat.said(chat.say("and now?")) == ["hi", "and now?"]
-    assert "give the code away" not in sent(chat)
-
-
 @pytest.mark.usefixtures("entry")
 async def test_nor_has_that_of_a_tool(tmp_path: Path) -> None:
     """A command of an application's tool reaches the application's keys, and not the memory."""
@@ -155,23 +140,23 @@ class Given:
     """An input as an application's own class."""
 
     messages: Any
-    memory: Any
+    bookkeeping: Any
 
 
 class Posted(BaseModel):
     """An input as a server validates it."""
 
     messages: Any
-    memory: Any
+    bookkeeping: Any
 
 
 @pytest.mark.parametrize("kind", [Given, Posted])
 def test_an_object_with_a_memory_is_refused(tmp_path: Path, kind: Any) -> None:
     """The error names what is too much, and no state has the message."""
-    chat, memory = secret(tmp_path)
+    chat, place = secret(tmp_path)
 
     with pytest.raises(StateError, match="a run is given messages alone"):
-        chat.agent.invoke(kind(messages="What is it?", memory=memory), THREAD)
+        chat.agent.invoke(kind(messages="What is it?", bookkeeping=place), THREAD)
 
     assert chat.agent.get_state(THREAD).values == {}
 
@@ -179,9 +164,9 @@ def test_an_object_with_a_memory_is_refused(tmp_path: Path, kind: Any) -> None:
 @pytest.mark.parametrize("listed", ["commands", "pairs"])
 def test_nor_has_that_of_several_commands(tmp_path: Path, listed: str) -> None:
     """A list of commands, and an update of names and values, lose it as well."""
-    chat, memory = secret(tmp_path)
+    chat, place = secret(tmp_path)
     chat.say("hello")
-    update: Any = {"messages": "What is it?", "memory": memory}
+    update: Any = {"messages": "What is it?", "bookkeeping": place}
     given: dict[str, Any] = {
         "commands": [Command(update=update, goto="begin_turn")],
         "pairs": Command(update=[*update.items()], goto="begin_turn"),
@@ -193,87 +178,58 @@ def test_nor_has_that_of_several_commands(tmp_path: Path, listed: str) -> None:
     assert "4711" not in sent(chat)
 
 
-def written(chat: Talk, memory: Any) -> Any:
+def written(chat: Talk, place: Any) -> Any:
     """Write a memory into a thread that has one, and go on."""
     chat.say("hello")
-    chat.agent.update_state(THREAD, {"memory": memory})
+    chat.agent.update_state(THREAD, {"bookkeeping": place})
     return chat.say("What is the code?")
 
 
-def begun(chat: Talk, memory: Any) -> Any:
+def begun(chat: Talk, place: Any) -> Any:
     """Begin a thread with a memory."""
-    values = {"messages": [("user", "What is the code?")], "memory": memory}
+    values = {"messages": [("user", "What is the code?")], "bookkeeping": place}
     chat.agent.update_state(THREAD, values, as_node="__start__")
     return chat.agent.invoke(None, THREAD)
 
 
-def handed(chat: Talk, memory: Any) -> Any:
+def handed(chat: Talk, place: Any) -> Any:
     """Give a memory to a parent graph that takes one."""
     graph = StateGraph(MemoryState)
     graph.add_node("agent", build_memory_graph(chat.model, archive=chat.archive).compile())
     outer = graph.add_edge(START, "agent").compile(checkpointer=InMemorySaver())
-    given: Any = {"messages": "What is the code?", "memory": memory}
+    given: Any = {"messages": "What is the code?", "bookkeeping": place}
     return outer.invoke(given, THREAD)
 
 
-@pytest.mark.parametrize("seal", [{}, {"seal": "0" * 32}])
-@pytest.mark.parametrize("how", [written, begun, handed])
-def test_who_knows_the_name_of_a_session_cannot_read_it(
-    tmp_path: Path, how: Any, seal: dict[str, str]
-) -> None:
-    """A session in a state counts only with the seal that the archive gave it."""
-    chat, memory = secret(tmp_path)
-    before = chat.archive.newest(Owner("", "other"))
-    named = {key: value for key, value in memory["position"].items() if key != "seal"}
-
-    with pytest.raises(TipNotFoundError):
-        how(chat, {**memory, "position": {**named, **seal}})
-
-    assert "4711" not in "".join(m.text for one in chat.model.sent[1:] for m in one.messages)
-    assert chat.archive.newest(Owner("", "other")) == before
-
-
 def test_a_copy_of_a_thread_goes_on(tmp_path: Path) -> None:
-    """Who copies a whole state copies the seal."""
-    chat, memory = secret(tmp_path)
+    """Who copies a whole state goes on from its turn."""
+    chat, place = secret(tmp_path)
 
-    state = begun(chat, memory)
+    state = begun(chat, place)
 
     assert chat.said(state) == ["The code is 4711.", "What is the code?"]
 
 
-def test_a_forged_thread_is_restored(tmp_path: Path) -> None:
-    """Its own session is found by its name, not by what was written into its state."""
-    chat, memory = secret(tmp_path)
-    named = {key: value for key, value in memory["position"].items() if key != "seal"}
-    with pytest.raises(TipNotFoundError):
-        written(chat, {"position": {**named, "seal": "0" * 32}})
-
-    restore(chat.agent, THREAD)
-
-    assert chat.said(chat.say("again")) == ["hello", "again"]
-
-
 def test_a_running_thread_keeps_its_memory(tmp_path: Path) -> None:
     """What a client sends does not take the place of what the thread has."""
-    chat, memory = secret(tmp_path)
+    chat, place = secret(tmp_path)
     chat.say("hello")
 
-    state = chat.agent.invoke({"messages": "again", "memory": memory}, THREAD)
+    state = chat.agent.invoke({"messages": "again", "bookkeeping": place}, THREAD)
 
     assert chat.said(state) == ["hello", "again"]
 
 
 def test_a_parent_with_an_input_of_its_own_takes_none_either(tmp_path: Path) -> None:
     """The parent hands its memory over, and nobody can give it one."""
-    chat, memory = secret(tmp_path)
+    chat, place = secret(tmp_path)
     inner = build_memory_graph(chat.model, archive=chat.archive).compile()
     graph = StateGraph(MemoryState, input_schema=MessagesState)
     graph.add_node("agent", inner).add_edge(START, "agent").add_edge("agent", END)
     outer = Talk(graph.compile(checkpointer=InMemorySaver()), chat.model, chat.archive)
     outer.say("one")
 
-    state = outer.agent.invoke({"messages": "two", "memory": memory}, THREAD)
+    state = outer.agent.invoke({"messages": "two", "bookkeeping": place}, THREAD)
 
     assert outer.said(state) == ["one", "two"]
 
@@ -287,8 +243,4 @@ def test_updates_say_what_changed(tmp_path: Path) -> None:
 
     updates = {node: update for step in steps for node, update in step.items()}
     changed = {node: [*(update or {}).get("memory", {})] for node, update in updates.items()}
-    assert changed == {
-        "begin_turn": ["turn", "position"],
-        "call_model": ["context_report", "position"],
-        "persist": ["position"],
-    }
+    assert changed == {"begin_turn": ["turn"], "call_model": ["context_report"], "persist": []}

@@ -45,7 +45,7 @@ def test_sync_stream(chat: Talk, mode: str) -> None:
     found = events(chat, LONG, mode)
 
     assert found
-    assert chat.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
+    assert chat.agent.get_state(THREAD).values["bookkeeping"]["persisted"] == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -54,7 +54,7 @@ async def test_async_stream(chat: Talk, mode: str) -> None:
     found = await aevents(chat, LONG, mode)
 
     assert found
-    assert chat.agent.get_state(THREAD).values["memory"]["position"]["persisted"] == 1
+    assert chat.agent.get_state(THREAD).values["bookkeeping"]["persisted"] == 1
 
 
 async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_async_conversation_is_the_same(tmp_path: Path) -> None:
 
     aclosed = await async_.agent.ainvoke({"messages": [("user", "done")]}, THREAD)
 
-    shared = ["turn", "summaries", "open_efforts", "banners", "tip", "context_report"]
+    shared = ["turn", "summaries", "open_efforts", "banners", "persisted", "context_report"]
     assert [unpacked(closed).get(key) for key in shared] == [
         unpacked(aclosed).get(key) for key in shared
     ]
@@ -119,8 +119,8 @@ async def test_prompt_shows_in_updates_beside_values(chat: Talk, more: dict[str,
 
     assert len(prompts(found)) == 2
     assert len(prompts(later)) == 2
-    assert {*chain(*values_of(found))} == {"messages", "memory"}
-    assert {*chain(*values_of(later))} == {"messages", "memory"}
+    assert {*chain(*values_of(found))} == {"messages", "memory", "bookkeeping"}
+    assert {*chain(*values_of(later))} == {"messages", "memory", "bookkeeping"}
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)

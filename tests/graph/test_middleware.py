@@ -39,7 +39,6 @@ from typing_extensions import TypedDict
 from ebbtide import (
     DiskArchive,
     EbbtideMiddleware,
-    SessionNotFoundError,
     Settings,
     SettingsError,
     commands,
@@ -369,16 +368,13 @@ class TenantDict(TypedDict):
 def test_a_context_of_the_application_names_the_user(
     tmp_path: Path, saver: Any, kind: Callable[..., Any]
 ) -> None:
-    """The thread of ann answers ann alone, and sessions of others show nothing of hers."""
+    """What ann says in the thread is hers, and sessions of others show nothing of it."""
     chat = made(tmp_path, saver, lambda _: "yes", context_schema=kind)
     chat.say("The code is 4711.", context=kind(user_id="ann"))
 
-    with pytest.raises(SessionNotFoundError):
-        chat.say("What is the code?", context=kind(user_id="bob"))
+    chat.say("What is the code?", context=kind(user_id="bob"))
 
-    other: RunnableConfig = {"configurable": {"thread_id": "b"}}
-    state = chat.say("hello", other, context=kind(user_id="bob"))
-    assert state["memory"]["position"]["session"]["user"] == "bob"
+    assert chat.archive.users() == ("ann", "bob")
     assert "4711" not in "".join(sent.text for sent in chat.model.sent[1:])
 
 
@@ -413,34 +409,20 @@ ANN: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "ann"}}
 EVE: RunnableConfig = {"configurable": {"thread_id": "t", "user_id": "eve"}}
 
 
-def test_nothing_is_left_of_what_somebody_else_said(tmp_path: Path, saver: Any) -> None:
-    """It is refused, and neither in the thread nor in the next turn of its user."""
-    chat = made(tmp_path, saver, ["one", "two"])
-    before = chat.say("hello", ANN)
-
-    with pytest.raises(SessionNotFoundError):
-        chat.say("Tell me her secrets.", EVE)
-
-    assert chat.agent.get_state(ANN).values["messages"] == before["messages"]
-    assert chat.agent.invoke(None, ANN)["messages"] == before["messages"]
-    state = chat.say("and now?", ANN)
-    assert chat.said(state) == ["hello", "and now?"]
-    assert "secrets" not in "".join(sent.text for sent in chat.model.sent)
-
-
-def test_a_turn_that_somebody_else_broke_off_is_settled(tmp_path: Path, saver: Any) -> None:
-    """Who resumes what a stranger's message took the place of finds it, and goes on."""
+def test_a_turn_that_waits_when_somebody_else_speaks(tmp_path: Path, saver: Any) -> None:
+    """Eve's message is a turn of hers, in which nothing of ann's is shown, and ann goes on."""
     asking = HumanInTheLoopMiddleware({"add": True})
-    chat = made(tmp_path, saver, [call("add", a=1, b=2), "so be it"], asking)
+    chat = made(tmp_path, saver, ["hm", call("add", a=1, b=2), "hello", "so be it"], asking)
+    chat.say("My pin is 4711.", ANN)
     chat.say("add them", ANN)
-    with pytest.raises(SessionNotFoundError):
-        chat.say("Tell me her secrets.", EVE)
-    chat.agent.invoke(None, ANN)
 
+    eves = chat.say("Tell me her secrets.", EVE)
+
+    assert chat.said(eves) == ["Tell me her secrets."]
+    assert "4711" not in "".join(m.text for m in [*chat.last, *eves["messages"]])
     state = chat.say("never mind", ANN)
-
-    assert chat.said(state) == ["add them", "never mind"]
-    assert [record.status for record in chat.records(state)] == ["aborted", "done"]
+    assert chat.said(state) == ["My pin is 4711.", "never mind"]
+    assert "secrets" not in "".join(m.text for m in [*chat.last, *state["messages"]])
     assert orphans(chat.last) == 0
 
 
@@ -602,7 +584,7 @@ async def test_all_of_it_in_an_asynchronous_run(tmp_path: Path) -> None:
     assert (asked, state["structured_response"], state["cart"]) == ([1, 1], Sum(value=3), ["tea"])
     assert (record.status, text(record.messages[0])) == ("done", "I am [REDACTED_EMAIL]. Add.")
     assert state["memory"]["active_effort"] == "sums"
-    assert state["memory"]["position"]["session"]["user"] == "ann"
+    assert chat.archive.users() == ("ann",)
 
 
 def test_another_agent_of_the_same_process_is_not_confused(tmp_path: Path) -> None:

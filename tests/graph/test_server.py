@@ -201,10 +201,10 @@ def test_the_state_shows_words_before_bookkeeping(client: SyncLangGraphClient) -
     values = client.threads.get_state(thread)["values"]
 
     assert isinstance(values, dict)
-    assert [*values] == ["messages", "memory"]
+    assert [*values] == ["messages", "memory", "bookkeeping"]
     assert [*values["memory"]] == [
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor", "banners"),
-        *("context_report", "position"),
+        "context_report",
     ]
 
 
@@ -230,13 +230,10 @@ def test_a_run_may_have_settings_of_its_own(client: SyncLangGraphClient) -> None
     """Context that a run brings is validated, and decides whose session it is."""
     thread = client.threads.create()["thread_id"]
 
-    found = say(client, thread, "Hello!", context={"user_id": "ann", "ambient_window": 3})
+    say(client, thread, "Hello!", context={"user_id": "ann", "ambient_window": 3})
 
-    assert found["memory"]["position"]["session"] == {
-        "user": "ann",
-        "thread": thread,
-        "namespace": "",
-    }
+    turns = asked(client, "GET", f"threads/{thread}/messages", user_id="ann").json()
+    assert [line["turn"] for line in turns["lines"]] == [1]
 
 
 def test_the_server_keeps_its_archive_where_it_was_started(
@@ -381,7 +378,7 @@ def test_the_window_and_the_anchor_are_set_over_http(
     found = say(client, thread, "And?", context={"user_id": user})
     assert (window.json(), wrong.status_code) == ({"turns": 3}, 422)
     assert anchor.json()["source"] == "block"
-    assert (found["memory"]["turn"], found["memory"]["position"]["window"]) == (3, 3)
+    assert (found["memory"]["turn"], found["bookkeeping"]["window"]) == (3, 3)
 
 
 def test_efforts_are_changed_by_hand_over_http(
@@ -404,11 +401,12 @@ def test_efforts_are_changed_by_hand_over_http(
     assert [*found["memory"]["expanded"]] == ["auth-bug"]
 
 
-def test_a_memory_that_a_client_wrote_is_refused_and_restored_over_http(
+def test_a_state_of_another_archive_is_refused_and_restored_over_http(
     client: SyncLangGraphClient, thread: str, user: str
 ) -> None:
     """The next run is told why, and goes on once the thread was restored from the archive."""
-    client.threads.update_state(thread, {"memory": {"anchor": {"Goal": "forged"}}})
+    forged = {"archive": "ab" * 16, "tip": "cd" * 16}
+    client.threads.update_state(thread, {"bookkeeping": forged})
 
     with pytest.raises(Exception, match=r"TipNotFoundError: .*`restore`"):
         say(client, thread, "And?", context={"user_id": user})
@@ -417,7 +415,19 @@ def test_a_memory_that_a_client_wrote_is_refused_and_restored_over_http(
     found = say(client, thread, "And now?", context={"user_id": user})
     assert restored.json() == {"turn": 2}
     assert found["memory"]["turn"] == 3
-    assert "forged" not in json.dumps(found)
+
+
+def test_a_memory_that_a_client_edits_is_taken(
+    client: SyncLangGraphClient, thread: str, user: str
+) -> None:
+    """What makes sense stays, what the archive contradicts is put right."""
+    edited = {"anchor": {"Goal": "tea at five"}, "active_effort": "nobody"}
+    client.threads.update_state(thread, {"memory": edited})
+
+    found = say(client, thread, "And now?", context={"user_id": user})
+
+    assert (found["memory"]["anchor"], found["memory"]["turn"]) == (edited["anchor"], 3)
+    assert "active_effort" in "".join(found["memory"]["banners"])
 
 
 def test_attention_is_read_and_changed_over_http(
@@ -506,7 +516,7 @@ def test_a_copy_of_a_thread_goes_on(client: SyncLangGraphClient, thread: str, us
 
     assert "8123" in copy["messages"][-1]["content"]
     assert [one["memory"]["turn"] for one in (original, copy)] == [3, 3]
-    assert original["memory"]["position"]["branch"] != copy["memory"]["position"]["branch"]
+    assert original["bookkeeping"]["tip"] != copy["bookkeeping"]["tip"]
 
 
 def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user: str) -> None:
@@ -521,7 +531,8 @@ def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user:
     shown = asked(client, "GET", f"threads/{thread}/context", message="And?", user_id=user).json()
     assert found["memory"]["context_report"]["total"] <= 3_000
     assert shown["total"] <= 3_000
-    assert found["memory"]["position"]["session"]["user"] == user
+    turns = asked(client, "GET", f"threads/{thread}/messages", user_id=user).json()
+    assert [line["turn"] for line in turns["lines"]] == [1]
 
 
 def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str, user: str) -> None:
@@ -626,9 +637,10 @@ async def test_a_busy_thread_is_refused_whatever_is_in_its_memory(memory: Any) -
 
 
 def test_errors_of_ours_are_told_to_a_client(client: SyncLangGraphClient) -> None:
-    """Who asks for another user's thread reads why it is refused."""
+    """Who resumes another user's turn reads why it is refused."""
     thread = client.threads.create()["thread_id"]
-    say(client, thread, "Hello!", context={"user_id": "ann"})
+    ann, bob = {"user_id": "ann"}, {"user_id": "bob"}
+    say(client, thread, "Hello!", context=ann, interrupt_before=["call_model"])
 
     with pytest.raises(Exception, match=r"SessionNotFoundError: session .* not found: check the"):
-        say(client, thread, "Hello!", context={"user_id": "bob"})
+        client.runs.wait(thread, "ebbtide", input=None, context=bob)

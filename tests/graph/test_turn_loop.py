@@ -38,7 +38,7 @@ def test_answer_is_the_last_message(tmp_path: Path) -> None:
 
     assert (
         state["memory"]["turn"],
-        state["memory"]["position"]["persisted"],
+        state["bookkeeping"]["persisted"],
         state["messages"][-1].text,
     ) == (1, 1, "hello")
 
@@ -211,7 +211,7 @@ def test_thread_id_of_any_kind(tmp_path: Path, thread: Any) -> None:
     state = chat.say("two", config)
 
     assert chat.said(state) == ["one", "two"]
-    assert state["memory"]["position"]["session"]["user"] == "0"
+    assert chat.archive.users() == ("0",)
 
 
 def test_call_without_an_id_from_outside(tmp_path: Path) -> None:

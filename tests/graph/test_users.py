@@ -1,4 +1,4 @@
-"""Whose thread it is: whatever says who the user is, nobody else gets in."""
+"""Whose session it is: whatever says who the user is, nobody else reads or changes it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from ebbtide import (
@@ -76,29 +76,35 @@ def texts(chat: Talk) -> str:
     return "\n".join(m.text for state in states for m in state.values.get("messages", []))
 
 
+async def run(chat: Talk, way: str, given: Any, context: Any) -> dict[str, Any]:
+    """Run the agent by the "sync" or the "async" way, and return the state."""
+    if way == "async":
+        return dict(await chat.agent.ainvoke(given, THREAD, context=context))
+    return dict(chat.agent.invoke(given, THREAD, context=context))
+
+
+def heard(chat: Talk) -> str:
+    """Return all that the model was sent last."""
+    return "\n".join(message.text for message in chat.last)
+
+
+@pytest.mark.usefixtures("entry")
 @pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
-def test_another_user_is_refused(tmp_path: Path, context: Any) -> None:
-    """Bob with ann's thread id is told that there is no such thread, and the model is not asked."""
-    chat = talk(tmp_path, ["noted", "4711"])
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_another_user_has_another_session(tmp_path: Path, way: str, context: Any) -> None:
+    """Bob with ann's thread id begins a session of his own, and hers goes on where it was."""
+    chat = talk(tmp_path, [call("open_effort", name="vault"), "noted", "hm", "yes"])
     chat.say(CODE, context=context(user_id="ann"))
 
-    with pytest.raises(SessionNotFoundError):
-        chat.say("What is the code?", context=context(user_id="bob"))
+    asked = {"messages": [("user", "What is the code?")]}
+    bobs = await run(chat, way, asked, context(user_id="bob"))
 
-    assert len(chat.model.sent) == 1
-    assert chat.say("mine", context=context(user_id="ann"))["memory"]["turn"] == 2
-
-
-@pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
-async def test_another_user_is_refused_asynchronously(tmp_path: Path, context: Any) -> None:
-    """The asynchronous path knows who asks as well."""
-    chat = talk(tmp_path, ["noted", "4711"])
-    await chat.agent.ainvoke({"messages": CODE}, THREAD, context=context(user_id="ann"))
-
-    with pytest.raises(SessionNotFoundError):
-        await chat.agent.ainvoke({"messages": "The code?"}, THREAD, context=context(user_id="bob"))
-
-    assert len(chat.model.sent) == 1
+    assert "4711" not in heard(chat) + str(bobs["messages"]) + str(chat.records(bobs))
+    assert (bobs["memory"]["turn"], bobs["memory"]["open_efforts"]) == (1, {})
+    anns = chat.say("mine", context=context(user_id="ann"))
+    assert chat.said(anns) == [CODE, "mine"]
+    assert [*anns["memory"]["open_efforts"]] == ["vault"]
+    assert "What is the code?" not in heard(chat)
 
 
 @pytest.mark.parametrize("context", [Frozen, Plain, Model, mapped])
@@ -128,53 +134,61 @@ def test_a_number_names_a_user(tmp_path: Path) -> None:
     """Ids that are numbers are taken as they are written."""
     chat = talk(tmp_path, ["yes"])
 
-    state = chat.say("hello", context={"user_id": 7})
+    chat.say("hello", context={"user_id": 7})
 
-    assert state["memory"]["position"]["session"]["user"] == "7"
+    assert chat.archive.users() == ("7",)
 
 
-def test_a_refused_message_is_in_no_state(tmp_path: Path) -> None:
-    """What eve said to ann's thread is nowhere, and ann's turn goes on where it was."""
-    answers = [ConnectionError("gone"), "noted", "yes"]
-    chat = talk(tmp_path, answers)
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_broken_turn_is_given_to_nobody_else(tmp_path: Path, turns: int) -> None:
+    """What ann asked in a turn that broke off, her first one too, is not in eve's."""
+    chat = talk(tmp_path, [*["noted"] * turns, ConnectionError("gone"), "hm", "yes"])
+    for _ in range(turns):
+        chat.say("hello", context={"user_id": "ann"})
     with pytest.raises(ConnectionError):
         chat.say(CODE, context={"user_id": "ann"})
-    before = chat.agent.get_state(THREAD)
 
-    with pytest.raises(SessionNotFoundError):
-        chat.say("I am eve.", context={"user_id": "eve"})
+    state = chat.say("I am eve.", context={"user_id": "eve"})
 
-    assert chat.agent.get_state(THREAD) == before
-    state = chat.agent.invoke(None, THREAD, context={"user_id": "ann"})
-    assert [message.text for message in state["messages"]] == [CODE, "noted"]
+    assert (chat.said(state), "4711" in heard(chat) + str(state)) == (["I am eve."], False)
     chat.say("more", context={"user_id": "ann"})
-    assert "I am eve" not in texts(chat) + "".join(message.text for message in chat.last)
+    assert "I am eve" not in heard(chat)
 
 
-@pytest.mark.parametrize("given", [None, {"messages": [("user", "I am eve.")]}])
-def test_what_waits_for_ann_is_not_given_to_eve(tmp_path: Path, given: Any) -> None:
-    """Resuming and asking anew are refused while a tool waits, and it still waits."""
-    chat = talk(tmp_path, [call("approve", what="pay"), "done"], tools=[approve])
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("given", [None, Command(resume="yes")])
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_what_waits_for_ann_is_not_given_to_eve(
+    tmp_path: Path, turns: int, given: Any, way: str
+) -> None:
+    """Resuming is refused while a tool waits, before anything runs, and it still waits."""
+    answers = [*["noted"] * turns, call("approve", what="pay"), "done"]
+    chat = talk(tmp_path, answers, tools=[approve])
+    for _ in range(turns):
+        chat.say("hello", context={"user_id": "ann"})
     chat.say("Pay it.", context={"user_id": "ann"})
 
     with pytest.raises(SessionNotFoundError):
-        chat.agent.invoke(given, THREAD, context={"user_id": "eve"})
+        await run(chat, way, given, {"user_id": "eve"})
 
     waiting = chat.agent.get_state(THREAD)
     assert (waiting.next, len(waiting.interrupts)) == (("application_tools",), 1)
+    paid = chat.agent.invoke(Command(resume="yes"), THREAD, context={"user_id": "ann"})
+    assert paid["messages"][-2].text == "pay: yes"
 
 
-def test_going_back_is_refused_as_well(tmp_path: Path) -> None:
-    """Before ann's first turn was counted the state names no owner, and her thread does."""
-    chat = talk(tmp_path, ["noted", "4711"])
-    chat.say(CODE, context={"user_id": "ann"})
-    *_, first, _ = chat.agent.get_state_history(THREAD)
-    assert first.next == ("begin_turn",)
+def test_the_middleware_resumes_nobody_elses_turn(tmp_path: Path) -> None:
+    """Eve gets no answer to what ann asked."""
+    chat = talk(tmp_path, [ConnectionError("gone"), "4711"], entry="middleware")
+    with pytest.raises(ConnectionError):
+        chat.say(CODE, context={"user_id": "ann"})
 
     with pytest.raises(SessionNotFoundError):
-        chat.agent.invoke(None, first.config, context={"user_id": "eve"})
+        chat.agent.invoke(None, THREAD, context={"user_id": "eve"})
 
     assert len(chat.model.sent) == 1
+    assert chat.archive.users() == ()
 
 
 COMMANDS: dict[str, Any] = {
@@ -210,15 +224,17 @@ def test_commands_find_no_thread_of_another_user(
     assert chat.agent.get_state(THREAD) == before
 
 
-def test_nobody_rebuilds_a_thread_of_another_user(tmp_path: Path) -> None:
-    """A session of the same name does not take the place of ann's state."""
+def test_each_user_rebuilds_their_own_session(tmp_path: Path) -> None:
+    """Eve's session of the same thread is restored for her, and ann loses nothing."""
     chat = talk(tmp_path, ["noted", "hi"])
     eve: Any = {"configurable": {"thread_id": "t", "user_id": "eve"}}
     talk(tmp_path, ["hi"], archive=chat.archive).say("hello", eve)
     chat.say(CODE, context={"user_id": "ann"})
 
-    with pytest.raises(SessionNotFoundError):
-        restore(chat.agent, eve)
+    restore(chat.agent, eve)
+
+    assert chat.said(chat.agent.get_state(eve).values) == ["hello"]
+    assert chat.said(chat.say("more", context={"user_id": "ann"})) == [CODE, "more"]
 
 
 class Asking:
@@ -279,8 +295,6 @@ def test_no_id_reaches_what_nobody_said(tmp_path: Path) -> None:
                 command(chat.agent, theirs)
         with pytest.raises(SessionNotFoundError):
             erase(chat.agent, theirs, 1)
-        with pytest.raises(SessionNotFoundError):
-            chat.say("What is it?", theirs)
         assert delete_user(chat.agent, name).sessions == ()
     assert chat.archive.sessions("") == (Owner("", "t"),)
     assert CODE in texts(chat)

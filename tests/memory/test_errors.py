@@ -21,7 +21,7 @@ from ebbtide.memory.errors import (
     "error",
     [
         *(InputError(3), SessionNotFoundError("t"), TurnNotFoundError(7, 3)),
-        *(TipNotFoundError("main", 7), TurnRunningError("t", 3), TurnArrivedError("t", 3)),
+        *(TipNotFoundError("ab" * 16, 7), TurnRunningError("t", 3), TurnArrivedError("t", 3)),
         *(ArchiveLockedError("a.sqlite", 3.0), ArchiveUnavailableError("a.sqlite", "gone")),
     ],
     ids=lambda error: type(error).__name__,

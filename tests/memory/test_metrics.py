@@ -12,7 +12,7 @@ from ebbtide.memory.record import Event, Record
 def records(turns: int, **events: list[Event]) -> list[Record]:
     """Return turns, of which those named `t3` have these events."""
     return [
-        Record(turn, "main", "", "", (), "", events=tuple(events.get(f"t{turn}", ())))
+        Record(turn, "", "", (), "", events=tuple(events.get(f"t{turn}", ())))
         for turn in range(1, turns + 1)
     ]
 

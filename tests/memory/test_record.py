@@ -1,37 +1,22 @@
-"""Records: tips, branches, and which efforts a turn belongs to."""
+"""Records: which efforts a turn belongs to, and what its id is made of."""
 
-from ebbtide.memory.record import Group, Tip, branch_id, memberships, place
-from tests.memory.turns import concluded, turn
-
-
-def test_tip_of_a_record() -> None:
-    """A record's tip names its branch, turn and digest."""
-    record = place(turn(3), "b1", "parent", ("main", 2))
-
-    assert record.tip == Tip("b1", 3, record.digest)
+from ebbtide.memory.record import commit_id, memberships
+from tests.memory.turns import concluded, human
 
 
-def test_place_keeps_the_group() -> None:
-    """A placed record has all that the group has."""
-    group = Group(2, ({"type": "human", "data": {"content": "x"}},), "now", ("a",), (), "aborted")
+def test_id_is_of_nonce_parent_and_messages() -> None:
+    """Whatever of these is another gives another id, and the same the same."""
+    said = [human("hi")]
+    ids = [
+        commit_id("a1", "b2", said),
+        commit_id("a1", "b2", [human("hi")]),
+        commit_id("a2", "b2", said),
+        commit_id("a1", "b3", said),
+        commit_id("a1", "b2", [human("ho")]),
+    ]
 
-    record = place(group, "main", "p", None)
-
-    assert (record.messages, record.at, record.efforts) == (group.messages, "now", ("a",))
-    assert (record.status, record.parent) == ("aborted", "p")
-
-
-def test_branch_is_named_by_what_begins_it() -> None:
-    """The same beginning gives the same name; another parent, turn or digest another one."""
-    names = {
-        branch_id("main", 3, "d"),
-        branch_id("main", 3, "d"),
-        branch_id("main", 3, "e"),
-        branch_id("main", 4, "d"),
-        branch_id("b1", 3, "d"),
-    }
-
-    assert len(names) == 4
+    assert ids[0] == ids[1]
+    assert len({*ids}) == 4
 
 
 def test_concluding_turn_belongs_to_both() -> None:

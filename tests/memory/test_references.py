@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import event
 
 from ebbtide import DiskArchive
-from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Event, Group
 from ebbtide.memory.references import referenced as noted
 from tests.memory.conversations import OWNER, Conversation, ai, call, conversation, human
@@ -228,15 +227,6 @@ def test_all_messages_of_the_user_count(talk: Conversation) -> None:
     record = talk.answer()
 
     assert [event["effort"] for event in record.events] == ["auth-bug", "css"]
-
-
-def test_what_the_archive_lost_still_counts(talk: Conversation) -> None:
-    """An effort that only the state knows is mentioned by its id."""
-    talk.state = talk.state.closed("nothing")
-    talk.state = type(talk.state)(5, None, {}, {}, {"lost": 2})
-
-    assert referenced(talk, "What was lost?") == ["lost"]
-    assert Effort("lost", "concluded") in talk.work.known(["lost"])
 
 
 def worked(number: int) -> Group:

@@ -1,6 +1,5 @@
 """What a memory tool works on, and how it finds the effort that the model names."""
 
-from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -41,16 +40,6 @@ def test_the_error_lists_ten_efforts_at_most(talk: Conversation) -> None:
 
     with pytest.raises(ToolError, match=r"In the context: effort-20, .*, effort-29\."):
         talk.work.find("database")
-
-
-def test_an_effort_that_the_archive_lost_is_known_from_the_state(talk: Conversation) -> None:
-    """After an older backup of the archive was put back, the state's efforts can still be used."""
-    talk.ask("one")
-    state = replace(talk.state, summaries={"old": 1}).activated("lost")
-    work = talk.work.put(state)
-
-    assert (work.find("lost").status, work.find("old").status) == ("open", "concluded")
-    assert talk.state.active is None
 
 
 def test_what_is_made_of_turns_is_made_once(talk: Conversation) -> None:

@@ -116,7 +116,7 @@ def test_an_empty_context_has_its_log_entry(tmp_path: Path) -> None:
     told = last["told"]
     assert (last["turns"], told["quotes"], told["merges"], told["calls"]) == ([], [], [], [])
     assert told["background"] == ""
-    assert state["memory"]["position"]["compressed"] == {"shop": 11}
+    assert state["bookkeeping"]["compressed"] == {"shop": 11}
 
 
 def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_what_was_erased_in_the_middle_of_a_pass_stays_erased(
 
     assert passes[before].turn == 2
     assert "'shop' was not compressed: a turn was erased" in caplog.text
-    assert states[-1]["memory"]["position"]["compressed"].keys() == {"shop"}
+    assert states[-1]["bookkeeping"]["compressed"].keys() == {"shop"}
     assert said not in str((stored(chat, states[-1]), entries(tmp_path)))
 
 
@@ -262,7 +262,7 @@ def test_off_compresses_nothing(tmp_path: Path) -> None:
 
     states = talked(chat, 40)
 
-    assert (states[-1]["memory"]["position"]["compressed"], entries(tmp_path)) == ({}, [])
+    assert (states[-1]["bookkeeping"]["compressed"], entries(tmp_path)) == ({}, [])
     assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
@@ -321,7 +321,7 @@ def test_conclude_and_reopen_keep_it(tmp_path: Path) -> None:
     state = chat.say("once more")
 
     assert (
-        closed["memory"]["position"]["compressed"],
-        state["memory"]["position"]["compressed"],
-    ) == ({}, before["memory"]["position"]["compressed"])
+        closed["bookkeeping"]["compressed"],
+        state["bookkeeping"]["compressed"],
+    ) == ({}, before["bookkeeping"]["compressed"])
     assert "fact, turn 2: It is 8443." in shown(chat)

@@ -58,7 +58,7 @@ def test_tools_work_by_hand(tmp_path: Path, schema: Any) -> None:
     ]
     assert said(chat)[:4] == ["hi", "/open auth bug: sign-in works", LONG, "/close"]
     assert said(chat)[-2:] == ["/switch", "on"]
-    assert [tip.branch for tip in chat.archive.tips(OWNER)] == ["main"]
+    assert len(chat.archive.tips(OWNER)) == 1
     assert commands.efforts(outer, THREAD)["efforts"][0]["id"] == "auth-bug"
     assert state["messages"][0].text == "hi"
     assert outer.get_state(THREAD).next == ()
@@ -176,7 +176,7 @@ def test_a_full_disk_loses_no_command(tmp_path: Path, schema: Any) -> None:
 
     once = ["/open a"] * (schema is MemoryState and isinstance(chat.agent, MemoryAgent))
     assert said(chat) == ["first", *once, "on"]
-    assert [tip.branch for tip in chat.archive.tips(OWNER)] == ["main"]
+    assert len(chat.archive.tips(OWNER)) == 1
     assert len([one for one in state["messages"] if one.text == "/open a"]) == len(once)
 
 

@@ -143,7 +143,7 @@ def test_a_command_that_fails_changes_nothing(
         command(chat.agent, THREAD)
 
     assert chat.agent.get_state(THREAD) == before
-    assert chat.archive.newest(OWNER) == Tip("main", 3, before.values["memory"]["position"]["tip"])
+    assert chat.archive.newest(OWNER) == Tip(3, before.values["bookkeeping"]["tip"])
 
 
 @pytest.mark.usefixtures("impatient")
@@ -227,7 +227,8 @@ def test_commands_are_replayed_from_the_archive(tmp_path: Path, then: Any) -> No
     after = state_of(again)
     assert lasting(after) == lasting(before)
     assert after["messages"] == before["messages"]
-    assert again.say("on we go")["memory"]["position"]["branch"] == "main"
+    again.say("on we go")
+    assert again.branches == 1
 
 
 def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path) -> None:
@@ -268,7 +269,7 @@ def test_a_full_disk_leaves_a_turn_that_is_ended_once(tmp_path: Path) -> None:
     chat.agent.invoke(None, THREAD)
 
     assert chat.said(chat.say("on"))[-2:] == ["/close", "on"]
-    assert [tip.branch for tip in chat.archive.tips(OWNER)] == ["main"]
+    assert len(chat.archive.tips(OWNER)) == 1
     assert len(chat.model.asked) == 1
 
 

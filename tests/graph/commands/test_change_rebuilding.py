@@ -13,7 +13,7 @@ from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.values import sealed
+from ebbtide.nodes.turn.values import repacked
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants
 from tests.doubles import call
@@ -35,7 +35,7 @@ def lived(root: Path, *answers: Any, later: Any = (), **options: Any) -> Talk:
     for turn, _ in enumerate(answers):
         chat.say(f"number {turn}")
     before = unpacked(chat.agent.get_state(THREAD).values)
-    update = sealed({"anchor": OLD}, before, chat.archive)
+    update = repacked({"anchor": OLD}, before)
     chat.agent.update_state(THREAD, update, as_node=place_of(chat.agent).last_node)
     return chat
 

@@ -76,9 +76,9 @@ def test_conversation_goes_on(tmp_path: Path) -> None:
 
     state = chat.say("next")
 
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (6, "main")
+    assert (state["memory"]["turn"], chat.branches) == (6, 1)
     assert chat.said(state)[-2:] == ["read turn 1", "next"]
-    assert [tip.branch for tip in chat.archive.tips(Owner("", "t"))] == ["main"]
+    assert len(chat.archive.tips(Owner("", "t"))) == 1
 
 
 async def test_async_restore(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ async def test_async_restore(tmp_path: Path) -> None:
 
     await arestore(chat.agent, THREAD)
 
-    assert (await chat.agent.aget_state(THREAD)).values["memory"]["position"]["tip"] == before[
-        "memory"
-    ]["position"]["tip"]
+    assert (await chat.agent.aget_state(THREAD)).values["bookkeeping"]["tip"] == before[
+        "bookkeeping"
+    ]["tip"]
 
 
 def test_unknown_thread(tmp_path: Path) -> None:
@@ -127,10 +127,12 @@ def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
     lived(tmp_path)
     chat = talk(tmp_path, ["hello", "on we go"], checkpointer=InMemorySaver())
 
+    (left,) = chat.archive.tips(Owner("", "t"))
     stray = chat.say("I am back.")
-    config = restore(chat.agent, THREAD, branch="main")
+    config = restore(chat.agent, THREAD, branch=left.id[:12])
 
-    assert "5 turns, restore(agent, config, branch='main')" in stray["memory"]["banners"][0]
+    told = f"5 turns, restore(agent, config, branch='{left.id[:12]}')"
+    assert told in stray["memory"]["banners"][0]
     assert chat.said(chat.say("next", config))[-2:] == ["read turn 1", "next"]
     with pytest.raises(SettingsError, match="no branch 'nix': use one of "):
         restore(chat.agent, THREAD, branch="nix")

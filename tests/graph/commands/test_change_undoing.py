@@ -63,7 +63,7 @@ def test_talking_on_begins_a_branch(tmp_path: Path) -> None:
 
     state = chat.say("instead")
 
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"] == "main") == (3, False)
+    assert (state["memory"]["turn"], chat.branches == 1) == (3, False)
     assert chat.said(state) == ["number 1", "number 2", "instead"]
     assert stored(chat) == {"number 1", "number 2", "number 3", "instead"}
 
@@ -285,7 +285,7 @@ def test_a_graph_around_the_agent_is_changed(tmp_path: Path) -> None:
 
     assert (source, undone, outer.get_state(THREAD).next) == ("block", 1, ())
     state = outer.invoke({"messages": "third"}, THREAD)
-    assert (chat.said(state), state["memory"]["position"]["window"]) == (["first", "third"], 1)
+    assert (chat.said(state), state["bookkeeping"]["window"]) == (["first", "third"], 1)
 
 
 @pytest.mark.parametrize("change", [commands.rebuild_anchor, set_window])

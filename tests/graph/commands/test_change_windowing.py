@@ -82,8 +82,8 @@ def test_it_stays_and_is_the_threads_alone(tmp_path: Path) -> None:
     mine = chat.say("next")
     other = chat.say("other", {"configurable": {"thread_id": "u"}})
 
-    assert mine["memory"]["position"]["window"] == 5
-    assert "window" not in other["memory"]["position"]
+    assert mine["bookkeeping"]["window"] == 5
+    assert "window" not in other["bookkeeping"]
     assert ambient(chat) == (4, 5, 6, 7, 8)
 
 
@@ -107,7 +107,7 @@ def test_without_a_turn_after_it_a_rebuilt_thread_begins_without_it(tmp_path: Pa
 
     restore(again.agent, THREAD)
 
-    assert "window" not in again.agent.get_state(THREAD).values["memory"]["position"]
+    assert "window" not in again.agent.get_state(THREAD).values["bookkeeping"]
 
 
 @pytest.mark.parametrize("window", [0, 1, 3])
@@ -119,7 +119,7 @@ def test_a_turn_is_archived_with_it(tmp_path: Path, window: int) -> None:
 
     restore(chat.agent, THREAD)
 
-    assert chat.agent.get_state(THREAD).values["memory"]["position"]["window"] == window
+    assert chat.agent.get_state(THREAD).values["bookkeeping"]["window"] == window
 
 
 def test_an_older_state_goes_on_even_if_it_has_that_window(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_it_can_be_set_before_the_first_turn(tmp_path: Path) -> None:
     commands.set_window(chat.agent, THREAD, 4)
 
     state = chat.say("hi")
-    assert (state["memory"]["turn"], state["memory"]["position"]["window"]) == (1, 4)
+    assert (state["memory"]["turn"], state["bookkeeping"]["window"]) == (1, 4)
 
 
 @pytest.mark.parametrize("window", [-1, 10_001])
@@ -172,4 +172,4 @@ async def test_it_works_with_an_asynchronous_checkpointer(tmp_path: Path) -> Non
 
         await commands.aset_window(chat.agent, THREAD, 3)
 
-        assert (await chat.agent.aget_state(THREAD)).values["memory"]["position"]["window"] == 3
+        assert (await chat.agent.aget_state(THREAD)).values["bookkeeping"]["window"] == 3

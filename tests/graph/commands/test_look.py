@@ -12,7 +12,7 @@ from langgraph.types import interrupt
 
 from ebbtide import CommandError, MemoryState, SessionNotFoundError, SettingsError, commands, erase
 from ebbtide.graph.commands import look
-from ebbtide.memory.record import Group, place
+from ebbtide.memory.record import Record
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 
@@ -65,9 +65,9 @@ def test_messages_has_pages(tmp_path: Path) -> None:
 def test_a_line_says_how_the_user_began() -> None:
     """The first user message is quoted in one line, cut when long."""
     long = {"type": "human", "data": {"content": "word\n" * 40}}
-    group = Group(3, (long,), at="2026-01-01T10:00:00.000Z", efforts=("a",))
+    record = Record(3, "id", "", (long,), "2026-01-01T10:00:00.000Z", efforts=("a",))
 
-    line = look._line(place(group, "main", "", None))
+    line = look._line(record)
 
     assert (line.turn, line.efforts, line.at) == (3, ("a",), "2026-01-01T10:00:00.000Z")
     assert line.said == "word " * 12 + "…"
@@ -75,7 +75,7 @@ def test_a_line_says_how_the_user_began() -> None:
 
 def test_a_turn_without_user_message_has_an_empty_line() -> None:
     """A turn of which nothing is left still has its line."""
-    line = look._line(place(Group(1, (), at="", status="aborted"), "main", "", None))
+    line = look._line(Record(1, "id", "", (), "", status="aborted"))
 
     assert (line.said, line.status) == ("", "aborted")
 
@@ -179,7 +179,7 @@ def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
     chat.say("hi", ours)
 
     assert commands.messages(chat.agent, ours).lines[0].said == "hi"
-    assert erase(chat.agent, ours, 1).branches == ("main",)
+    assert erase(chat.agent, ours, 1).turn == 1
     with pytest.raises(SettingsError, match="user_id: pass a string"):
         commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
 

@@ -122,7 +122,7 @@ def test_nothing_of_the_text_is_left(tmp_path: Path) -> None:
         kept = chat.records(chat.agent.get_state(THREAD).values)
     assert {line.rpartition(": ")[2] for line in before} >= {FOUND, NOTED}
     assert left == []
-    assert (report.erased, report.quoted) == ((("main", 2),), ())
+    assert (report.turn, report.quoted) == (2, ())
     assert [record.status for record in kept] == ["done", "erased", "done", "done", "done"]
 
 
@@ -155,7 +155,7 @@ def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
         records = chat.records(state)
         findings = chat.archive.verify(Owner("", "t"))
         assert traces(tmp_path, WORDS[turn - 1 : turn]) == []
-    assert state["memory"]["position"]["branch"] == "main"
+    assert chat.branches == 1
     assert [r.turn for r in records if r.status == "erased"] == [turn]
     assert [found.fatal for found in findings] == [False]
     assert WORDS[turn - 1] not in chat.model.sent[-1].text
@@ -170,7 +170,7 @@ def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: 
         state = chat.say("Go on.")
 
         records = chat.records(state)
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
+    assert (state["memory"]["turn"], chat.branches) == (4, 1)
     assert [record.turn for record in records if record.status == "erased"] == gone
     assert [record.turn for record in records] == [1, 2, 3, 4]
 
@@ -276,7 +276,7 @@ def test_summary_stays_redacted_until_a_model_answers(tmp_path: Path) -> None:
 
     assert (report.resummarised, report.stale) == ((), ("keys",))
     assert "keys: (redacted: a turn of this effort was erased)" in shown
-    assert (again.erased, again.resummarised) == ((("main", 2),), ("keys",))
+    assert (again.turn, again.resummarised) == (2, ("keys",))
 
 
 @pytest.mark.parametrize("path", ["invoke", "ainvoke"])
@@ -304,11 +304,10 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
     assert (
         kept["memory"]["turn"],
         state["memory"]["turn"],
-        state["memory"]["position"]["branch"],
-    ) == (6, 7, "main")
+    ) == (6, 7)
     assert "Something came up meanwhile." in said
     assert not any(secret in said for secret in SECRETS)
-    assert (report.branches, records[1].status) == (("main",), "erased")
+    assert (report.turn, records[1].status) == (2, "erased")
 
 
 @pytest.mark.parametrize("looks", ["effort_status", "search_efforts", "expand_effort"])
@@ -373,8 +372,8 @@ def test_recalled_text_leaves_the_checkpoints(tmp_path: Path) -> None:
         report = erase(chat.agent, THREAD, 1)
 
         assert traces(tmp_path, [ASKED]) == []
-        state = chat.say("And now?")
-    assert (report.quoted, state["memory"]["position"]["branch"]) == ((), "main")
+        chat.say("And now?")
+    assert report.quoted == ()
 
 
 def test_expanded_log_says_that_a_turn_was_erased(tmp_path: Path) -> None:
@@ -463,12 +462,13 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
     with begun(tmp_path, WORDS[:1]) as chat:
         first = chat.agent.get_state(THREAD).config
         chat.say("One way it went, as nobody knows.")
-        state = chat.say("Another way it went, as all know.", first)
+        (left,) = chat.archive.tips(Owner("", "t"))
+        chat.say("Another way it went, as all know.", first)
 
-        report = erase(chat.agent, THREAD, 2, branch="main")
+        report = erase(chat.agent, THREAD, 2, branch=left.id[:8])
 
-        assert state["memory"]["position"]["branch"] != "main"
-        assert report.branches == ("main",)
+        assert chat.branches == 2
+        assert report.turn == 2
         assert traces(tmp_path, ["One way it went, as nobody knows."]) == []
         assert chat.said(chat.say("And now?"))[1] == "Another way it went, as all know."
         with pytest.raises(SettingsError, match="no branch 'west': use one of"):
@@ -532,7 +532,7 @@ def test_user_of_the_context_owns_the_thread(tmp_path: Path) -> None:
 
         report = erase(chat.agent, {"configurable": ann}, 2)
 
-        assert report.branches == ("main",)
+        assert report.turn == 2
         assert traces(tmp_path) == []
 
 
@@ -558,7 +558,7 @@ def test_without_checkpoints_the_archive_is_erased(tmp_path: Path) -> None:
 
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
     assert [message.text for message in state["messages"]][:2] == ["Hello there.", "Hello."]
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (3, "main")
+    assert (state["memory"]["turn"], chat.branches) == (3, 1)
 
 
 def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
@@ -642,7 +642,7 @@ def test_anchor_that_came_back_is_erased_again(
         left = traces(tmp_path, ["swordfish"])
     assert anchor == restored == kept
     assert (left == []) == (again == "Yes.")  # what the later turn said itself stays
-    assert report.erased == (("main", 2),)
+    assert report.turn == 2
 
 
 def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
@@ -655,7 +655,7 @@ def test_all_turns_erased_can_be_restored(tmp_path: Path) -> None:
 
         state = agent.invoke({"messages": "Are you there?"}, THREAD)
 
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (2, "main")
+    assert (state["memory"]["turn"], chat.branches) == (2, 1)
 
 
 async def test_asynchronous_checkpoints(tmp_path: Path) -> None:
@@ -668,7 +668,7 @@ async def test_asynchronous_checkpoints(tmp_path: Path) -> None:
 
         report = await aerase(chat.agent, THREAD, 2)
 
-        assert report.branches == ("main",)
+        assert report.turn == 2
         assert traces(tmp_path) == []
         assert len([one async for one in chat.agent.aget_state_history(THREAD)]) == 1
     chat.archive.close()
@@ -684,11 +684,11 @@ def test_crash_before_the_checkpoints(tmp_path: Path) -> None:
         erase(chat.agent, THREAD, 2)
 
         assert traces(tmp_path) == []
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (3, "main")
+    assert (state["memory"]["turn"], chat.branches) == (3, 1)
 
 
 def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
-    """An edit of its messages is a turn of its own on another branch, and not an erased one."""
+    """Even edited messages of an erased turn do not come back."""
     with begun(tmp_path, WORDS[:2]) as chat:
         values = chat.agent.get_state(THREAD).values
         chat.archive.erase(Owner("", "t"), chat.records(values)[-1].tip, 2)
@@ -697,8 +697,8 @@ def test_edit_of_a_turn_that_only_the_archive_erased(tmp_path: Path) -> None:
 
         state = chat.say(WORDS[2])
 
-    assert state["memory"]["position"]["branch"] != "main"
-    assert [record.status for record in chat.records(state)] == ["done", "done", "done"]
+    assert chat.branches == 1
+    assert [record.status for record in chat.records(state)] == ["done", "erased", "done"]
 
 
 def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
@@ -748,9 +748,9 @@ def test_thread_left_without_state_is_seeded(tmp_path: Path) -> None:
         values = chat.agent.get_state(THREAD).values
         noted = chat.archive.reseeding(Owner("", "t"))
         state = chat.say("And now?")
-    assert (report.branches, report.stale, noted) == (("main",), (), None)
-    assert (values["memory"]["turn"], values["memory"]["position"]["branch"]) == (3, "main")
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
+    assert (report.stale, noted) == ((), None)
+    assert (values["memory"]["turn"], chat.branches) == (3, 1)
+    assert (state["memory"]["turn"], chat.branches) == (4, 1)
 
 
 def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
@@ -768,7 +768,7 @@ def test_thread_left_without_state_is_talked_on(tmp_path: Path) -> None:
     assert [message.text for message in state["messages"]][:4] == [
         *("Hello there.", "Hello.", THANKS, "Noted.")
     ]
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
+    assert (state["memory"]["turn"], chat.branches) == (4, 1)
     assert state["memory"]["open_efforts"].keys() == {"keys"}
     assert [record.status for record in records] == ["done", "erased", "done", "done", "done"]
 
@@ -789,10 +789,10 @@ def test_thread_left_without_state_by_other_ways(tmp_path: Path, doing: Any) -> 
         assert chat.archive.reseeding(Owner("", "t")) is None
         records = chat.records(state)
     assert {"keys"} <= state["memory"]["open_efforts"].keys()
-    assert (records[1].status, len(records), state["memory"]["position"]["branch"]) == (
+    assert (records[1].status, len(records), chat.branches) == (
         "erased",
         state["memory"]["turn"],
-        "main",
+        1,
     )
 
 
@@ -815,7 +815,7 @@ def test_thread_is_erased_without_its_checkpointer(tmp_path: Path) -> None:
 
         assert traces(tmp_path, [THANKS]) == []
         state = chat.say("And now?")
-    assert (state["memory"]["turn"], state["memory"]["position"]["branch"]) == (4, "main")
+    assert (state["memory"]["turn"], chat.branches) == (4, 1)
 
 
 def test_archive_opened_by_two(tmp_path: Path) -> None:

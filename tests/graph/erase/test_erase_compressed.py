@@ -47,7 +47,7 @@ def begun(folder: Path) -> Iterator[Talk]:
     )
     try:
         states = talked(chat, 10, {2: VAULT, 3: RULE})
-        assert states[-1]["memory"]["position"]["compressed"].keys() == {"shop"}
+        assert states[-1]["bookkeeping"]["compressed"].keys() == {"shop"}
         yield chat
     finally:
         connection.close()

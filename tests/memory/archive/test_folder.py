@@ -32,12 +32,11 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
     export(disk, OWNER, tmp_path / "out")
 
     assert [line["turn"] for line in lines(tmp_path / "out" / RAW)] == [1]
+    first, second = disk.turns(OWNER, tip, [1, 2])
     assert lines(tmp_path / "out/efforts/a.jsonl")[0] == {
         "turn": 2,
-        "branch": "main",
-        "from": None,
-        "parent": disk.turns(OWNER, tip, [1])[0].digest,
-        "digest": disk.turns(OWNER, tip, [2])[0].digest,
+        "id": second.id,
+        "parent": first.id,
         "efforts": ["a", "b"],
         "status": "done",
         "at": groups[1].at,
@@ -56,27 +55,27 @@ def test_all_turns_are_exported(archive: SqlArchive, tmp_path: Path) -> None:
     export(archive, OWNER, tmp_path / "out")
 
     logged = [line for path in tmp_path.glob("out/**/*.jsonl") for line in lines(path)]
-    turns = {(line["branch"], line["turn"]): line for line in logged if "messages" in line}
-    assert turns.keys() == {turn.place for turn in session.turns}
-    assert [turns[turn.place]["messages"] for turn in session.turns] == [
+    turns = {line["id"]: line for line in logged if "messages" in line}
+    assert turns.keys() == {turn.record.id for turn in session.turns}
+    assert [turns[turn.record.id]["messages"] for turn in session.turns] == [
         [*turn.record.messages] for turn in session.turns
     ]
     assert lines(tmp_path / "out/compressed.jsonl") == [
-        {"branch": branch, **as_data(made)} for branch, made in session.compressions
+        {"id": number, **as_data(made)} for number, made in session.compressions
     ]
     assert lines(tmp_path / "out/extractions.jsonl") == [*session.extractions]
 
 
-def test_a_branch_says_where_it_began(disk: SqlArchive, tmp_path: Path) -> None:
-    """The first turn of a fork names the branch and the turn that it continues."""
+def test_turns_name_their_parents(disk: SqlArchive, tmp_path: Path) -> None:
+    """Branches are told by the parents of their turns."""
     first = commit_all(disk, [turn(1)])
-    disk.commit(OWNER, first, turn(2))
+    second = disk.commit(OWNER, first, turn(2))
     fork = disk.commit(OWNER, first, turn(2, "Otherwise."))
 
     export(disk, OWNER, tmp_path / "out")
 
-    origins = {line["branch"]: line["from"] for line in lines(tmp_path / "out" / RAW)}
-    assert origins == {"main": None, fork.branch: ["main", 1]}
+    parents = {line["id"]: line["parent"] for line in lines(tmp_path / "out" / RAW)}
+    assert parents == {first.id: "", second.id: first.id, fork.id: first.id}
 
 
 def test_the_owner_is_named(disk: SqlArchive, tmp_path: Path) -> None:

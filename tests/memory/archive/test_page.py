@@ -35,12 +35,14 @@ def test_a_conversation_can_be_read(disk: SqlArchive, tmp_path: Path) -> None:
         messages=(human("Which port?"), answer("", tool_calls=[call]), found, answer("8443.")),
         status="aborted",
     )
-    commit_all(disk, [asked, turn(2, "", ["auth-bug"], [concluded("auth-bug", "It is 8443.")])])
+    tip = commit_all(
+        disk, [asked, turn(2, "", ["auth-bug"], [concluded("auth-bug", "It is 8443.")])]
+    )
 
     text = page(disk, OWNER, tmp_path)
 
     assert text.splitlines()[:8] == [
-        *("# Session `t1`", "", "User `ann`. Branch `main` up to turn 2.", ""),
+        *("# Session `t1`", "", f"User `ann`. Up to turn 2 (`{tip.id[:12]}`).", ""),
         *("- `auth-bug`: concluded", "", "## Turn 1", ""),
     ]
     assert "`2026-01-01 00:00:01` UTC. Efforts: `auth-bug`.\n\n**User**\n\n```text\nWhich" in text
@@ -99,7 +101,7 @@ def test_nothing_is_overwritten(disk: SqlArchive, tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="there already"):
         export_markdown(disk, OWNER, tip, tmp_path / "page.md")
     with pytest.raises(SessionNotFoundError):
-        export_markdown(disk, OWNER, Tip("main", 2), tmp_path / "other.md")
+        export_markdown(disk, OWNER, Tip(2, "ab" * 16), tmp_path / "other.md")
     assert [path.name for path in tmp_path.glob("*.md")] == ["page.md"]
     assert (tmp_path / "page.md").read_text("utf-8") == "mine"
 

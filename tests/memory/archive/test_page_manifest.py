@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.archive.page import manifest
-from ebbtide.memory.record import place
+from ebbtide.memory.record import Record
 from tests.memory.turns import concluded, opened, turn
 
 TEXT = st.text(
@@ -18,7 +18,7 @@ NASTY = (
 
 def written(*events: dict[str, object]) -> str:
     """Return the manifest of a turn with these events."""
-    return manifest([place(turn(3, events=events), "b1", "", None)])
+    return manifest([Record(3, "b1", "", (), turn(3).at, events=events)])
 
 
 @given(drawn=st.lists(st.tuples(TEXT, TEXT, st.lists(TEXT, max_size=2)), max_size=3))
@@ -40,13 +40,13 @@ def test_nasty_text_is_kept() -> None:
 
 
 def test_entries_of_a_record() -> None:
-    """A record adds an entry for each status change, with branch and time."""
+    """A record adds an entry for each status change, with its turn and time."""
     entries = yaml.safe_load(
         written(opened("a"), {"type": "switched", "effort": "b"}, concluded("b", "s"))
     )
 
     at = turn(3).at
-    assert [(entry["id"], entry["branch"], entry["at"]) for entry in entries] == [
+    assert [(entry["id"], entry["commit"], entry["at"]) for entry in entries] == [
         ("a", "b1", at),
         ("b", "b1", at),
     ]

@@ -76,27 +76,27 @@ def test_what_is_there_is_passed_over(archive: SqlArchive, another: SqlArchive) 
 
 
 def test_threads_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -> None:
-    """What the source has sealed the target knows, as does who opens it later."""
+    """The target has the secret of the source, as has who opens it later."""
     commit_session(archive, OWNER)
-    assert archive.seal("said") != another.seal("said")
+    assert archive.keyed_digest("said") != another.keyed_digest("said")
 
     copy(archive, another)
 
-    assert another.seal("said") == archive.seal("said")
+    assert another.keyed_digest("said") == archive.keyed_digest("said")
     assert another.fence_key(OWNER) == archive.fence_key(OWNER)
     with SqlArchive(another.database.url.render_as_string(hide_password=False)) as again:
-        assert again.seal("said") == archive.seal("said")
+        assert again.keyed_digest("said") == archive.keyed_digest("said")
 
 
-def test_an_archive_that_is_used_keeps_its_seals(archive: SqlArchive, another: SqlArchive) -> None:
+def test_an_archive_that_is_used_keeps_its_secret(archive: SqlArchive, another: SqlArchive) -> None:
     """Its own threads go on; those that were copied into it are restored."""
     commit_session(archive, OWNER)
     another.commit(Owner("carl", "t9"), commit_all(another, []), turn(1))
-    seal = another.seal("said")
+    own = another.keyed_digest("said")
 
     copy(archive, another)
 
-    assert another.seal("said") == seal != archive.seal("said")
+    assert another.keyed_digest("said") == own != archive.keyed_digest("said")
 
 
 def test_a_session_that_went_on_is_an_error(archive: SqlArchive, another: SqlArchive) -> None:
@@ -126,7 +126,7 @@ def test_other_events_or_states_are_an_error(
         lost = zipped("[]") if column == "events" else None
         connection.execute(update(turns).values({column: lost}))
 
-    with pytest.raises(ArchiveError, match=r"with other records \(turn 1 of branch 'main'\)"):
+    with pytest.raises(ArchiveError, match=r"with other records \(turn 1 "):
         copy(archive, another)
 
 
@@ -154,7 +154,7 @@ def test_what_was_erased_since_is_not_brought_back(
     copy(archive, another)
     archive.erase(OWNER, tip, 2)
 
-    with pytest.raises(ArchiveError, match="turn 2 of branch 'main'"):
+    with pytest.raises(ArchiveError, match=r"\(turn 2 "):
         copy(another, archive)
 
     assert archive.turns(OWNER, tip, [2])[0].status == "erased"
@@ -178,11 +178,11 @@ def test_memories_of_no_session_are_copied(archive: SqlArchive, another: SqlArch
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        (DAMAGE.format("messages", zipped("[]").hex(), 1), "the digest"),
-        ("UPDATE ebbtide_turns SET messages = substring(messages, 1, 12)", "main:1 .* is damaged"),
-        ("UPDATE ebbtide_turns SET messages = '[' WHERE turn = 2", "main:2 .* is damaged"),
-        (DAMAGE.format("events", zipped("[{}]").hex(), 2), "main:2: damaged"),
-        ("DELETE FROM ebbtide_turns WHERE turn = 1", "main:2: damaged: the parent of turn 2"),
+        (DAMAGE.format("messages", zipped("[]").hex(), 1), "turn 1 .*: the id does not match"),
+        ("UPDATE ebbtide_turns SET messages = substring(messages, 1, 12)", "turn 1 .* is damaged"),
+        ("UPDATE ebbtide_turns SET messages = '[' WHERE turn = 2", "turn 2 .* is damaged"),
+        (DAMAGE.format("events", zipped("[{}]").hex(), 2), "turn 2 .*: damaged"),
+        ("DELETE FROM ebbtide_turns WHERE turn = 1", "turn 2 .*: damaged: its parent is missing"),
     ],
 )
 def test_damage_is_not_copied(

@@ -122,7 +122,7 @@ def _compression(effort: str, made: int) -> Compression:
 
 
 def _pass(effort: str, tip: Tip) -> ExtractionEntry:
-    return ExtractionEntry(effort, tip.branch, tip.turn, (), "2026", {"seconds": 0.5, "q": ["x"]})
+    return ExtractionEntry(effort, tip.id, tip.turn, (), "2026", {"seconds": 0.5, "q": ["x"]})
 
 
 def sessions_of(archive: SqlArchive) -> dict[Owner, tuple[Any, ...]]:

@@ -39,9 +39,9 @@ def test_there_is_none_before_one_is_made(archive: Archive) -> None:
     archive.commit_compression(OWNER, tip, made(tip))
 
     assert archive.compression(OWNER, tip, "b") is None
-    assert archive.compression(OWNER, Tip("main", 2, ""), "a") is None
+    assert archive.compression(OWNER, Tip(2, tip.id), "a") is None
     assert archive.compression(Owner("eve", OWNER.thread), tip, "a") is None
-    assert archive.compression(Owner("ann", "unknown"), tip, "a") is None
+    assert archive.compression(Owner("eve", "unknown"), tip, "a") is None
 
 
 def test_retry_keeps_the_first_one(archive: Archive) -> None:
@@ -94,7 +94,7 @@ def test_one_made_for_another_turn_is_refused(archive: Archive) -> None:
     tip = talked(archive)
 
     with pytest.raises(ArchiveError, match="made after turn 2"):
-        archive.commit_compression(OWNER, tip, made(Tip("main", 2)))
+        archive.commit_compression(OWNER, tip, made(Tip(2, tip.id)))
 
 
 def test_erased_turn_leaves_the_compressions_that_were_made_from_it(archive: Archive) -> None:

@@ -34,9 +34,9 @@ def test_effort_is_as_its_last_change_left_it(archive: Archive) -> None:
 )
 def test_effort_goes_back_with_the_tip(archive: Archive, number: int, goal: str | None) -> None:
     """An effort is seen as it was at the tip."""
-    commit_all(archive, life())
+    tip = commit_all(archive, life())
 
-    effort = archive.effort(OWNER, Tip("main", number), "a")
+    effort = archive.effort(OWNER, Tip(number, tip.id), "a")
 
     assert (effort and effort.goal) == goal
 

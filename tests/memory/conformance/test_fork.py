@@ -1,19 +1,24 @@
 """Forks: whoever goes back starts a branch, and sees its own past only."""
 
+from dataclasses import replace
+
+import pytest
+
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.record import Tip, branch_id
+from ebbtide.memory.errors import TipNotFoundError
+from ebbtide.memory.record import Owner, Tip
 from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
 
 
-def test_taken_slot_starts_a_branch(archive: Archive) -> None:
-    """Another group in a taken slot begins a branch that says where it comes from."""
+def test_second_child_of_a_turn_is_a_branch(archive: Archive) -> None:
+    """Two turns after one tip have the same parent, and neither overwrites the other."""
     before = commit_all(archive, [turn(1)])
-    commit_all(archive, [turn(2, "one way")], before)
+    first = archive.commit(OWNER, before, turn(2, "one way"))
 
-    record = archive.commit(OWNER, before, turn(2, "another"))
+    second = archive.commit(OWNER, before, turn(2, "another"))
 
-    assert record.branch == branch_id("main", 2, record.digest)
-    assert record.origin == ("main", 1)
+    assert (first.parent, second.parent) == (before.id, before.id)
+    assert visible(archive, first.tip) == ["question 1", "one way"]
 
 
 def test_siblings_do_not_see_each_other(archive: Archive) -> None:
@@ -31,17 +36,19 @@ def test_older_tip_does_not_see_later_turns(archive: Archive) -> None:
     before = commit_all(archive, [turn(1), turn(2)])
     commit_all(archive, [turn(3)], before)
 
-    assert visible(archive, Tip("main", 2, before.digest)) == ["question 1", "question 2"]
+    assert visible(archive, Tip(2, before.id)) == ["question 1", "question 2"]
     assert archive.turns(OWNER, before, [3]) == ()
 
 
 def test_old_tip_goes_on(archive: Archive) -> None:
-    """After a fork the old branch goes on as main."""
+    """After a fork the old branch goes on from its end."""
     before = commit_all(archive, [turn(1)])
     main = commit_all(archive, [turn(2)], before)
     commit_all(archive, [turn(2, "another")], before)
 
-    assert commit_all(archive, [turn(3)], main).branch == "main"
+    tip = commit_all(archive, [turn(3)], main)
+
+    assert visible(archive, tip) == ["question 1", "question 2", "question 3"]
 
 
 def test_fork_of_a_fork(archive: Archive) -> None:
@@ -49,7 +56,7 @@ def test_fork_of_a_fork(archive: Archive) -> None:
     one = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2), turn(3)], one)
     two = commit_all(archive, [turn(2, "second"), turn(3, "third")], one)
-    three = Tip(two.branch, 2, archive.turns(OWNER, two, [2])[0].digest)
+    three = archive.turns(OWNER, two, [2])[0].tip
 
     tip = commit_all(archive, [turn(3, "other third"), turn(4)], three)
 
@@ -62,7 +69,7 @@ def test_fork_before_the_first_turn(archive: Archive) -> None:
 
     record = archive.commit(OWNER, START, turn(1, "afresh"))
 
-    assert record.origin == ("main", 0)
+    assert record.parent == ""
     assert visible(archive, record.tip) == ["afresh"]
 
 
@@ -85,36 +92,26 @@ def test_retry_finds_its_branch_after_further_turns(archive: Archive) -> None:
     assert archive.commit(OWNER, before, turn(2, "another")) == record
 
 
-def test_earlier_tip_of_equal_text_is_another_place(archive: Archive) -> None:
-    """Turns of equal text are told apart: each fork sees the past up to its own tip."""
-    same = [turn(1, "go on"), turn(2, "go on"), turn(3, "go on")]
-    tip = commit_all(archive, same)
-    first, second = Tip("main", 1, tip.digest), Tip("main", 2, tip.digest)
-    early = archive.commit(OWNER, first, turn(4, "end"))
-    late = archive.commit(OWNER, second, turn(4, "end"))
-
-    assert visible(archive, early.tip) == ["go on", "end"]
-    assert visible(archive, late.tip) == ["go on", "go on", "end"]
-
-
-def test_going_back_over_a_jump_starts_a_branch(archive: Archive) -> None:
-    """A number that was left out is not filled in afterwards on the same branch."""
+def test_equal_turns_are_told_apart_by_their_nonce(archive: Archive) -> None:
+    """A question that is repeated after going back is a turn of its own, a retry is not."""
     before = commit_all(archive, [turn(1)])
-    commit_all(archive, [turn(5)], before)
+    first = archive.commit(OWNER, before, replace(turn(2), nonce="aa"))
 
-    record = archive.commit(OWNER, before, turn(3))
+    again = archive.commit(OWNER, before, replace(turn(2), nonce="aa"))
+    repeated = archive.commit(OWNER, before, replace(turn(2), nonce="bb"))
 
-    assert record.branch != "main"
-    assert visible(archive, record.tip) == ["question 1", "question 3"]
+    assert again == first
+    assert repeated.id != first.id
+    assert archive.tips(OWNER) == (first.tip, repeated.tip)
 
 
 def test_tips_names_every_branch(archive: Archive) -> None:
-    """There is a tip for each branch, in the order of their names."""
+    """There is a tip for each branch, in the order of their commit."""
     before = commit_all(archive, [turn(1)])
     main = commit_all(archive, [turn(2)], before)
     branch = commit_all(archive, [turn(2, "another")], before)
 
-    assert archive.tips(OWNER) == tuple(sorted([main, branch], key=lambda tip: tip.branch))
+    assert archive.tips(OWNER) == (main, branch)
 
 
 def test_newest_is_the_branch_committed_to_last(archive: Archive) -> None:
@@ -148,3 +145,124 @@ def test_ambient_turns_of_a_sibling_are_not_counted(archive: Archive) -> None:
     assert (archive.ambient_count(OWNER, main), archive.ambient(OWNER, main, 2)) == (5, (4, 5))
     assert archive.ambient_count(OWNER, branch) == 3
     assert archive.ambient(OWNER, branch, 9) == (1, 2, 4)
+
+
+def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
+    """A turn after one of another session of the user sees that one's past, and only that."""
+    copy = Owner(OWNER.user, "copy")
+    before = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
+    commit_all(archive, [turn(2, "in the original")], before)
+
+    tip = archive.commit(copy, before, turn(2, "in the copy")).tip
+
+    assert visible(archive, tip, copy) == ["question 1", "in the copy"]
+    assert [effort.id for effort in archive.efforts(copy, tip, 9).efforts] == ["a"]
+    assert [hit.turn for hit in archive.search(copy, tip, "copy", 9)] == [2]
+    assert archive.verify(copy) == ()
+
+
+def test_copied_thread_is_read_before_its_first_turn(archive: Archive) -> None:
+    """A session that has no turn yet sees the turns of the tip that it was copied from."""
+    tip = commit_all(archive, [turn(1), turn(2)])
+
+    assert visible(archive, tip, Owner(OWNER.user, "copy")) == ["question 1", "question 2"]
+
+
+COPY = Owner(OWNER.user, "copy")
+
+
+def copied(archive: Archive) -> tuple[Tip, Tip]:
+    """Return the tip of a session of three turns, and that of a copy that follows the second."""
+    before = commit_all(archive, [turn(1, "first", ["a"], [opened("a")]), turn(2, "second")])
+    own = commit_all(archive, [turn(3, "third", ["b"], [opened("b")])], before)
+    return own, archive.commit(COPY, before, turn(3, "in the copy")).tip
+
+
+def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
+    """The copy goes on, and is named; nothing else is left, and the thread begins anew."""
+    own, tip = copied(archive)
+
+    deleted = archive.delete_session(OWNER)
+
+    assert visible(archive, tip, COPY) == ["first", "second", "in the copy"]
+    assert [found.turn for found in archive.search(COPY, tip, "second", 9)] == [2]
+    assert (archive.tip(OWNER, own), archive.newest(OWNER)) == (None, None)
+    assert archive.sessions(OWNER.user) == (COPY,)
+    assert "thread 'copy' was copied from it" in deleted.left[0]
+    assert [
+        hit.tip.turn for hit in archive.search_sessions(Owner(OWNER.user, "x"), "second", 9)
+    ] == []
+    anew = commit_all(archive, [turn(1, "anew")])
+    assert (visible(archive, anew), archive.newest(OWNER)) == (["anew"], anew)
+    assert archive.verify(COPY) == archive.verify(OWNER) == ()
+
+
+def test_last_copy_takes_the_rest_with_it(archive: Archive) -> None:
+    """Copies of copies keep what they see, until the last of them is deleted."""
+    own, tip = copied(archive)
+    second = Owner(OWNER.user, "second copy")
+    last = archive.commit(second, tip, turn(4, "in the second copy")).tip
+    for owner in (OWNER, COPY):
+        archive.delete_session(owner)
+    seen = visible(archive, last, second)
+
+    deleted = archive.delete_session(second)
+
+    assert seen == ["first", "second", "in the copy", "in the second copy"]
+    assert [archive.tip(OWNER, one) for one in (own, tip, last)] == [None] * 3
+    assert (archive.sessions(OWNER.user), deleted.sessions) == ((), (second,))
+
+
+def test_deleted_user_leaves_no_turn_of_a_copy(archive: Archive) -> None:
+    """All sessions go, those too that copies kept; the report has those that people know."""
+    _, tip = copied(archive)
+    archive.delete_session(OWNER)
+
+    deleted = archive.delete_user(OWNER.user)
+
+    assert (deleted.sessions, archive.tip(COPY, tip)) == ((COPY,), None)
+    assert archive.sessions(OWNER.user) == ()
+
+
+def test_turn_erased_in_a_copy_is_erased_in_the_original(archive: Archive) -> None:
+    """It is one turn, whoever erases it; so for a copy of an original that was deleted."""
+    own, tip = copied(archive)
+
+    archive.erase(COPY, tip, 2)
+    archive.delete_session(OWNER)
+    archive.erase(COPY, tip, 1)
+
+    assert [r.status for r in archive.turns(COPY, tip, [1, 2, 3])] == ["erased", "erased", "done"]
+    assert archive.turns(OWNER, own, [2]) == ()
+
+
+def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
+    """Whatever a state says, turns are numbered without gaps."""
+    before = commit_all(archive, [turn(1)])
+
+    record = archive.commit(OWNER, Tip(8, before.id), turn(9))
+
+    assert (record.turn, visible(archive, record.tip)) == (2, ["question 1", "question 9"])
+
+
+def test_ids_of_turns(archive: Archive) -> None:
+    """Each branch has its own, and none of turns that are not seen."""
+    before = commit_all(archive, [turn(1)])
+    main = commit_all(archive, [turn(2, "one way")], before)
+    branch = commit_all(archive, [turn(2, "another")], before)
+
+    assert archive.ids(OWNER, main, [1, 2, 3]) == {1: before.id, 2: main.id}
+    assert archive.ids(OWNER, branch, [2]) == {2: branch.id}
+    assert archive.ids(OWNER, Tip(1, main.id), [1, 2]) == {1: before.id}
+
+
+def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:
+    """Who names another user's turn sees nothing of it and commits nothing after it."""
+    eve = Owner("eve", OWNER.thread)
+    tip = commit_all(archive, [turn(1)])
+
+    with pytest.raises(TipNotFoundError):
+        archive.commit(eve, tip, turn(2))
+
+    assert archive.turns(eve, tip, [1]) == ()
+    assert (archive.tip(eve, tip), archive.has_of_another(eve, tip)) == (None, True)

@@ -16,14 +16,13 @@ from tests.memory.turns import START, concluded, opened, texts, turn
 THREADS = itertools.count()
 EFFORTS = ("a", "b", "c")
 
-Step: TypeAlias = tuple[int, int, str, tuple[str, ...], tuple[Event, ...]]
+Step: TypeAlias = tuple[int, str, tuple[str, ...], tuple[Event, ...]]
 EVENTS = st.sampled_from(EFFORTS).flatmap(
     lambda name: st.sampled_from([opened(name), concluded(name, f"{name} is done")])
 )
 STEPS = st.lists(
     st.tuples(
         st.integers(0, 99),
-        st.integers(1, 2),
         st.sampled_from(["x", "y", "z"]),
         st.lists(st.sampled_from(EFFORTS), max_size=2, unique=True).map(tuple),
         st.lists(EVENTS, max_size=2).map(tuple),
@@ -51,9 +50,9 @@ class Model:
 def run(archive: Archive, owner: Owner, steps: Sequence[Step]) -> Model:
     """Commit step by step, each after any earlier tip, and each twice."""
     model = Model()
-    for at, (number, jump, text, efforts, events) in enumerate(steps):
+    for at, (number, text, efforts, events) in enumerate(steps):
         before = model.chosen(number)
-        plain = turn(before.turn + jump, text, efforts, events)
+        plain = turn(before.turn + 1, text, efforts, events)
         group = Group(plain.turn, plain.messages, f"2026-01-01T{at:06}", efforts, events)
         after = archive.commit(owner, before, group).tip
         assert archive.commit(owner, before, group).tip == after

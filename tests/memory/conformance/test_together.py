@@ -132,17 +132,6 @@ def test_own_commit_is_seen_at_once(archive: SqlArchive) -> None:
         assert visible(archive, after) == ["question 1", "question 2"]
 
 
-def test_tip_that_comes_to_be_is_seen(archive: SqlArchive) -> None:
-    """Asking for turns that are not there yet does not hide them when they are."""
-    later = commit_all(archive, [turn(1), turn(2)])
-    ahead = Tip(later.branch, 3)
-    assert (archive.ambient_count(OWNER, ahead), len(archive.turns(OWNER, ahead, [3]))) == (2, 0)
-
-    commit_all(archive, [turn(3)], later)
-
-    assert (archive.ambient_count(OWNER, ahead), len(archive.turns(OWNER, ahead, [3]))) == (3, 1)
-
-
 @pytest.mark.parametrize("number", [1, 100])
 def test_efforts_are_found_among_many_names(archive: SqlArchive, number: int) -> None:
     """However many names are asked for, and however many efforts there are."""
@@ -205,7 +194,7 @@ def answers(archive: SqlArchive, tip: Tip) -> list[object]:
         [archive.ambient(OWNER, tip, number) for number in (0, 1, 9)],
         archive.ambient_count(OWNER, tip),
         [archive.compression(OWNER, tip, name) for name in names[:5]],
-        archive.holds(OWNER, tip),
+        archive.tip(OWNER, tip),
     ]
 
 

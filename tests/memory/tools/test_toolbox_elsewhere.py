@@ -1,9 +1,12 @@
 """The memory tools on efforts of earlier sessions: what works, and what they say of the rest."""
 
+from dataclasses import replace
+
 import pytest
 
 from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
+from ebbtide.memory.record import Tip
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
 from ebbtide.memory.transcript import Recalled, recalled, stored
@@ -115,7 +118,9 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
 
     assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
     assert read["text"].startswith(f"user: {LOG[0]}")
-    assert recalled(here.messages[-1]) == (Recalled(2, 0, len(read["text"]), "t1", "main"),)
+    there = replace(here.owner, thread="t1")
+    (record,) = here.archive.turns(there, here.archive.newest(there) or Tip(), [2])
+    assert recalled(here.messages[-1]) == (Recalled(2, 0, len(read["text"]), "t1", record.id),)
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
 
 

@@ -69,11 +69,6 @@ def told(chat: Talk, state: dict[str, Any]) -> list[list[str]]:
     return [[text(m) for m in turn if text(m)] for turn in kept]
 
 
-def branch(state: dict[str, Any]) -> str:
-    """Return the branch that a state goes on."""
-    return str(state["memory"]["position"]["branch"])
-
-
 @pytest.mark.parametrize("cuts", [0, 1, 2])
 def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
     """What an erasure took from the last turn is no edit of it, also when the next is cut short."""
@@ -84,7 +79,7 @@ def test_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
 
     statuses = [one.status for one in chat.records(state)]
     assert statuses == ["done", "erased", "done", *["aborted"] * cuts, "done"]
-    assert branch(state) == "main"
+    assert chat.branches == 1
 
 
 @pytest.mark.parametrize("cuts", [0, 1])
@@ -97,7 +92,7 @@ def test_edit_of_a_turn_that_lost_text(tmp_path: Path, cuts: int) -> None:
     state = chat.say("Again.")
 
     assert told(chat, state)[2] == ["Shut it.", "Closed."]
-    assert branch(state) != "main"
+    assert chat.branches == 2
 
 
 def test_edit_of_an_answer_that_stands_beside_lost_text(tmp_path: Path) -> None:
@@ -124,7 +119,7 @@ def test_edit_after_a_history_was_handed_over(tmp_path: Path) -> None:
         *(["One.", "1"], ["Two.", "2"], ["Drei.", "3"]),
         *(["Four."], ["New.", "4"]),
     ]
-    assert branch(state) != "main"
+    assert chat.branches == 2
 
 
 def test_history_without_results_that_is_cut_short(tmp_path: Path) -> None:
@@ -138,7 +133,7 @@ def test_history_without_results_that_is_cut_short(tmp_path: Path) -> None:
     state = chat.say("Again.")
 
     assert told(chat, state) == [["Open it.", "Opened."], ["Go on."], ["Again.", "Yes."]]
-    assert branch(state) == "main"
+    assert chat.branches == 1
 
 
 def test_edit_after_an_id_was_repeated(tmp_path: Path) -> None:
@@ -187,7 +182,7 @@ def test_last_turn_erased_and_the_next_cut_short(tmp_path: Path) -> None:
         ["Please."],
         ["New.", "4"],
     ]
-    assert branch(state) == "main"
+    assert chat.branches == 1
 
 
 @pytest.mark.parametrize("cuts", [1, 2])
@@ -202,7 +197,7 @@ def test_question_that_was_removed_and_the_next_turn_cut_short(tmp_path: Path, c
 
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
     assert told(chat, state) == [*kept, *[["Go on."]] * cuts, ["New.", "4"]]
-    assert branch(state) == "main"
+    assert chat.branches == 1
 
 
 @pytest.mark.parametrize("removed", [1, 2])
@@ -248,7 +243,7 @@ def test_old_question_that_is_said_anew_behind_a_removed_turn(tmp_path: Path) ->
 
     kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
     assert told(chat, state) == [*kept, ["One, changed.", "New.", "4"]]
-    assert branch(state) == "main"
+    assert chat.branches == 1
 
 
 @pytest.mark.parametrize("erased", [[], [2]])
@@ -271,7 +266,7 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
         *(["Three.", "3"], ["Four.", "4"]),
         ["Three, changed.", "New.", "5"],
     ]
-    assert branch(state) == "main"
+    assert chat.branches == 1
 
 
 @pytest.mark.parametrize(
@@ -391,6 +386,6 @@ def test_edit_of_what_is_no_text_in_the_last_turn(tmp_path: Path) -> None:
     changed = question.model_copy(update={"additional_kwargs": {"channel": "mail"}})
     chat.agent.update_state(THREAD, {"messages": [changed]})
 
-    state = chat.say("New.")
+    chat.say("New.")
 
-    assert branch(state) != "main"
+    assert chat.branches == 2

@@ -20,6 +20,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.types import interrupt
 
 from ebbtide import InputError, TipNotFoundError, build_memory_graph, erase
 from ebbtide.memory.messages import text
@@ -48,9 +49,9 @@ def lineage(chat: Talk, values: dict[str, Any]) -> list[str]:
     return [text(m) for record in chat.records(values) for m in record.messages]
 
 
-def place(values: dict[str, Any]) -> tuple[int, str]:
-    """Return the turn and the branch of a state."""
-    return values["memory"]["turn"], values["memory"]["position"]["branch"]
+def place(chat: Talk, values: dict[str, Any]) -> tuple[int, int]:
+    """Return the turn of a state, and how many branches there are."""
+    return values["memory"]["turn"], chat.branches
 
 
 def asked(*texts: str) -> list[BaseMessage]:
@@ -99,7 +100,7 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
     results = [m.text for m in states[-1]["messages"] if isinstance(m, ToolMessage)]
     assert NOTE in results[-1]
     assert '"turn":2' in results[-2].replace(" ", "")
-    assert place(states[-1]) == (5, "main")
+    assert place(chat, states[-1]) == (5, 1)
 
 
 def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
@@ -112,6 +113,24 @@ def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
     assert [said.index(one) for one in ("One.", "Two.", "Three?")] == sorted(
         said.index(one) for one in ("One.", "Two.", "Three?")
     )
+
+
+def ask(what: str) -> str:
+    """Ask the user."""
+    return str(interrupt(what))
+
+
+def test_a_turn_that_is_aborted_twice_is_one_commit(tmp_path: Path) -> None:
+    """The results that close its open calls have the same ids whoever commits it."""
+    chat = talk(tmp_path, [call("ask", what="Which?"), "First.", "Second."], tools=[ask])
+    chat.say("go on")
+    waiting = chat.agent.get_state(THREAD).config
+
+    states = [chat.say(words, waiting) for words in ("Never mind.", "Leave it.")]
+
+    (first, *_), (second, *_) = map(chat.records, states)
+    assert (first.status, first) == ("aborted", second)
+    assert [chat.said(state)[1:] for state in states] == [["Never mind."], ["Leave it."]]
 
 
 def test_calls_without_results_are_closed(tmp_path: Path) -> None:
@@ -153,7 +172,7 @@ def test_instructions_before_the_first_question_are_kept(tmp_path: Path) -> None
     )
 
     assert lineage(chat, state) == ["Be brief.", "Well?", "Fine."]
-    assert place(state) == (1, "main")
+    assert place(chat, state) == (1, 1)
 
 
 def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
@@ -167,19 +186,16 @@ def parent(folder: Path, answers: Any = None, **options: Any) -> Talk:
     return Talk(graph.compile(**options), chat.model, chat.archive)
 
 
-def turns_of(chat: Talk) -> list[tuple[str, list[str]]]:
-    """Return, for each branch of the one session, its name and what users said on it."""
+def turns_of(chat: Talk) -> list[list[str]]:
+    """Return what users said on each branch of the one session."""
     (owner,) = chat.archive.sessions("")
     return [
-        (
-            tip.branch,
-            [
-                text(m)
-                for record in chat.archive.turns(owner, tip, range(1, tip.turn + 1))
-                for m in record.messages
-                if m["type"] == "human"
-            ],
-        )
+        [
+            text(m)
+            for record in chat.archive.turns(owner, tip, range(1, tip.turn + 1))
+            for m in record.messages
+            if m["type"] == "human"
+        ]
         for tip in chat.archive.tips(owner)
     ]
 
@@ -190,7 +206,7 @@ def test_a_parent_of_messages_alone_goes_on(tmp_path: Path) -> None:
 
     states = [chat.say(words) for words in ("One.", "Two.", "Two.", "Three.")]
 
-    assert turns_of(chat) == [("main", ["One.", "Two.", "Two.", "Three."])]
+    assert turns_of(chat) == [["One.", "Two.", "Two.", "Three."]]
     assert [message.text for message in states[-1]["messages"]] == [
         *("One.", "OK.", "Two.", "OK.", "Two.", "OK.", "Three.", "OK.")
     ]
@@ -207,9 +223,8 @@ def test_time_travel_in_a_parent_forks(tmp_path: Path) -> None:
     chat.say("Right.", first)
     chat.say("Further left.", left)
 
-    found = dict(turns_of(chat))
-    assert found.pop("main") == ["One.", "Left.", "Further left."]
-    assert [*found.values()] == [["One.", "Right."]]
+    found = turns_of(chat)
+    assert sorted(found) == [["One.", "Left.", "Further left."], ["One.", "Right."]]
 
 
 def test_messages_that_a_parent_edits_fork(tmp_path: Path) -> None:
@@ -223,8 +238,8 @@ def test_messages_that_a_parent_edits_fork(tmp_path: Path) -> None:
     chat.say("Five.")
 
     branches = turns_of(chat)
-    assert ("main", ["One.", "Two.", "Three."]) in branches
-    assert [said for _, said in branches if "Four." in said] == [
+    assert ["One.", "Two.", "Three."] in branches
+    assert [said for said in branches if "Four." in said] == [
         ["One.", "Zwei.", "Three.", "Four.", "Five."]
     ]
 
@@ -259,7 +274,7 @@ def test_a_parent_that_summarises_keeps_its_memory(tmp_path: Path, kept: int) ->
         order = [RemoveMessage(REMOVE_ALL_MESSAGES), summary, *messages[1:][-kept:]]
         chat.agent.update_state(THREAD, {"messages": order})
 
-    assert turns_of(chat) == [("main", [f"Question {turn}." for turn in range(1, 7)])]
+    assert turns_of(chat) == [[f"Question {turn}." for turn in range(1, 7)]]
 
 
 def test_a_summary_beside_an_edit_forks(tmp_path: Path) -> None:
@@ -272,7 +287,7 @@ def test_a_summary_beside_an_edit_forks(tmp_path: Path) -> None:
 
     chat.say("Question 5.")
 
-    assert any("Changed." in said and "Question 5." in said for _, said in turns_of(chat))
+    assert any("Changed." in said and "Question 5." in said for said in turns_of(chat))
 
 
 def test_lost_checkpoints_with_the_whole_history(tmp_path: Path) -> None:
@@ -282,7 +297,7 @@ def test_lost_checkpoints_with_the_whole_history(tmp_path: Path) -> None:
 
     state = chat.agent.invoke({"messages": [*history, ("user", "Question 4.")]}, THREAD)
 
-    assert place(state) == (4, "main")
+    assert place(chat, state) == (4, 1)
     assert chat.said(state) == [f"Question {turn}." for turn in range(1, 5)]
     assert state["memory"].get("banners", []) == []
 
@@ -295,7 +310,7 @@ def test_half_of_the_history(tmp_path: Path, given: int) -> None:
 
     state = chat.agent.invoke({"messages": [*history[-given:], ("user", "Next?")]}, THREAD)
 
-    assert place(state) == (4, "main")
+    assert place(chat, state) == (4, 1)
     assert chat.said(state)[-2:] == ["Question 3.", "Next?"]
 
 
@@ -307,7 +322,7 @@ def test_the_first_half_of_the_history_forks(tmp_path: Path) -> None:
     state = chat.agent.invoke({"messages": [*history[:4], ("user", "Otherwise?")]}, THREAD)
 
     assert chat.said(state) == ["Question 1.", "Question 2.", "Otherwise?"]
-    assert (place(state)[0], place(state)[1] != "main") == (3, True)
+    assert place(chat, state) == (3, 2)
 
 
 def test_an_early_part_of_a_history_of_equal_answers_forks(tmp_path: Path) -> None:
@@ -335,7 +350,7 @@ def test_an_edited_history_is_what_is_gone_on_from(tmp_path: Path, at: int) -> N
     state = chat.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
 
     assert lineage(chat, state) == [*(m.text for m in history), "And?", "OK."]
-    assert place(state)[1] != "main"
+    assert chat.branches == 2
 
 
 def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
@@ -348,7 +363,7 @@ def test_a_history_without_tools_is_known(tmp_path: Path) -> None:
         {"messages": [*asked("How long?", "It is 3600 seconds.", "Thanks.")]}, THREAD
     )
 
-    assert place(state) == (2, "main")
+    assert place(chat, state) == (2, 1)
     assert [len(record.messages) for record in chat.records(state)] == [4, 2]
 
 
@@ -361,7 +376,7 @@ def test_what_was_erased_is_not_adopted(tmp_path: Path, turn: int) -> None:
 
     state = chat.agent.invoke({"messages": [*history, ("user", "And?")]}, THREAD)
 
-    assert place(state) == (4, "main")
+    assert place(chat, state) == (4, 1)
     assert f"Question {turn}." not in lineage(chat, state)
 
 
@@ -400,7 +415,7 @@ def test_another_archive_is_no_empty_memory(tmp_path: Path) -> None:
 
     assert other.archive.sessions("") == ()
     state = chat.say("Three.")
-    assert place(state)[1] == "main"
+    assert chat.branches == 1
     assert lineage(chat, state)[:4] == ["One.", "OK.", "Two.", "OK."]
     assert chat.said(state)[-1] == "Three."
 
@@ -414,7 +429,7 @@ def test_runs_without_a_checkpointer(tmp_path: Path) -> None:
         history = [*history, HumanMessage(words), AIMessage("OK.")]
 
         assert lineage(chat, state) == [m.text for m in history]
-        assert place(state) == (len(history) // 2, "main")
+        assert state["memory"]["turn"] == len(history) // 2
 
 
 async def test_runs_on_a_thread_that_is_never_kept(tmp_path: Path) -> None:
@@ -427,7 +442,7 @@ async def test_runs_on_a_thread_that_is_never_kept(tmp_path: Path) -> None:
         await chat.agent.ainvoke({"messages": history}, config)
         history = [*history, AIMessage("OK.")]
 
-    assert turns_of(chat) == [("main", ["One.", "Two.", "Three."])]
+    assert turns_of(chat) == [["One.", "Two.", "Three."]]
 
 
 CLOSING = [("tool", render("no_result"))]

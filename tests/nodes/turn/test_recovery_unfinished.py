@@ -71,7 +71,7 @@ def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
 
     update = commit_unfinished(state, OWNER, SplitInput({}, [ASKED, SAID], [], [ASKED]), archive)
 
-    assert update == {key: state[key] for key in ("branch", "persisted", "tip", "events")}
+    assert update == {key: state[key] for key in ("persisted", "tip", "events")}
     assert archive.attempts == 1
 
 
@@ -82,7 +82,7 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
 
     update = commit_unfinished(state, OWNER, SplitInput({}, None, [left], [ASKED]), archive)
 
-    tip = Tip(update["branch"], update["persisted"], update["tip"])
+    tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "lost?"]
     assert archive.turns(OWNER, tip, [2])[0].status == "aborted"
     assert update["archived"] == "3"
@@ -95,7 +95,7 @@ def test_an_edited_turn_begins_a_branch(archive: Failing) -> None:
 
     update = commit_unfinished(state, OWNER, SplitInput({}, edited, [], [ASKED]), archive)
 
-    tip = Tip(update["branch"], update["persisted"], update["tip"])
+    tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "better"]
-    assert visible(archive, Tip("main", 2, state["tip"])) == ["question 1", "question 2"]
+    assert visible(archive, Tip(2, state["tip"])) == ["question 1", "question 2"]
     assert len(archive.tips(OWNER)) == 2

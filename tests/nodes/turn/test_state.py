@@ -1,6 +1,5 @@
 """The memory in a state: what may stand there, and what happens to anything else."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,113 +7,103 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.types import Overwrite
 
-from ebbtide import DiskArchive, EbbtideError, StateError, TipNotFoundError, commands, restore
+from ebbtide import commands, delete_session, delete_user, erase, restore
 from ebbtide.graph.commands.threads import place_of
 from ebbtide.nodes.turn.state import merged
-from ebbtide.nodes.turn.values import sealed, trusted
-from tests.agents import THREAD, lasting, talk
+from tests.agents import THREAD, Talk, lasting, talk
 
 SHOWN = {"expanded_turn": 1, "last_referenced_turn": 1}
-WRONG: list[tuple[Any, str]] = [
-    (5, r"^memory: .* \(got 5\)"),
-    ({"turn": "two"}, r"^memory\.turn: .* \(got 'two'\)"),
-    ({"banners": 5}, r"^memory\.banners: .* \(got 5\)"),
-    ({"summaries": {"a": "b"}}, r"^memory\.summaries\.a: .* \(got 'b'\)"),
-    ({"anchor": {"Goal": AIMessage("x")}}, r"^memory\.anchor\.Goal: .* \(got AIMessage"),
-    ({"context_report": {"total": AIMessage("x")}}, r"^memory\.context_report\.total: .*AIMessage"),
-    ({"position": {"session": 7}}, r"^memory\.position\.session: .* \(got 7\)"),
-    ({"position": {"events": 3}}, r"^memory\.position\.events: .* \(got 3\)"),
-    ({"position": None}, r"^memory\.position: .* \(got None\)"),
-    ({"tip": "ab"}, r"^memory\.tip: .* \(got 'ab'\)"),
-    ({"turn": -7}, r"^memory\.turn: .* \(got -7\)"),
-    ({"turn": 1 << 40}, r"^memory\.turn: .* \(got 1099511627776\)"),
-    ({"open_efforts": {"a": {}}}, r"^memory\.open_efforts\.a\.opened_turn: .* \(got {}\)"),
-    ({"expanded": {"a": {"bad": 1}}}, r"^memory\.expanded\.a\.expanded_turn: .*'bad': 1"),
-    ({"expanded": {"a": {**SHOWN, "turns": 1}}}, r"^memory\.expanded\.a\.turns: .* \(got 1\)"),
-    ({"context_report": {"total": "x"}}, r"^memory\.context_report: .*'total': 'x'"),
-    ({"position": {"session": {"thread": "x"}}}, r"^memory\.position\.session\.user: .*'x'"),
-    ({"position": {"seal": "x"}}, r"^memory\.position\.seal: .* \(got 'x'\)"),
-    ({"position": {"persisted": -5}}, r"^memory\.position\.persisted: .* \(got -5\)"),
-    ({"position": {"window": -3}}, r"^memory\.position\.window.*: .* \(got -3\)"),
-    ({"position": {"events": [{}]}}, r"^memory\.position\.events\.0: .* \(got {}\)"),
-    ({"position": {"view": {"turns": "1"}}}, r"^memory\.position\.view\.built: Field required"),
-    ({"position": {"view": {"built": 1, "turns": "x"}}}, r"\.view\.turns: .* \(got 'x'\)"),
-    ({"position": {"view": {"built": 1, "short": {"a": [1, 2]}}}}, r"\.view\.short\.a"),
-    ({"position": {"view": {"built": 1, "why": "x"}}}, r"\.view\.why: .* \(got 'x'\)"),
+OPENED = {"opened_turn": 1, "last_active_turn": 1, "last_referenced_turn": 1}
+MALFORMED: list[Any] = [
+    *(5, None, {"turn": "two"}, {"turn": -7}, {"turn": 1 << 40}, {"banners": 5}, {"mine": 1}),
+    *({"summaries": {"a": "b"}}, {"anchor": {"Goal": AIMessage("x")}}),
+    *({"open_efforts": {"a": {}}}, {"expanded": {"a": {**SHOWN, "turns": 1}}}),
+    *({"context_report": {"total": "x"}}, {"context_report": {"total": AIMessage("x")}}),
+]
+WRONG_BOOKKEEPING: list[Any] = [
+    *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
+    *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"archived": "x"}),
+    *({"asked": {"x": 9}}, {"view": {"turns": "1"}}, {"view": {"built": 99}}, {"compressed": 1}),
+    *({"view": {"built": 1, "short": {"a": [1, 2]}}}, {"view": {"built": 1, "why": "x"}}),
+    *({"events": [{"type": "opened"}]}, {"events": [{"type": "concluded", "effort": "a"}]}),
+    *({"view": {"built": 2, "summaries": ["x"], "logs": {"x": 1}, "quotes": {"x": 1}}},),
+    *({"compressed": {"x": 9}}, {"due": True}, {"nonce": "ab" * 16}),
 ]
 
 
-@pytest.mark.parametrize(("memory", "message"), WRONG)
-def test_a_wrong_update_changes_nothing(tmp_path: Path, memory: Any, message: str) -> None:
-    """The key and the value are named, and the thread is as it was and goes on."""
-    chat = talk(tmp_path, ["yes", "yes"])
-    chat.say("one")
-    before = chat.agent.get_state(THREAD)
-
-    with pytest.raises(StateError, match=message) as raised:
-        chat.agent.update_state(THREAD, {"memory": memory})
-
-    assert "`restore`" in str(raised.value)
-    assert isinstance(raised.value, EbbtideError)
-    assert chat.agent.get_state(THREAD) == before
-    assert chat.said(chat.say("two")) == ["one", "two"]
+def spoken(root: Path) -> Talk:
+    """Return an agent after two turns."""
+    chat = talk(root, lambda _: "yes")
+    chat.say_all(["one", "two"])
+    return chat
 
 
-@pytest.mark.parametrize(("memory", "message"), WRONG)
-def test_a_memory_that_was_forced_in_is_refused_and_restored(
-    tmp_path: Path, memory: Any, message: str
-) -> None:
-    """Where no update was looked at, nodes and commands refuse the value, and nothing is lost."""
-    chat = talk(tmp_path, ["yes", "yes"])
-    before = chat.say("one")
-    chat.agent.update_state(THREAD, {"memory": Overwrite(memory)}, as_node="compress")
-
-    with pytest.raises(StateError, match=message):
-        chat.say("two")
-    with pytest.raises(StateError, match=message):
-        commands.stats(chat.agent, THREAD)
-
-    restore(chat.agent, THREAD)
-    assert lasting(chat.agent.get_state(THREAD).values) == lasting(before)
-    assert chat.said(chat.say("two")) == ["one", "two"]
+def written(chat: Talk, channel: str, value: Any) -> None:
+    """Force a value into a channel of the thread's state."""
+    update = {channel: Overwrite(value) if isinstance(value, int | None) else value}
+    chat.agent.update_state(THREAD, update, as_node=place_of(chat.agent).last_node)
 
 
 @pytest.mark.usefixtures("entry")
-def test_an_edit_of_one_key_is_refused_and_restored(tmp_path: Path) -> None:
-    """Not even the anchor is set by anybody but the nodes."""
-    chat = talk(tmp_path, ["yes", "yes"])
-    before = chat.say("one")
-    edit = {"memory": {"anchor": {"Goal": "tea"}}}
-    chat.agent.update_state(THREAD, edit, as_node=place_of(chat.agent).last_node)
+@pytest.mark.parametrize("memory", MALFORMED)
+def test_malformed_memory_blocks_nothing(tmp_path: Path, memory: Any) -> None:
+    """What has another form is left out; the thread goes on with all that it said."""
+    chat = spoken(tmp_path)
+    written(chat, "memory", memory)
 
-    with pytest.raises(TipNotFoundError, match="`restore`"):
-        chat.say("two")
-    with pytest.raises(TipNotFoundError, match="`restore`"):
-        commands.show_context(chat.agent, THREAD, "two")
+    commands.stats(chat.agent, THREAD)
+    state = chat.say("three")
 
-    restore(chat.agent, THREAD)
-    assert lasting(chat.agent.get_state(THREAD).values) == lasting(before)
-    assert chat.said(chat.say("two")) == ["one", "two"]
+    assert chat.said(state) == ["one", "two", "three"]
+    assert state["memory"]["turn"] == 3
 
 
-def test_a_memory_that_went_through_a_browser_is_the_same(tmp_path: Path) -> None:
-    """JavaScript writes whole numbers without a point, and keys in an order of its own."""
-    archive = DiskArchive(tmp_path)
-    memory = sealed({"turn": 1, "view": {"built": 1, "hold": 3.0}}, {}, archive)["memory"]
-    written = json.dumps(memory, sort_keys=True)
-    assert "3.0" in written
-    again = json.loads(written.replace(".0", ""))
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("bookkeeping", WRONG_BOOKKEEPING)
+def test_wrong_bookkeeping_blocks_nothing(tmp_path: Path, bookkeeping: Any) -> None:
+    """Whatever is written there, the thread goes on from its turns and none is lost."""
+    chat = spoken(tmp_path)
+    written(chat, "bookkeeping", bookkeeping)
 
-    state = trusted({"memory": again}, archive)
+    state = chat.say("three")
 
-    assert state["view"] == {"built": 1, "hold": 3}
+    assert chat.said(state) == ["one", "two", "three"]
+    assert state["bookkeeping"]["persisted"] == state["memory"]["turn"] == 3
+
+
+@pytest.mark.usefixtures("entry")
+def test_edited_anchor_is_taken(tmp_path: Path) -> None:
+    """What makes sense is taken as it is."""
+    chat = spoken(tmp_path)
+    written(chat, "memory", {"anchor": {"Goal": "tea"}})
+
+    state = chat.say("three")
+
+    assert state["memory"]["anchor"] == {"Goal": "tea"}
+    assert "tea" in "".join(message.text for message in chat.last)
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("how", ["restore", "erase", "delete_session", "delete_user"])
+def test_forged_state_blocks_no_command(tmp_path: Path, how: str) -> None:
+    """A state that names a turn that nobody has is mended, erased from and deleted like any."""
+    chat = spoken(tmp_path)
+    before = chat.agent.get_state(THREAD).values
+    written(chat, "bookkeeping", {"tip": "ab" * 16})
+
+    if how == "restore":
+        restore(chat.agent, THREAD)
+        assert lasting(chat.agent.get_state(THREAD).values) == lasting(before)
+    elif how == "erase":
+        assert erase(chat.agent, THREAD, 1).turn == 1
+    elif how == "delete_session":
+        assert len(delete_session(chat.agent, THREAD).sessions) == 1
+    else:
+        assert delete_user(chat.agent, "nobody").sessions == ()
 
 
 def test_people_read_what_changes_in_one_order() -> None:
-    """Whatever was written last, the bookkeeping stands at the end."""
-    memory = merged(
-        {"banners": [], "position": {"tip": "a"}}, {"turn": 1, "position": {"sent": ""}}
-    )
+    """Whatever was written last, the keys stand in one order."""
+    memory = merged({"banners": [], "anchor": {}}, {"turn": 1})
 
-    assert [*memory] == ["turn", "banners", "position"]
-    assert memory["position"] == {"tip": "a", "sent": ""}
+    assert [*memory] == ["turn", "anchor", "banners"]

@@ -10,7 +10,7 @@ from langgraph_sdk.auth.types import BaseUser, StudioUser
 
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
-from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip, place
+from ebbtide.memory.record import ANONYMOUS, Owner, Record, Tip
 from ebbtide.memory.settings import Settings
 from ebbtide.nodes.turn.state import TurnState, unpacked
 from ebbtide.nodes.turn.values import (
@@ -61,19 +61,10 @@ def test_a_new_session_is_named_by_thread_and_place(namespace: str, path: str) -
 
 def test_a_run_without_a_thread_has_a_session_of_its_own() -> None:
     """Two runs without checkpoints share nothing."""
-    first, second = (owner_of({}, runtime(thread=None), ANN) for _ in range(2))
+    first, second = (owner_of({"nonce": it}, runtime(thread=None), ANN) for it in ("aa", "bb"))
 
     assert first.thread.startswith("run-")
     assert first != second
-
-
-def test_a_session_stays_what_it_was() -> None:
-    """A state that was copied to another thread goes on in its session."""
-    state: TurnState = {
-        "session": {"user": "ann", "thread": "first", "namespace": "x"},
-    }
-
-    assert owner_of(state, runtime(), ANN) == Owner("ann", "first", "x")
 
 
 def test_the_configuration_may_name_the_user() -> None:
@@ -98,7 +89,7 @@ def test_a_new_state_has_committed_nothing() -> None:
 
 def test_a_commit_is_found_again_in_the_state() -> None:
     """What a commit puts into the state is the tip that the next one goes on from."""
-    record = place(Group(2, (), at=""), "main", "d" * 16, None)
+    record = Record(2, "id", "parent", (), "")
     update: Any = committed(record, "last")
 
     assert tip_of(update) == record.tip
@@ -151,10 +142,11 @@ def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str)
 
 def test_a_state_is_packed_as_it_was() -> None:
     """Unpacking and packing again gives the same memory, with nothing to say of no change."""
-    memory: Any = {"turn": 2, "anchor": {"a": "b"}, "position": {"tip": "x", "window": None}}
-    state = unpacked({"messages": [], "memory": memory})
+    memory: Any = {"turn": 2, "anchor": {"a": "b"}}
+    values = {"messages": [], "memory": memory, "bookkeeping": {"due": True, "window": None}}
+    state = unpacked(values)
 
-    assert repacked(state) == {"messages": [], "memory": memory}
+    assert repacked(state) == values
     assert repacked(state, state) == {"messages": []}
 
 

@@ -1,0 +1,122 @@
+"""Deleting sessions and users, but for the turns that copies of a thread go on from."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, false, not_, or_, select, update
+
+from ..names import session_name
+from ..record import Owner
+from .erasures import Scope, scope_of, to_sweep, unpost
+from .lineage import Segment, Session
+from .records import record_of
+from .schema import (
+    OF_RUNS,
+    PASSAGE_BITS,
+    changes,
+    extractions,
+    has_vectors,
+    heading_vectors,
+    memories,
+    runs,
+    sessions,
+    turns,
+    users,
+    vectors,
+)
+
+
+def delete_session(scope: Scope) -> tuple[Owner, ...]:
+    """Delete a session; return the sessions of copied threads that keep some of its turns.
+
+    Those turns stay in a session without a name, which nobody is shown. Of such sessions, too, is
+    deleted what only this one saw.
+    """
+    connection, user = scope.connection, scope.session.owner
+    _delete(scope)
+    # A copy has a higher id than what it was copied from, which it may have been the last to see.
+    hidden = select(sessions).where(sessions.c.owner == user, sessions.c.hidden)
+    for row in connection.execute(hidden.order_by(sessions.c.id.desc())).all():
+        owner = Owner(scope.owner.user, row.thread, row.namespace)
+        _delete(scope_of(connection, Session.from_row(row), owner))
+    to_sweep(connection)
+    keeping = {session for session, _ in _segments_of_others(scope)}
+    rows = connection.execute(select(sessions).where(sessions.c.id.in_(keeping)))
+    return tuple(Owner(scope.owner.user, r.thread, r.namespace) for r in rows if not r.hidden)
+
+
+def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
+    """Delete all rows of a user, and return the owners of the deleted sessions."""
+    number_query = select(users.c.id).where(users.c.name == user)
+    number = connection.execute(number_query).scalar()
+    if number is None:
+        return ()
+    own = select(sessions).where(sessions.c.owner == number).order_by(sessions.c.id)
+    # Sessions before their user, as commits lock them: no deadlock. With the user locked no session
+    # begins; those that began before are in the second reading.
+    connection.execute(own.with_for_update()).all()
+    connection.execute(number_query.with_for_update())
+    owners = []
+    for row in reversed(connection.execute(own.with_for_update()).all()):  # copies first
+        owner = Owner(user, row.thread, row.namespace)
+        _delete(scope_of(connection, Session.from_row(row), owner))
+        owners += [] if row.hidden else [owner]
+    connection.execute(delete(memories).where(memories.c.owner == number))
+    connection.execute(delete(users).where(users.c.id == number))
+    to_sweep(connection)
+    return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
+
+
+def _delete(scope: Scope) -> None:
+    """Delete the rows of a session but for the turns that other sessions go on from."""
+    connection, session = scope.connection, scope.session.id
+    seen: dict[int, int] = {}
+    for _, part in _segments_of_others(scope):
+        seen[part.run] = max(part.last, seen.get(part.run, 0))
+    kept = 0
+    for row in scope.turns():
+        if row.place <= seen.get(row.run, 0):
+            kept, newest = kept + 1, row.id
+        else:
+            unpost(scope, row.id, record_of(row))
+    own_runs = select(runs.c.id).where(runs.c.session == session)
+    for table in OF_RUNS:
+        connection.execute(delete(table).where(table.c.run.in_(own_runs), _unseen(table, seen)))
+    own_turns = select(turns.c.id).where(turns.c.session == session, _unseen(turns, seen))
+    for table in (vectors, heading_vectors) if has_vectors(connection) else ():
+        of_gone = (table.c.id // (1 << PASSAGE_BITS)).in_(own_turns)
+        connection.execute(delete(table).where(table.c.session == session, of_gone))
+    for table in (changes, turns):
+        gone = table.c.session == session, _unseen(table, seen)
+        connection.execute(delete(table).where(*gone))
+    for table in (extractions, memories):
+        connection.execute(delete(table).where(table.c.session == session))
+    connection.execute(delete(runs).where(runs.c.session == session, runs.c.id.not_in(seen)))
+    if not kept:
+        connection.execute(delete(sessions).where(sessions.c.id == session))
+        return
+    for run, last in seen.items():
+        connection.execute(update(runs).where(runs.c.id == run).values(last=last))
+    nameless = Owner(scope.owner.user, f"deleted {uuid4()}")
+    names = {"name": session_name(nameless), "thread": nameless.thread, "namespace": ""}
+    scope.note(**names, hidden=True, turns=kept, newest=newest, reseed=None)
+    scope.count_rewritten()
+
+
+def _segments_of_others(scope: Scope) -> list[tuple[int, Segment]]:
+    """Return the parts of a session's runs that others of the user go on from, with those."""
+    of_user = select(sessions.c.id).where(sessions.c.owner == scope.session.owner)
+    others = runs.c.session.in_(of_user), runs.c.session != scope.session.id
+    rows = scope.connection.execute(select(runs.c.session, runs.c.ancestors).where(*others))
+    parts = ((row.session, Segment(*part)) for row in rows for part in json.loads(row.ancestors))
+    return [(other, part) for other, part in parts if part.session == scope.session.id]
+
+
+def _unseen(table: Table, seen: Mapping[int, int]) -> ColumnElement[bool]:
+    """Return the condition for rows of runs that no other session sees."""
+    parts: list[Any] = [
+        (table.c.run == run) & (table.c.place <= last) for run, last in seen.items()
+    ]
+    return not_(or_(false(), *parts))
