@@ -28,6 +28,7 @@ _LINES = {
     "shortened": "--- Compressed effort: {effort} (turns {turns}) ---",
     "anchor_cut": "--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---",
     "wordless": "--- Answered without words: only the state block was written ---",
+    "put_right": "--- Put right what the archive contradicts: {keys} ---",
     "lost": "--- Went on from the archive: the thread's state named a turn that it has not ---",
     "unseen": "--- Began anew: the archive has {turns} turn{s}, "
     "restore(agent, config, branch={branch!r}) goes on there ---",

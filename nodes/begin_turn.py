@@ -17,6 +17,7 @@ from ..memory.context.hints import hinted
 from ..memory.context.rebuild import before_turn
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
+from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
@@ -53,6 +54,7 @@ def begin_turn(
     window = settings.messages_window
     with parts.archive.together():
         before, arrived, settled = _settled(state, runtime, parts, owner, window)
+        settled |= _right(updated(before, settled), parts.archive, owner)
         efforts = _counted(updated(before, settled))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
@@ -97,6 +99,18 @@ def _settled(
     return before, arrived, settled
 
 
+def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
+    """Return the update that puts the memory right where the archive contradicts it."""
+    tip, view = tip_of(state), state.get("view")
+    right, contradicted = put_right(effort_state(state), past(archive, owner, tip))
+    keys = (*state.get("put_right", ()), *contradicted)
+    if view and view["built"] > tip.turn:
+        keys = (*keys, "view")
+    update = {key: value for key, value in packed(right).items() if key in keys}
+    update |= {"view": None} if "view" in keys else {}
+    return {**update, "put_right": keys} if keys else {}
+
+
 def _counted(state: TurnState) -> EffortState:
     """Return the efforts' state as the next turn begins, with the banners that begin it."""
     efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
@@ -106,6 +120,9 @@ def _counted(state: TurnState) -> EffortState:
     elif unseen:
         line = banner_of("unseen", turns=unseen.turn, branch=unseen.id[:SHORT_ID])
         efforts = replace(efforts, banners=(line,))
+    if keys := state.get("put_right"):
+        line = banner_of("put_right", keys=", ".join(keys))
+        efforts = replace(efforts, banners=(*efforts.banners, line))
     if state.get("lost"):
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
     return efforts if efforts.active is None else efforts.activated(efforts.active)

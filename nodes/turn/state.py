@@ -286,7 +286,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
-    turn that the state named.
+    turn that the state named. `put_right` are keys that somebody edited in vain.
     """
 
     messages: list[AnyMessage]
@@ -294,6 +294,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
     adopted: int
     unseen: Tip
     lost: bool
+    put_right: tuple[str, ...]
 
 
 CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
@@ -310,7 +311,16 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     if not isinstance(own.get("raw_answers", {}), Mapping):
         del own["raw_answers"]
     own |= valid(state.get("memory", {}), Memory)
-    return cast("TurnState", own | valid(state.get("bookkeeping", {}), Bookkeeping))
+    return _counted(cast("TurnState", own | valid(state.get("bookkeeping", {}), Bookkeeping)))
+
+
+def _counted(state: TurnState) -> TurnState:
+    """Return the state with the number of its last or its running turn, whatever stands there."""
+    persisted = state.get("persisted")
+    if persisted is None or state.get("turn", persisted) in {persisted, persisted + 1}:
+        return state
+    is_running = max(state.get("asked", {}).values(), default=0) > persisted
+    return updated(state, {"turn": persisted + is_running, "put_right": ("turn",)})
 
 
 def updated(state: Mapping[str, Any], update: Mapping[str, Any]) -> TurnState:

@@ -51,7 +51,9 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
     >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
     {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
     """
-    old = before or {}
+    read: Mapping[str, Any] = before or {}
+    # What was put right when it was read stands there as somebody edited it.
+    old = {key: value for key, value in read.items() if key not in read.get("put_right", ())}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
     packed = {key: value for key, value in update.items() if key in CHANNELS}
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):

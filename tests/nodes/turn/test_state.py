@@ -20,6 +20,14 @@ MALFORMED: list[Any] = [
     *({"open_efforts": {"a": {}}}, {"expanded": {"a": {**SHOWN, "turns": 1}}}),
     *({"context_report": {"total": "x"}}, {"context_report": {"total": AIMessage("x")}}),
 ]
+FORGED: list[tuple[Any, str]] = [
+    ({"open_efforts": {"nobody": OPENED}}, "open_efforts"),
+    ({"active_effort": "nobody"}, "active_effort"),
+    ({"expanded": {"nobody": {**SHOWN, "turns": [1]}}}, "expanded"),
+    ({"summaries": {"nobody": 1}}, "summaries"),
+    ({"turn": 99}, "turn"),
+    ({"turn": 0}, "turn"),
+]
 WRONG_BOOKKEEPING: list[Any] = [
     *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
     *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"archived": "x"}),
@@ -69,6 +77,49 @@ def test_wrong_bookkeeping_blocks_nothing(tmp_path: Path, bookkeeping: Any) -> N
 
     assert chat.said(state) == ["one", "two", "three"]
     assert state["bookkeeping"]["persisted"] == state["memory"]["turn"] == 3
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize(("memory", "key"), FORGED)
+def test_memory_that_the_archive_contradicts_is_put_right(
+    tmp_path: Path, memory: Any, key: str
+) -> None:
+    """An effort that does not exist is taken out, and a banner names the key."""
+    chat = spoken(tmp_path)
+    written(chat, "memory", memory)
+
+    state = chat.say("three")
+
+    assert "nobody" not in str(state["memory"][key])
+    assert (state["memory"]["turn"], chat.said(state)) == (3, ["one", "two", "three"])
+    assert state["memory"]["banners"] == [f"--- Put right what the archive contradicts: {key} ---"]
+
+
+MIDDLE: list[Any] = [
+    *({"memory": {"turn": 99}}, {"memory": {"turn": 0}}, {"bookkeeping": {"persisted": 9}}),
+    *({"memory": {"open_efforts": {"nobody": OPENED}, "active_effort": "nobody"}},),
+    *({"memory": {"expanded": {"nobody": {**SHOWN, "turns": [1]}}, "summaries": {"nobody": 1}}},),
+    *({"bookkeeping": {"events": [{"type": "opened"}]}}, {"bookkeeping": {"view": None}}),
+    *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"raw_answers": 5}),
+]
+
+
+@pytest.mark.parametrize("update", MIDDLE)
+@pytest.mark.parametrize(("entry", "node"), [("graph", "call_model"), ("middleware", "model")])
+def test_edit_in_the_middle_of_a_turn(tmp_path: Path, entry: str, node: str, update: Any) -> None:
+    """Whatever is written there, the turn ends, is stored once, and the next one goes on."""
+    chat = talk(tmp_path, lambda _: "yes", entry=entry)
+    chat.say_all(["one", "two"])
+    asked: Any = {"messages": "three"}
+    chat.agent.invoke(asked, THREAD, interrupt_before=[node])
+    chat.agent.update_state(THREAD, update)
+
+    chat.agent.invoke(None, THREAD)
+
+    state = chat.say("four")
+    assert [record.turn for record in chat.records(state)] == [1, 2, 3, 4]
+    assert chat.said(state) == ["one", "two", "three", "four"]
+    assert (state["memory"]["turn"], state["memory"]["summaries"]) == (4, {})
 
 
 @pytest.mark.usefixtures("entry")
