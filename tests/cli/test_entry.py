@@ -24,12 +24,3 @@ def test_missing_extra_is_named(missing: tuple[str, ...]) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(" not installed: pip install 'ebbtide[cli]'\n")
     assert all(name in done.stderr for name in missing)
-
-
-def test_command_runs_with_its_extra() -> None:
-    """With all of them it is the command line."""
-    code = WITHOUT.format(missing=())
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("ebbtide ")

@@ -2,24 +2,14 @@
 
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from ebbtide.cli.main import COMMANDS
 from tests.cli.commands_run import run, talked
 
 HIDING = "a\n\u202e\u200b"
 """A name that leaves its line, turns what follows, and looks like another."""
-
-
-def test_without_a_command_the_help_is_shown() -> None:
-    """The bare command names all others."""
-    result = run()
-
-    names = ("chat", "sessions", "archive", "settings", "demo")
-    assert [name for name in names if name not in result.output] == []
 
 
 @pytest.mark.parametrize(
@@ -29,9 +19,7 @@ def test_without_a_command_the_help_is_shown() -> None:
         ("stats",),
         ("stats", "no\n\u202e\u200b"),
         ("archive", "verify"),
-        ("archive", "verify", "no\n\u202e\u200b"),
         ("archive", "export", HIDING, "to \n\u202e\u200b"),
-        ("archive", "export", "no\n\u202e\u200b", "here"),
         ("sessions", "--user", "no\n\u202e\u200b"),
         ("attention", "forget", f"{HIDING}/gate", "--user", HIDING),
         ("chat", "--model", "scripted", "--thread", HIDING),
@@ -71,21 +59,6 @@ def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.Mon
     assert "user_id" not in result.stdout
 
 
-@pytest.mark.parametrize("columns", [40, 80])
-def test_settings_fit_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No line is longer than the terminal."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-
-    assert max(map(len, run("settings").stdout.splitlines())) <= columns
-
-
-def test_settings_are_two_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 80 columns two terminals of 25 lines show them all."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    assert len(run("settings").stdout.splitlines()) <= 50
-
-
 def test_settings_are_read_from_the_file_that_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -122,23 +95,6 @@ def test_a_misspelt_variable_is_told(
     assert "EBBTIDE_CONTXT_BUDGET is no setting of Ebbtide and is ignored" in caplog.text
 
 
-def test_the_version_is_told() -> None:
-    """The installed version stands on a line of its own."""
-    result = run("--version")
-
-    assert (result.exit_code, result.stdout) == (0, f"ebbtide {version('ebbtide')}\n")
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_begins_as_the_list_says(command: str) -> None:
-    """The list tells of a command without importing it, in words that its own help has too."""
-    listed, own = run("--help"), run(command, "--help")
-
-    assert f"  {COMMANDS[command][1]}\n" in listed.stdout
-    assert own.exit_code == 0
-    assert COMMANDS[command][1].split()[0] in own.stdout
-
-
 @pytest.mark.parametrize("statement", ["import ebbtide", "import ebbtide.cli.main"])
 def test_help_imports_nothing_heavy(statement: str) -> None:
     """Neither the package nor the list of commands imports what only some commands need."""
@@ -172,13 +128,3 @@ def test_an_unknown_option_is_a_usage_error() -> None:
     result = run("chat", "--modle", "scripted")
 
     assert result.exit_code == 2
-
-
-@pytest.mark.parametrize("group", ["archive", "attention"])
-def test_no_help_of_a_command_is_cut(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a group says of each of its commands is a whole sentence."""
-    monkeypatch.setenv("COLUMNS", "80")
-
-    commands = run(group, "--help").stdout.partition("Commands:")[2]
-
-    assert "..." not in commands

@@ -1,9 +1,7 @@
 """`ebbtide sessions` and `ebbtide stats`: what is stored, and what it cost."""
 
-import re
 from pathlib import Path
 
-import pytest
 from typer.testing import Result
 
 from ebbtide.memory.archive.sql import SqlArchive
@@ -69,26 +67,6 @@ def test_stats_count_searches() -> None:
     assert ["searches expanded", "1"] in rows
 
 
-def test_stats_of_all_sessions() -> None:
-    """Without a name every session of the user has its tables."""
-    talked("Hello!")
-    talked("Hello!", thread="two")
-
-    result = run("stats")
-
-    assert [name in result.stdout for name in ("default", "two")] == [True, True]
-
-
-def test_stats_says_that_there_are_none() -> None:
-    """A user without sessions is told so, as by `sessions`."""
-    result = run("stats", "--user", "ann")
-
-    assert (result.exit_code, result.stdout) == (
-        0,
-        f"No sessions of ann in {Path('sessions').absolute()}.\n",
-    )
-
-
 def test_stats_of_a_session_with_a_namespace() -> None:
     """The name that `sessions` prints is taken, and stands above the figures."""
     with SqlArchive("sessions") as archive:
@@ -106,33 +84,3 @@ def test_stats_of_an_unknown_session() -> None:
 
     assert result.exit_code == 1
     assert "'nobody' not found" in result.output
-
-
-@pytest.mark.parametrize("columns", ["40", "80"])
-@pytest.mark.parametrize("command", ["stats", "sessions"])
-def test_reports_fit_a_narrow_terminal(
-    command: str, columns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No line is longer than the terminal, and none is cut."""
-    talked("Let's work on the auth bug.", "The token expires.", "That's done.", "Hello!")
-    monkeypatch.setenv("COLUMNS", columns)
-
-    output = run(command).stdout
-
-    assert "…" not in output
-    assert max(map(len, output.splitlines())) <= int(columns)
-
-
-@pytest.mark.parametrize("columns", ["40", "80"])
-def test_figures_are_whole_on_narrow_terminals(
-    columns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where a table would cut its figures, its rows are lines."""
-    talked("Let's work on the auth bug.", "The token expires.", "That's done.", "Hello!")
-    wide = run("stats").stdout
-    monkeypatch.setenv("COLUMNS", columns)
-
-    figures = set(re.findall(r"\d,\d{3}", wide))
-
-    assert figures
-    assert figures <= set(re.findall(r"\d,\d{3}", run("stats").stdout))

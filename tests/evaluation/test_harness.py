@@ -203,18 +203,6 @@ def test_a_key_that_a_provider_repeats_is_in_no_result(
     assert b"sk-secret-1" not in kept
 
 
-def test_a_provider_that_fails_is_an_error(tmp_path: Path, server: OpenAIServer) -> None:
-    """If the model refuses every call, the scores that need none are there, and exit code 1."""
-    server.answers = lambda _: Fail(401, message="no such key")
-    done = evaluated(tmp_path, *SIMPLE, "--strategy", "rolling-window")
-    (row,) = rows(tmp_path)
-
-    assert done.exit_code == 1
-    assert "no such key" in done.output
-    assert "goal_coherence" not in row["metrics"]
-    assert row["metrics"]["compression_ratio"]["mean"] == 1.0
-
-
 class Late(Strategy):
     """Cannot be made while `missing`."""
 
@@ -267,7 +255,7 @@ class Meeting(Strategy):
         return Context()
 
 
-@pytest.mark.parametrize("limit", [1, 3])
+@pytest.mark.parametrize("limit", [3])
 def test_so_many_trials_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
@@ -301,21 +289,6 @@ def test_recorded_answers_are_replayed(
     assert [name for name in like if second[name] != first[name]] == []
     assert [path for path in files if REPLAYED.encode() not in path.read_bytes()] == []
     assert REPLAYED in done.output
-
-
-def test_quotes_and_verdicts_are_kept(recorded: Recorded) -> None:
-    """The line of a trial has the quotes of each point, and what became of those of the model."""
-    (one,) = (
-        trial
-        for trial in trials(recorded.folder)
-        if trial.name == "selective-salience/research-synthesis-001/1"
-    )
-
-    assert all(point.quotes for point in one.points)
-    assert {chosen.verdict for point in one.points for chosen in point.chosen} == {
-        "verbatim",
-        "fabricated",
-    }
 
 
 def test_a_recording_goes_on(tmp_path: Path, server: OpenAIServer) -> None:

@@ -36,8 +36,8 @@ def test_a_score(said: str, value: float) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        *("", "0.5", "good", "{}", "[0.5]", '{"score": null}', '{"score": "0.5"}'),
-        *('{"score": true}', '{"score": 1.01}', '{"score": -0.1}', '{"score": NaN}', "} {"),
+        *("", "0.5", "{}", '{"score": "0.5"}'),
+        *('{"score": true}', '{"score": 1.01}', '{"score": NaN}', "} {"),
         '{"score": 0.5',
     ],
 )

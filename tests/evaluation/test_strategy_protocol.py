@@ -8,14 +8,13 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from ebbtide.evaluation.strategies import (
     OURS,
     STRATEGIES,
-    FullHistory,
     RollingWindow,
     StrategyError,
     recent,
     select,
 )
-from ebbtide.evaluation.strategy_protocol import StrategyInputs, after, as_messages, transcript
-from ebbtide.evaluation.template import SHIPPED, read_template
+from ebbtide.evaluation.strategy_protocol import StrategyInputs, as_messages, transcript
+from ebbtide.evaluation.template import read_template
 from ebbtide.memory.settings import Settings
 from tests.doubles import ScriptedModel
 from tests.evaluation.conversations import PORT, shed
@@ -45,22 +44,6 @@ def test_the_recent_turns_go_by_their_numbers() -> None:
     assert recent(TURNS, 3) == recent(TURNS, 9) == TURNS
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_the_recent_turns_are_right_at_every_point(name: str) -> None:
-    """At every point the last exchanges end with the point's turn and begin with the user."""
-    template = read_template(name)
-    parts = [recent(template.until(point.turn_id), 1) for point in template.points]
-
-    assert [turns[-1].turn_id for turns in parts] == [point.turn_id for point in template.points]
-    assert {turns[0].role for turns in parts} == {"user"}
-    assert {[turn.role for turn in turns].count("user") for turns in parts} == {1}
-
-
-def test_after_a_turn() -> None:
-    """What comes after a number is found by numbers, also by one that no turn has."""
-    assert [turn.turn_id for turn in after(TURNS, 9)] == [11, 12, 17, 20]
-
-
 def test_a_transcript_shows_calls_and_results() -> None:
     """A context is read as lines with who speaks, calls and results included."""
     output = transcript([HumanMessage("Hi."), *as_messages(TURNS[1:2])])
@@ -69,14 +52,6 @@ def test_a_transcript_shows_calls_and_results() -> None:
         "user: Hi.\nassistant calls measure {'what': 'shed'}\n"
         f"tool: {PORT}\nassistant: I looked it up."
     )
-
-
-def test_full_history_loses_nothing(tmp_path: Path) -> None:
-    """The whole conversation is the context, and no sentence is chosen."""
-    context = FullHistory(means(tmp_path)).compress(TURNS)
-
-    assert context.messages == as_messages(TURNS)
-    assert context.quotes is None
 
 
 def test_the_window_forgets(tmp_path: Path) -> None:

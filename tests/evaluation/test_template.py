@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.template import (
-    SHIPPED,
     ProbingTasks,
     Template,
     TemplateFileError,
@@ -16,54 +15,6 @@ from ebbtide.evaluation.template import (
     stands_in,
 )
 from tests.evaluation.conversations import plain, written
-
-SIZES = {
-    "incident-night-payments": (60, 4),
-    "medical-eye-operation": (54, 3),
-    "purchase-cold-van": (60, 4),
-    "coding-session": (40, 3),
-    "long-support-case": (60, 4),
-    "research-synthesis-001": (12, 2),
-    "test-edge-cases": (25, 4),
-    "test-simple": (5, 1),
-}
-
-
-def test_these_are_shipped() -> None:
-    """The shipped templates have the turns and compression points that they are said to have."""
-    templates = {name: read_template(name) for name in SHIPPED}
-
-    assert {name: (len(one.turns), len(one.points)) for name, one in templates.items()} == SIZES
-    assert [one.template_id for one in templates.values()] == [*templates]
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_every_point_has_its_truth(name: str) -> None:
-    """Every compression point of a shipped template is listed, be it with nothing."""
-    template = read_template(name)
-
-    assert [*template.ground_truth_salience] == [point.key for point in template.points]
-
-
-def test_the_edge_cases_are_there() -> None:
-    """The template of edge cases changes its goal, has gaps, and a point where nothing is new."""
-    template = read_template("test-edge-cases")
-    ids = [turn.turn_id for turn in template.turns]
-
-    assert ids != [*range(1, len(ids) + 1)]
-    assert any(turn.goal_change for turn in template.turns)
-    assert template.ground_truth_salience["compression_point_4"] == ()
-    assert len(template.ground_truth.constraints or ()) > len(
-        template.initial_setup.hard_constraints
-    )
-
-
-def test_the_long_case_supersedes_numbers() -> None:
-    """In the long case the limit of requests has three values, and the newest one holds."""
-    gone = [pair.old for pair in read_template("long-support-case").ground_truth.superseded]
-
-    assert any("25 requests" in one for one in gone)
-    assert any("40 requests" in one for one in gone)
 
 
 def turn(**values: Any) -> dict[str, Any]:
@@ -96,11 +47,6 @@ def test_goal_probes_take_turns() -> None:
     [
         ({"mood": "good"}, "mood: Extra inputs are not permitted"),
         ({"template_id": " "}, "template_id: String should have at least 1 character"),
-        ({"turns": []}, "turns: Tuple should have at least 1 item"),
-        ({"turns": [turn(turn_id=0)]}, "turns.0.turn_id: Input should be greater than or equal"),
-        ({"turns": [turn(role="tool")]}, "turns.0.role: Input should be 'user' or 'assistant'"),
-        ({"turns": [turn(content="")]}, "turns.0.content: String should have at least 1"),
-        ({"turns": [turn(colour="red")]}, "turns.0.colour: Extra inputs are not permitted"),
         ({"turns": [turn(), turn()]}, "turns: turn_id 1 follows 1"),
         ({"turns": [turn(is_compression_point=False)]}, "no turn has is_compression_point"),
         (
@@ -132,7 +78,6 @@ def test_goal_probes_take_turns() -> None:
             {"ground_truth_salience": {"compression_point_1": ["We now paint the fence instead."]}},
             "ground_truth_salience.compression_point_1: 'We now paint the fence instead.' stands",
         ),
-        ({"probing_tasks": {"goal_probe": 3}}, "probing_tasks.goal_probe: Input should be a valid"),
         (
             {"probing_tasks": {"behavioral_test": tempting(needs=["Never said."])}},
             "probing_tasks.behavioral_test.needs: 'Never said.' stands in no turn",

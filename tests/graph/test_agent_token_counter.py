@@ -104,7 +104,7 @@ def test_what_a_counter_raises_comes_out_and_the_turn_goes_on(tmp_path: Path) ->
     assert [message.text for message in state["messages"]] == ["hello", "fine"]
 
 
-@pytest.mark.parametrize("given", [[1, 2], None, "3", 1.5, True, -1])
+@pytest.mark.parametrize("given", [[1, 2], None, True, -1])
 def test_a_counter_that_does_not_count_is_refused(tmp_path: Path, given: Any) -> None:
     """An encoder in place of a counter, say, is told what is wanted when the agent is made."""
     with pytest.raises(SettingsError, match="how many tokens a text has"):

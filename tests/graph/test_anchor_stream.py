@@ -20,7 +20,7 @@ from ebbtide import DiskArchive, Settings, build_memory_graph, create_memory_age
 from ebbtide.memory.state_blocks import END, START
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD
-from tests.doubles import Broken, ScriptedModel, call
+from tests.doubles import Broken, ScriptedModel
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -132,16 +132,6 @@ def test_every_division(tmp_path: Path) -> None:
 
         assert (at, said(found), chat.values["messages"][-1].text) == (at, SHOWN, SHOWN)
         assert chat.values["memory"]["anchor"] == {"Goal": "修复"}
-
-
-async def test_every_division_async(tmp_path: Path) -> None:
-    """The same holds asynchronously, where every second division is tried."""
-    chat = dividing(tmp_path)
-
-    for at in range(0, len(SAID) + 1, 2):
-        found = await chat.astreamed(pieces(SAID[:at], SAID[at:]))
-
-        assert (at, said(found)) == (at, SHOWN)
 
 
 @pytest.mark.parametrize(
@@ -286,21 +276,6 @@ async def test_no_mode_shows_the_block(tmp_path: Path, mode: Any) -> None:
     found = [*sync, *[event async for event in stream]]
 
     assert BLOCK not in "".join(written(event) for event in found)
-
-
-def test_tools_reach_the_model(tmp_path: Path) -> None:
-    """The tools, and that the last call of a turn may not use them, are bound as ever."""
-    model = ScriptedModel(answers=[call("effort_status"), "Seen."])
-    agent = create_memory_agent(
-        model,
-        archive=DiskArchive(tmp_path, durable=False),
-        settings=Settings(max_tool_rounds=1),
-    )
-
-    agent.invoke({"messages": "look"})
-
-    assert [sent.tool_choice for sent in model.sent] == [None, "none"]
-    assert all("effort_status" in sent.tool_names for sent in model.sent)
 
 
 def test_a_stream_that_breaks_off(tmp_path: Path) -> None:

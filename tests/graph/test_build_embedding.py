@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import BaseTool, InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -100,18 +99,6 @@ def test_parent_graph_of_a_model_that_repeats_ids(tmp_path: Path) -> None:
     assert said == [*chain.from_iterable(turns)]
 
 
-def test_parent_graph_forks(tmp_path: Path) -> None:
-    """Going back in the parent starts a branch that sees only its own past."""
-    chat = parent(tmp_path, ["a", "b", "c"])
-    chat.say("one")
-    first = chat.agent.get_state(THREAD).config
-    chat.say("two")
-
-    state = chat.say("other", first)
-
-    assert chat.said(state) == ["one", "other"]
-
-
 def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
     """What a parent's other nodes said since the last turn belongs to the new turn."""
     chat = talk(tmp_path, ["a", "b"])
@@ -122,25 +109,6 @@ def test_parent_hands_over_its_whole_history(tmp_path: Path) -> None:
 
     said = [m["data"]["content"] for m in chat.records(state)[-1].messages]
     assert said == ["from another agent", "two", "b"]
-
-
-def test_foreign_context_changes_nothing(tmp_path: Path) -> None:
-    """The context of a parent with another schema leaves the agent's settings as they are."""
-    chat = parent(tmp_path, ["a"])
-
-    state = chat.say("one", context={"tenant": "x"})
-
-    assert state["messages"][-1].text == "a"
-
-
-def test_agent_in_a_chain(tmp_path: Path) -> None:
-    """The agent is a Runnable: it stands in a chain between others."""
-    chat = talk(tmp_path, ["hello"])
-    chain: Any = RunnableLambda(lambda words: {"messages": words}) | chat.agent
-
-    state = chain.invoke("hi", THREAD)
-
-    assert state["messages"][-1].text == "hello"
 
 
 def test_tool_reads_the_state(tmp_path: Path) -> None:
@@ -242,7 +210,7 @@ def go_to(node: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any
     return Command(goto=node, update={"messages": [ToolMessage("gone", tool_call_id=call_id)]})
 
 
-@pytest.mark.parametrize("node", ["begin_turn", "call_model", "persist", END, "nowhere"])
+@pytest.mark.parametrize("node", ["call_model", END, "nowhere"])
 def test_a_tool_goes_to_no_node_of_the_agent(tmp_path: Path, node: str) -> None:
     """It would run beside what follows the tools; the result says so, and the thread goes on."""
     chat = talk(tmp_path, [call("go_to", node=node), "sorry", "yes"], tools=[go_to])

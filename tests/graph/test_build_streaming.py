@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("entry")
 
 SCRIPT = [call("open_effort", name="a"), "opened", call("close_effort"), "closed it now"]
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
-MODES = ["values", "updates", "custom", "messages", "checkpoints", "tasks", "debug"]
+MODES = ["values", "updates", "custom", "messages"]
 
 
 @pytest.fixture
@@ -37,15 +37,6 @@ async def aevents(chat: Talk, words: str, mode: Any) -> list[Any]:
     """Return what an asynchronous run streams."""
     stream = chat.agent.astream({"messages": [("user", words)]}, THREAD, stream_mode=mode)
     return [event async for event in stream]
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_sync_stream(chat: Talk, mode: str) -> None:
-    """Each stream mode gives events, and the turn is committed."""
-    found = events(chat, LONG, mode)
-
-    assert found
-    assert chat.agent.get_state(THREAD).values["bookkeeping"]["persisted"] == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -84,16 +75,6 @@ def test_no_summary_token_in_the_users_stream(chat: Talk) -> None:
     assert {chunk.type for chunk in chunks} == {"AIMessageChunk", "tool"}
 
 
-async def test_no_summary_token_in_the_async_stream(chat: Talk) -> None:
-    """The same holds for the asynchronous stream."""
-    await aevents(chat, LONG, "messages")
-
-    chunks = [chunk for chunk, _ in await aevents(chat, "done", "messages")]
-
-    spoken = [str(chunk.text) for chunk in chunks if isinstance(chunk, AIMessageChunk)]
-    assert "".join(spoken) == "closed it now"
-
-
 def prompts(streamed: list[Any]) -> list[int]:
     """Return how long the prompts are that updates show, as each kind of stream has them."""
     steps = [one["data"] if isinstance(one, dict) else one[-1] for one in streamed]
@@ -123,17 +104,6 @@ async def test_prompt_shows_in_updates_beside_values(chat: Talk, more: dict[str,
     assert {*chain(*values_of(later))} == {"messages", "memory", "bookkeeping"}
 
 
-@pytest.mark.parametrize("entry", ["graph"], indirect=True)
-def test_prompt_shows_in_updates_only(chat: Talk) -> None:
-    """The assembled prompt is visible in its node's update and in no value of the state."""
-    updates = events(chat, LONG, "updates")
-    values = events(chat, "done", "values")
-
-    assembled = [update["call_model"] for update in updates if "call_model" in update]
-    assert assembled[0]["context"]["messages"][0].type == "system"
-    assert not any("context" in value for value in values)
-
-
 def test_banners_stream_as_they_happen(chat: Talk) -> None:
     """Banners come in the custom stream and stand in the state of their turn."""
     streamed = events(chat, LONG, "custom")
@@ -141,16 +111,6 @@ def test_banners_stream_as_they_happen(chat: Talk) -> None:
     assert streamed == [{"banner": "--- Started effort: a ---"}]
     assert chat.agent.get_state(THREAD).values["memory"]["banners"] == ["--- Started effort: a ---"]
     assert chat.say("done")["memory"]["banners"] != ["--- Started effort: a ---"]
-
-
-def test_batch(chat: Talk) -> None:
-    """A batch runs its conversations side by side."""
-    threads: Any = [{"configurable": {"thread_id": name}} for name in "ab"]
-    chat.model.answers = lambda messages: f"re: {messages[-1].text}"
-
-    found = chat.agent.batch([{"messages": "one"}, {"messages": "two"}], threads)
-
-    assert [state["messages"][-1].text for state in found] == ["re: one", "re: two"]
 
 
 @pytest.mark.parametrize(

@@ -120,23 +120,6 @@ def test_what_changed_is_told_as_a_rebuild(lived: list[Call]) -> None:
     assert [one["after_turn"] for one in rebuilt] == sorted(one["after_turn"] for one in rebuilt)
 
 
-def test_why_it_was_rebuilt_is_the_newest_reason(tmp_path: Path) -> None:
-    """Every turn with `every-turn`, else a change of settings; a turn like the last has none."""
-    chat = talk(tmp_path, ["Yes."] * 9)
-    exact = {"rebuild": "every-turn"}
-
-    told = [
-        calls(chat, "hello", context=context)[0].report["rebuilt"]
-        for context in ({}, {}, exact, exact, {}, {})
-    ]
-
-    assert [(one["after_turn"], one["why"]) for one in told] == [
-        *[(0, "new")] * 2,
-        *[(2, "settings"), (3, "every-turn")],
-        *[(4, "settings")] * 2,
-    ]
-
-
 def test_a_rebuild_that_pays_is_told(tmp_path: Path) -> None:
     """What is out of the window leaves at break-even, and until then the prompt only grows."""
     chat = talk(tmp_path, ["Yes."] * 20, settings=Settings(ambient_window=3))

@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, SqlArchive, create_memory_agent
+from ebbtide import SqlArchive
 from ebbtide.graph.erase.erase import erase
 from ebbtide.prompts.loader import render
-from ebbtide.testing import ScriptedModel
 from tests.agents import SUMMARY, Talk, talk
 from tests.databases import Database
 from tests.doubles import call, together
-from tests.graph.journeys import quoted, using
+from tests.graph.journeys import using
 from tests.memory.conversations import LONG_ENOUGH
 from tests.zipped import revealed
 
@@ -47,38 +45,6 @@ def answers(chat: Talk) -> list[str]:
     return [message.text for message in chat.last if message.type == "tool"]
 
 
-def test_the_same_user_finds_reads_and_expands_it(tmp_path: Path) -> None:
-    """In another thread the summary is found, the turn read, and the log stands in the context."""
-    chat = worked(tmp_path, "ada", LOOK, "After an hour.")
-    state = chat.say(ASKED, thread("b"))
-    found, read, expanded = answers(chat)
-
-    assert f'"id":"{AUTH}"' in found
-    assert SUMMARY["summary"] in found
-    assert LONG_ENOUGH in read
-    assert '"status":"expanded"' in expanded
-    assert LONG_ENOUGH in str(quoted(chat.last, AUTH))
-    assert list(state["memory"]["expanded"]) == [AUTH]
-    assert f"--- Expanded effort: {AUTH} (" in "\n".join(state["memory"]["banners"])
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("ada", "bob"), ("ada", None), (None, "ada"), (None, None), (None, "default")],
-)
-def test_nobody_else_does(tmp_path: Path, first: str | None, second: str | None) -> None:
-    """Another user, and who names none, is told of nothing, not even that it is there."""
-    chat = worked(tmp_path, first, LOOK, "I do not know.")
-    state = chat.say(ASKED, thread("b", second))
-    found, read, expanded = answers(chat)
-
-    assert '"results":[]' in found
-    assert "no earlier session 'a'" in read
-    assert f"no effort '{AUTH}'" in expanded
-    assert (state["memory"]["expanded"], state["memory"]["summaries"]) == ({}, {})
-    assert SUMMARY["summary"] not in str(chat.last)
-
-
 def test_one_connection_is_enough(
     tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,14 +61,6 @@ def test_one_connection_is_enough(
     assert (AUTH in found, LONG_ENOUGH in read) == (True, True)
     assert fading["memory"]["banners"] == []
     assert caplog.messages == []
-
-
-def test_a_user_called_default_is_one_like_any_other(tmp_path: Path) -> None:
-    """The id stands for nobody but its user, who has a memory across sessions."""
-    chat = worked(tmp_path, "default", LOOK, "After an hour.")
-    chat.say(ASKED, thread("b", "default"))
-
-    assert AUTH in answers(chat)[0]
 
 
 def test_erasing_reaches_what_was_read_elsewhere(tmp_path: Path) -> None:
@@ -131,22 +89,3 @@ def test_the_turn_that_looked_is_shown_again_as_it_was(tmp_path: Path) -> None:
     assert answers(chat) == before
     assert LONG_ENOUGH not in str(chat.records(state))
     assert SUMMARY["summary"] not in str(chat.records(state))
-
-
-def test_the_scripted_model_finds_and_expands_it(tmp_path: Path) -> None:
-    """A request in plain words for what another session concluded is answered from there."""
-    agent = create_memory_agent(
-        ScriptedModel(), archive=DiskArchive(tmp_path), checkpointer=InMemorySaver()
-    )
-
-    def say(words: str, name: str) -> Any:
-        return agent.invoke({"messages": [("user", words)]}, thread(name))
-
-    say("Let's work on the auth bug. The refresh token expires after 3600 seconds.", "a")
-    say("That's done.", "a")
-    found = say("Search for refresh token", "b")["messages"][-1].text
-    state = say("Expand a/auth-bug", "b")
-
-    assert found.startswith(f"Found {AUTH}: ")
-    assert list(state["memory"]["expanded"]) == [AUTH]
-    assert AUTH in say("When does the refresh token expire?", "b")["messages"][-1].text

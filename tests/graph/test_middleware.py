@@ -111,18 +111,6 @@ def results(state: dict[str, Any]) -> list[str]:
 BOTH = together(call("effort_status"), call("add", a=1, b=2), call("open_effort", name="sums"))
 
 
-def test_calls_of_both_kinds_are_answered(tmp_path: Path, saver: Any) -> None:
-    """Memory tools run in their order; the prompt has all results in that of the calls."""
-    chat = made(tmp_path, saver, [BOTH, "3"])
-
-    state = chat.say("go")
-
-    assert sorted(results(state)) == ["add", "effort_status", "open_effort"]
-    sent = [m.name for m in chat.last if isinstance(m, ToolMessage)]
-    assert sent == ["effort_status", "add", "open_effort"]
-    assert (state["memory"]["active_effort"], orphans(chat.last)) == ("sums", 0)
-
-
 def test_the_request_has_all_tools_and_one_system_message(tmp_path: Path, saver: Any) -> None:
     """Blocks of a system message stay as they are, after the memory's own instructions."""
     blocks: Any = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
@@ -352,19 +340,13 @@ class Tenant:
     region: str = "eu"
 
 
-class TenantModel(BaseModel):
-    """The same as a model of pydantic."""
-
-    user_id: str
-
-
 class TenantDict(TypedDict):
     """The same as a dictionary."""
 
     user_id: str
 
 
-@pytest.mark.parametrize("kind", [Tenant, TenantModel, TenantDict])
+@pytest.mark.parametrize("kind", [Tenant, TenantDict])
 def test_a_context_of_the_application_names_the_user(
     tmp_path: Path, saver: Any, kind: Callable[..., Any]
 ) -> None:
@@ -507,20 +489,7 @@ def test_a_run_that_another_middleware_ends_is_a_turn(tmp_path: Path, saver: Any
     assert lineage(chat, states[-1]) == [["human", "ai"]] * 3
 
 
-def test_a_memory_that_a_client_sends_has_no_effect(tmp_path: Path, saver: Any) -> None:
-    """The input is messages alone: what names another session is dropped."""
-    chat = made(tmp_path, saver, ["noted", "no"])
-    other: RunnableConfig = {"configurable": {"thread_id": "other"}}
-    memory = chat.say("The code is 4711.", other)["memory"]
-
-    state = chat.agent.invoke({"messages": "What is it?", "memory": memory}, THREAD)
-
-    assert chat.said(state) == ["What is it?"]
-    assert "4711" not in chat.model.sent[-1].text
-    assert "memory" not in chat.agent.get_input_jsonschema()["properties"]
-
-
-@pytest.mark.parametrize("prompt", ["x" * 9_000, "word " * 2_000])
+@pytest.mark.parametrize("prompt", ["word " * 2_000])
 def test_a_budget_below_the_floor_is_refused(tmp_path: Path, saver: Any, prompt: str) -> None:
     """What the application sends in any case is known with the first call, which it stops."""
     settings = Settings(context_budget=2_400)

@@ -13,7 +13,7 @@ from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.fences import NAME, unquoted
 from ebbtide.memory.state_blocks import END, START
 from tests.agents import THREAD, Talk, talk
-from tests.doubles import Sent, call, together
+from tests.doubles import call, together
 from tests.graph.journeys import EXACT
 from tests.memory.conversations import FENCES, LONG_ENOUGH
 
@@ -109,14 +109,6 @@ def test_it_never_enters_the_system_message(chat: Talk) -> None:
     asked = [[m.text for m in one.messages if m.type == "system"] for one in chat.model.sent]
 
     assert asked == [[instructions("", Settings())]] * len(chat.model.sent)
-
-
-def test_the_summariser_gets_it_as_a_log(chat: Talk) -> None:
-    """What summarises is told its task in the system message, and reads the log below."""
-    found: list[Sent] = chat.model.asked
-
-    assert ["mallory" in m.text for one in found for m in one.messages] == [False, True]
-    assert [m.type for m in found[0].messages] == ["system", "human"]
 
 
 def test_a_model_that_repeats_the_quote_writes_no_anchor(tmp_path: Path) -> None:

@@ -424,6 +424,7 @@ def tell(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Story, str, str]
     return tell
 
 
+@pytest.mark.parametrize("entry", ["graph"], indirect=True)
 @pytest.mark.parametrize("provider", ADAPTERS)
 @pytest.mark.parametrize("story", STORIES, ids=lambda one: one.__name__)
 def test_no_request_is_invalid(tell: Any, entry: str, story: Story, provider: str) -> None:

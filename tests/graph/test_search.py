@@ -6,13 +6,10 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from ebbtide import Settings
 from ebbtide.prompts.loader import render
-from tests.agents import THREAD
 from tests.doubles import call, together
 from tests.graph.journeys import (
     PAGES,
     Turn,
-    after,
-    begin,
     effort,
     first_found,
     play,
@@ -28,25 +25,6 @@ QUERY = "gateway certificate 401"
 def asking(query: str) -> Turn:
     """Return a turn in which the model searches, and uses nothing of what it found."""
     return Turn("Go on.", using("search_efforts", query=query))
-
-
-def test_every_effort_is_found_whatever_became_of_it(tmp_path: Path) -> None:
-    """The evicted one, the one in the context and the open one all come."""
-    turns = [
-        *effort("gateway", "A token of the gateway expired."),
-        *trains(2),
-        *effort("sidebar", "A token of the sidebar has another colour."),
-        Turn("A token of the queue is missing.", using("open_effort", name="billing")),
-        asking("token"),
-    ]
-
-    *_, last = play(
-        tmp_path, turns, settings=FORGETFUL.model_copy(update={"summary_eviction_threshold": 4})
-    )
-
-    found = {one["id"] for one in last.results[0]["results"]}
-    assert found == {"gateway", "sidebar", "billing"}
-    assert last.summaries_sent == ["sidebar"]
 
 
 def test_a_search_that_led_nowhere_is_no_reference(tmp_path: Path) -> None:
@@ -93,24 +71,6 @@ def test_exactly_the_turn_that_was_found_is_expanded(tmp_path: Path) -> None:
     assert last.results[0]["results"][0]["turn"] == 2
     assert last.state["memory"]["expanded"][name]["turns"] == [2]
     assert quoted(last.sent, name) == f"[turn 2]\nuser: {said}\nassistant: Done."
-
-
-def test_a_branch_finds_what_it_sees(tmp_path: Path) -> None:
-    """After a fork the search finds the common past, and nothing of the sibling."""
-    past, other = effort("css", PAGES[1]), effort("auth-bug", PAGES[0])
-    searches = [asking(QUERY), asking(QUERY), asking("sidebar")]
-    chat = begin(tmp_path, [*past, *other, *searches], [PAGES[1], PAGES[0]])
-    chat.say_all(turn.said for turn in (*past, *other))
-    history = chat.agent.get_state_history(THREAD)
-    fork = next(s for s in history if s.values["memory"].get("turn") == 2 and not s.next)
-
-    left = after(chat, "Go on.")
-    right = after(chat, "Go on.", fork.config)
-    again = after(chat, "Go on.")
-
-    assert [one["id"] for one in left.results[0]["results"]] == ["auth-bug"]
-    assert right.results[0]["results"] == []
-    assert [one["id"] for one in again.results[0]["results"]] == ["css"]
 
 
 def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
