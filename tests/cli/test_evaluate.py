@@ -65,17 +65,6 @@ def test_a_template_that_is_wrong(tmp_path: Path) -> None:
     assert "template_id: String should have at least 1 character" in done.output
 
 
-def test_without_a_key_the_scripted_model_is_measured_and_said_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who forgot the key is told whose figures these are."""
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    done = evaluated(tmp_path, "--template", "test-simple", "--strategy", "full-history")
-
-    assert done.exit_code == 0
-    assert "Model: scripted. Judge: none.\n" in done.stdout
-
-
 def test_results_of_another_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with results of another setup is left as it is."""
     simple = ("--template", "test-simple", "--strategy", "full-history")

@@ -77,12 +77,6 @@ class After:
         return summarised(self.sent)
 
     @property
-    def ambient_sent(self) -> int:
-        """How many ambient exchanges were sent last, the running one aside."""
-        asked = [m.text for m in self.sent if m.type == "human" and m.name != "ebbtide"]
-        return sum(text.startswith("#") for text in asked) - asked[-1].startswith("#")
-
-    @property
     def results(self) -> list[dict[str, Any]]:
         """What the memory's tools answered in the turn, before its last call."""
         return [json.loads(m.text) for m in self.sent[self._asked :] if m.type == "tool"]

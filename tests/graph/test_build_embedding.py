@@ -158,7 +158,7 @@ LONG = "The refresh token expires after 3600 seconds, and nobody renews it. "
 
 
 @pytest.mark.usefixtures("entry")
-@pytest.mark.parametrize("schema", [MemoryState, MessagesState])
+@pytest.mark.parametrize("schema", [MessagesState])
 def test_each_prompt_begins_with_the_one_before(tmp_path: Path, schema: Any) -> None:
     """In a graph that hands over messages alone too the context is the one of the agent alone."""
     settings = Settings(context_budget=4_000)

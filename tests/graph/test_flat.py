@@ -17,18 +17,16 @@ BUDGET = 3_600
 @pytest.mark.parametrize(
     ("first", "chosen"),
     [
-        (Turn(SAID), {}),
         (Turn(SAID), {"ambient_window": 0}),
         (Turn(SAID, using("open_effort", name="night-watch")), {}),
     ],
-    ids=["window", "no-window", "one-effort"],
+    ids=["no-window", "one-effort"],
 )
 def test_a_late_turn_costs_what_an_early_one_did(
     tmp_path: Path, first: Turn, chosen: dict[str, Any], last: int
 ) -> None:
     """Context tokens, bytes of the state and records read at the end are those after the middle."""
-    # Talk outside of efforts, all of which the window lets in or not, and an effort that never
-    # ends.
+    # Talk outside of efforts, all of which the window lets in, and an effort that never ends.
     archive = CountingArchive(tmp_path, durable=False)
     turns = [first, *[Turn(SAID)] * (last - 1)]
     settings = Settings(context_budget=BUDGET, **chosen)

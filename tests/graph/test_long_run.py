@@ -52,7 +52,7 @@ def expanding(messages: list[BaseMessage]) -> AIMessage:
     return call("expand_effort", effort_id=first_found(messages)["id"])
 
 
-@pytest.fixture(scope="module", params=[40, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.fixture(scope="module", params=[pytest.param(200, marks=pytest.mark.soak)])
 def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Life:
     """Live through five turns for each effort; a question for each may follow."""
     efforts, root = request.param, tmp_path_factory.mktemp("life")

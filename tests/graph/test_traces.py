@@ -67,7 +67,7 @@ async def test_calls_of_models_say_what_they_are_for(tmp_path: Path, way: str) -
 
 
 @pytest.mark.usefixtures("entry")
-@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("way", ["async"])
 async def test_memory_tools_are_told_as_tools(tmp_path: Path, way: str) -> None:
     """Callbacks hear of a memory tool's call and result, as they do of any tool's."""
     found = await heard(talk(tmp_path, [*SCRIPT]), way)
