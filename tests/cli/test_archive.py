@@ -1,7 +1,6 @@
 """`ebbtide archive`: checking, exporting and copying."""
 
 import json
-import re
 from contextlib import closing
 from pathlib import Path
 from sqlite3 import connect
