@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from itertools import chain
 from typing import Any, Literal, TypeAlias, cast
+from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -167,7 +168,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             return
         saver, thread = self._thread(config)
         checkpoint = saver.get_tuple(thread) if saver else None
-        checked_input = self._checked_input(input, checkpoint, config, kwargs)
+        checked_input = _identified(self._checked_input(input, checkpoint, config, kwargs))
         for chunk in super().stream(checked_input, config, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
@@ -183,7 +184,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
             saver, thread = self._thread(config)
             checkpoint = await saver.aget_tuple(thread) if saver else None
             given = (input, checkpoint, config, kwargs)
-            checked_input = await asyncio.to_thread(self._checked_input, *given)
+            checked_input = _identified(await asyncio.to_thread(self._checked_input, *given))
         run = super().astream(checked_input, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
@@ -257,6 +258,22 @@ def _pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     writes = (value for _, key, value in checkpoint.pending_writes or () if key == "messages")
     messages = chain.from_iterable(map(_listed, writes))
     return [m for m in messages if isinstance(m, ToolMessage) and m.name not in NAMES]
+
+
+def _identified(update: Any) -> Any:
+    """Return the input of a run, each message with an id; malformed ones are left to LangGraph.
+
+    So an input that one run stores and another takes along is the same one to both: LangGraph
+    would give each its own id, and it would be said twice.
+    """
+    if not isinstance(update, Mapping) or not update.get("messages"):
+        return update
+    try:
+        messages = convert_to_messages(_listed(update["messages"]))
+    except (ValueError, TypeError, NotImplementedError):
+        return update
+    said = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+    return {**update, "messages": said}
 
 
 def _listed(messages: Any) -> list[Any]:
