@@ -1,6 +1,7 @@
 """One agent for many users: each has a model, a prompt and tools of their own, and nobody else's.
 
 Everything of a user has their name in it, so that one search of the wire finds what leaked.
+Complaint row 40.
 """
 
 import asyncio
