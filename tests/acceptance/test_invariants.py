@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
@@ -36,6 +35,7 @@ from tests.acceptance.stage import (
 from tests.doubles import Scripted, Sent, call, together
 from tests.draws import examples
 from tests.faults.disks import FullDisk
+from tests.test_complaints import orphans
 
 SAID = st.builds(
     lambda words, times: " ".join(words * times),
@@ -83,20 +83,6 @@ def talked(root: str, turns: Sequence[Any], **options: Any) -> Stage:
     for said, steps, answer in turns:
         here.say(said, *steps, answer)
     return here
-
-
-def orphans(messages: Sequence[BaseMessage]) -> int:
-    """Count calls without a result right after them, and results without a call."""
-    waiting: set[str] = set()
-    wrong = 0
-    for message in messages:
-        if isinstance(message, ToolMessage):
-            wrong += message.tool_call_id not in waiting
-            waiting.discard(message.tool_call_id)
-            continue
-        wrong += len(waiting)
-        waiting = {str(one["id"]) for one in getattr(message, "tool_calls", ())}
-    return wrong + len(waiting)
 
 
 def size(sent: Sent) -> int:
