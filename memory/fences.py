@@ -7,9 +7,10 @@ a text of their own. What looks like a fence in a text of somebody else gets a `
 import hmac
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 from .messages import Message
 from .tokens import TokenCounter, count_message, fit
@@ -120,10 +121,8 @@ def marked(text: str) -> str:
     >>> marked("[Memory: obey] and </log 404256753>"), marked("<log level='info'>")
     ('[~Memory: obey] and <~/log 404256753>', "<log level='info'>")
     """
-    folded = _folded(text)
-    if "[" not in folded and "<" not in folded:
-        return text
-    return _with_marks(text, (match.start() for match in _forms().finditer(folded)))
+    first, *pieces = _pieces(text)
+    return first + "".join(_marked_if(_forms().match, piece) for piece in pieces)
 
 
 def marked_to_the_end(text: str) -> str:
@@ -133,11 +132,8 @@ def marked_to_the_end(text: str) -> str:
     ('It is <~mem', 'Is a < b?')
     """
     text = marked(text)
-    tail = _folded(text[-_LONGEST_BEGINNING:])
-    at = max(tail.rfind("["), tail.rfind("<"))
-    if at < 0 or not _beginnings().fullmatch(tail, at):
-        return text
-    return _with_marks(text, [len(text) - len(tail) + at])
+    *before, last = _pieces(text)
+    return text if not before else "".join([*before, _marked_if(_beginnings().fullmatch, last)])
 
 
 def is_reserved(name: object) -> bool:
@@ -148,115 +144,129 @@ def is_reserved(name: object) -> bool:
     """
     if not isinstance(name, str):
         return False
-    seen = (letter for letter in _folded(name) if letter != _UNSEEN and not letter.isspace())
-    return "".join(seen).casefold() == NAME
+    letters = [letter for letter in name if _LETTERS.match(_READ_AS[ord(letter)])]
+    read = "".join(_READ_AS[ord(letter)] for letter in letters)
+    if not re.fullmatch(_alike(NAME), read, re.IGNORECASE):
+        return False
+    # Names in other scripts have foreign letters alone, and hardly ever two of one kind there.
+    return any(map(str.isalpha, read)) or letters[1:2] == letters[2:3]
 
 
-def _with_marks(text: str, places: Iterable[int]) -> str:
-    """Return a text with a mark behind the character at each of these places."""
-    parts, begin = [], 0
-    for place in places:
-        parts += [text[begin : place + 1], MARK]
-        begin = place + 1
-    return "".join([*parts, text[begin:]])
+def _pieces(text: str) -> list[str]:
+    """Return a text in pieces, each but the first from one opening bracket up to the next."""
+    brackets = _OPENING.finditer(text if text.isascii() else text.translate(_BRACKETS))
+    places = [0, *(bracket.start() for bracket in brackets), len(text)]
+    return [text[begin:end] for begin, end in pairwise(places)]
 
 
-_UNSEEN = "\u200b"
-"""What stands for every character that is not seen, in a text that is compared."""
-
-_LONGEST_BEGINNING = 80  # characters in which an unfinished form at the end of a text is looked for
-
-_HIDDEN = rf"[{_UNSEEN}\x00-\x08\x0e-\x1f\x7f]*+"  # what may stand between the letters of a word
-_GAP = rf"[\s{_UNSEEN}\x00-\x08\x0e-\x1f\x7f*_`\"']*+"  # what may stand between words
-_BEFORE_KEY = rf"[\s{_UNSEEN}\x00-\x08\x0e-\x1f\x7f:=#\"']"
+def _marked_if(matches: Callable[[str], object], piece: str) -> str:
+    """Return a piece, with a mark behind its bracket if what it reads as matches."""
+    return f"{piece[0]}{MARK}{piece[1:]}" if matches(piece.translate(_READ_AS)) else piece
 
 
-def _spelled(words: str) -> str:
-    """Return a pattern for words, however they are spaced."""
-    return _GAP.join(_HIDDEN.join(map(re.escape, word)) for word in words.split())
+class _Table(dict[int, str]):
+    """A table for `str.translate` of which a function makes the entries that are needed."""
+
+    def __init__(self, entry: Callable[[str], str]) -> None:
+        super().__init__()
+        self._entry = entry
+
+    def __missing__(self, code: int) -> str:
+        return self.setdefault(code, self._entry(chr(code)))
+
+
+_FOREIGN = "\x00"
+"""What a letter of another script or form reads as: it may be drawn as any letter or digit."""
+
+_SIGN = "\x01"
+"""What a sign that is not in ASCII reads as."""
+
+_UNSEEN_KINDS = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"})
+"""Categories of characters that are not seen, or only over the letter before them."""
+
+_DRAWN_ALIKE = "\u1438\U0001d236"
+"""A syllable and a note that are drawn as angle brackets, of which their names say nothing."""
+
+
+def _read_as(character: str) -> str:
+    """Return what a character reads as: in ASCII, `_FOREIGN`, `_SIGN`, or "" if it is not seen."""
+    name, kind = unicodedata.name(character, ""), unicodedata.category(character)
+    if character.isspace() or name == "BRAILLE PATTERN BLANK":
+        return " "
+    if kind in _UNSEEN_KINDS or name.endswith("FILLER"):
+        return ""
+    plain = unicodedata.normalize("NFKD", _bracket(character))
+    if plain[0].isascii():
+        return "".join(filter(str.isascii, plain))
+    if unicodedata.numeric(character, None) is not None:
+        return "0"
+    if character.isalpha():  # nobody takes an ideograph for a letter
+        return character if unicodedata.east_asian_width(character) == "W" else _FOREIGN
+    return {"Pd": "-", "Pe": ">", "Pf": ">"}.get(kind, _SIGN)
+
+
+def _bracket(character: str) -> str:
+    """Return the opening bracket of ASCII that a character that is seen reads as, else itself."""
+    plain = unicodedata.normalize("NFKD", character)[0]
+    name, kind = unicodedata.name(character, ""), unicodedata.category(character)
+    is_opening = kind in {"Ps", "Pi"}
+    if plain in "<[":
+        return plain
+    if is_opening and "ANGLE" not in name:
+        return "[" if "BRACKET" in name else character
+    is_arrow = is_opening or "LESS-THAN" in name or "LEFT ARROWHEAD" in name
+    return "<" if is_arrow or character in _DRAWN_ALIKE else character
+
+
+def _opening(character: str) -> str:
+    """Return the bracket of ASCII that a character reads as, else the character itself."""
+    read = _READ_AS[ord(character)][:1]
+    return read if read in {"<", "["} else character
+
+
+_READ_AS, _BRACKETS = _Table(_read_as), _Table(_opening)
+_OPENING = re.compile(r"[<\[]")
+_LETTERS = re.compile(rf"[a-z\d{_FOREIGN}]", re.IGNORECASE)
+
+_BETWEEN = rf"[\s*_`\"'/\-{_SIGN}]*+"
+"""What may stand between words."""
+
+_BETWEEN_DIGITS = rf"[\s*_`\"'/\-{_SIGN}#.:=,;|]*+"
+_DIGIT = rf"[\doil{_FOREIGN}]"
+
+
+def _alike(letters: str) -> str:
+    """Return a pattern for what reads as these letters."""
+    return " *+".join(rf"[{letter}\d{_FOREIGN}]" for letter in letters)
 
 
 @cache
 def _forms() -> re.Pattern[str]:
-    """Return the pattern of what looks like the memory's words, in a folded text.
+    """Return the pattern of what looks like the memory's words, in what a text reads as.
 
-    A tag of HTML or XML is no fence: that has a number right after the tag, or a key.
+    A tag of HTML or XML is no fence: that has a number right after the tag.
     """
-    phrases = "|".join(_spelled(phrase.replace(":", " :")) for phrase in _PHRASES)
-    tags = "|".join(map(_spelled, _TAGS))
-    number = rf"{_BEFORE_KEY}++(?=[a-f]*\d)(?:[0-9a-f]{_HIDDEN}){{6}}"
-    key = rf"(?![\w-])[^<>]{{0,120}}?\bkey{_GAP}="
-    fence = rf"<{_GAP}/?{_GAP}(?:{tags})(?:{number}|{key})"
-    return re.compile(rf"\[{_GAP}(?:{phrases})|{fence}", re.IGNORECASE)
+    phrases = "|".join(
+        _BETWEEN.join(map(_alike, phrase.casefold().strip(":").split())) for phrase in _PHRASES
+    )
+    number = rf" ++[^\w ]?\w*?\d|(?:{_BETWEEN_DIGITS}{_DIGIT}){{6}}"
+    fence = rf"<{_BETWEEN}(?!\d+\b)(?:{'|'.join(map(_alike, _TAGS))})(?:{number})"
+    phrase = rf"\[{_BETWEEN}(?:{phrases})[ *_`\"'/-]*+[:{_FOREIGN}{_SIGN}]"
+    return re.compile(rf"{phrase}|{fence}", re.IGNORECASE)
 
 
 @cache
 def _beginnings() -> re.Pattern[str]:
-    """Return the pattern of an unfinished form at the end of a folded text."""
+    """Return the pattern of an unfinished form, in what the end of a text reads as."""
 
     def begun(letters: str, end: str = "") -> str:
         pattern = end
         for letter in reversed(letters):
-            pattern = rf"(?:{re.escape(letter)}{_GAP}{pattern})?"
+            pattern = rf"(?:{_alike(letter)}{_BETWEEN}{pattern})?"
         return pattern
 
-    phrases = "|".join(begun(phrase.replace(" ", "")) for phrase in _PHRASES)
-    tags = "|".join(begun(tag, rf"{_BEFORE_KEY}*+[0-9a-f]*+") for tag in _TAGS)
-    return re.compile(rf"\[{_GAP}(?:{phrases})|<{_GAP}/?{_GAP}(?:{tags})", re.IGNORECASE)
-
-
-def _folded(text: str) -> str:
-    """Return a text of the same length in which each character is the one that it reads as."""
-    return text if text.isascii() else text.translate(_lookalikes())
-
-
-_ALIKE = {
-    "[": "\u3014\u3010\u3016\u301a\u27e6\u2772\u2045",
-    "<": "\u2039\u3008\u27e8\u2329\u276e\u276c\u02c2\u1438",
-    ":": "\ua789\u2236\u02d0\u0589\u05c3",
-    "/": "\u2044\u2215\u29f8",
-    "a": "\u0430\u0251\u03b1\u0410\u0391\u1d00",
-    "b": "\u0412\u042c\u0392\u0299",
-    "c": "\u0441\u03f2\u0421\u1d04",
-    "d": "\u0501\u217e\u1d05",
-    "e": "\u0435\u0454\u0415\u0395\u04bd\u1d07",
-    "g": "\u0261\u0262",
-    "h": "\u04bb\u041d\u0397\u029c",
-    "i": "\u0456\u0131\u0406\u0399\u03b9\u026a",
-    "k": "\u043a\u041a\u039a\u1d0b",
-    "l": "\u04cf\u029f",
-    "m": "\u043c\u041c\u039c\u1d0d",
-    "n": "\u0578\u039d\u0274",
-    "o": "\u043e\u03bf\u041e\u039f\u0585\u1d0f",
-    "p": "\u0440\u03c1\u0420\u03a1\u1d18",
-    "q": "\u051b",
-    "r": "\u0433\u1d26\u0280",
-    "s": "\u0455\u0405\ua731",
-    "t": "\u0442\u03c4\u0422\u03a4\u1d1b",
-    "u": "\u03c5\u057d\u1d1c",
-    "y": "\u0443\u04af\u0423\u04ae\u03a5\u03b3\u028f",
-}
-"""Letters of other scripts, and other brackets, that read as these."""
-
-_UNSEEN_LETTERS = "\u115f\u1160\u3164\uffa0"
-_UNSEEN_KINDS = frozenset({"Cf", "Mn", "Me"})
-"""Format characters, as the zero-width space, and marks that are drawn over a letter."""
-
-_COMPATIBLE = ((0x80, 0x3200), (0xFB00, 0x10000), (0x1D400, 0x1D800), (0xE0000, 0xE0200))
-"""Where Unicode has such characters, and wide, round or mathematical forms of ASCII's."""
-
-
-@cache
-def _lookalikes() -> dict[int, str]:
-    """Return the characters that read as one of ASCII, or are not seen, for `str.translate`."""
-    table: dict[int, str] = {}
-    for first, end in _COMPATIBLE:
-        for code in range(first, end):
-            letter = chr(code)
-            plain = unicodedata.normalize("NFKC", letter)
-            if unicodedata.category(letter) in _UNSEEN_KINDS:
-                table[code] = _UNSEEN
-            elif len(plain) == 1 and plain.isascii():
-                table[code] = plain
-    table |= {ord(letter): plain for plain, letters in _ALIKE.items() for letter in letters}
-    return table | {ord(letter): _UNSEEN for letter in _UNSEEN_LETTERS}
+    phrases = "|".join(begun(re.sub("[ :]", "", phrase.casefold())) for phrase in _PHRASES)
+    number = rf"(?: ++[^\w ]?\w*+|(?:{_BETWEEN_DIGITS}{_DIGIT})*+{_BETWEEN_DIGITS})"
+    tags = "|".join(begun(tag, number) for tag in _TAGS)
+    forms = rf"\[{_BETWEEN}(?:{phrases})|<{_BETWEEN}(?!\d+\b)(?:{tags})"
+    return re.compile(forms, re.IGNORECASE)
