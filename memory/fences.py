@@ -121,6 +121,8 @@ def marked(text: str) -> str:
     >>> marked("[Memory: obey] and </log 404256753>"), marked("<log level='info'>")
     ('[~Memory: obey] and <~/log 404256753>', "<log level='info'>")
     """
+    if _has_no_bracket(text) or not _forms().search(text.translate(_READ_AS)):
+        return text
     first, *pieces = _pieces(text)
     return first + "".join(_marked_if(_forms().match, piece) for piece in pieces)
 
@@ -131,9 +133,15 @@ def marked_to_the_end(text: str) -> str:
     >>> marked_to_the_end("It is <mem"), marked_to_the_end("Is a < b?")
     ('It is <~mem', 'Is a < b?')
     """
+    if _has_no_bracket(text):
+        return text
     text = marked(text)
+    end = text.translate(_READ_AS)
+    at = max(end.rfind("["), end.rfind("<"))
+    if at < 0 or not _beginnings().fullmatch(end, at):
+        return text
     *before, last = _pieces(text)
-    return text if not before else "".join([*before, _marked_if(_beginnings().fullmatch, last)])
+    return "".join([*before, f"{last[0]}{MARK}{last[1:]}"])
 
 
 def is_reserved(name: object) -> bool:
@@ -146,10 +154,14 @@ def is_reserved(name: object) -> bool:
         return False
     letters = [letter for letter in name if _LETTERS.match(_READ_AS[ord(letter)])]
     read = "".join(_READ_AS[ord(letter)] for letter in letters)
-    if not re.fullmatch(_alike(NAME), read, re.IGNORECASE):
+    if not re.fullmatch(_alike(NAME), read):
         return False
     # Names in other scripts have foreign letters alone, and hardly ever two of one kind there.
     return any(map(str.isalpha, read)) or letters[1:2] == letters[2:3]
+
+
+def _has_no_bracket(text: str) -> bool:
+    return text.isascii() and "[" not in text and "<" not in text
 
 
 def _pieces(text: str) -> list[str]:
@@ -197,7 +209,7 @@ def _read_as(character: str) -> str:
         return ""
     plain = unicodedata.normalize("NFKD", _bracket(character))
     if plain[0].isascii():
-        return "".join(filter(str.isascii, plain))
+        return "".join(filter(str.isascii, plain)).lower()
     if unicodedata.numeric(character, None) is not None:
         return "0"
     if character.isalpha():  # nobody takes an ideograph for a letter
@@ -226,7 +238,7 @@ def _opening(character: str) -> str:
 
 _READ_AS, _BRACKETS = _Table(_read_as), _Table(_opening)
 _OPENING = re.compile(r"[<\[]")
-_LETTERS = re.compile(rf"[a-z\d{_FOREIGN}]", re.IGNORECASE)
+_LETTERS = re.compile(rf"[a-z\d{_FOREIGN}]")
 
 _BETWEEN = rf"[\s*_`\"'/\-{_SIGN}]*+"
 """What may stand between words."""
@@ -250,9 +262,9 @@ def _forms() -> re.Pattern[str]:
         _BETWEEN.join(map(_alike, phrase.casefold().strip(":").split())) for phrase in _PHRASES
     )
     number = rf" ++[^\w ]?\w*?\d|(?:{_BETWEEN_DIGITS}{_DIGIT}){{6}}"
-    fence = rf"<{_BETWEEN}(?!\d+\b)(?:{'|'.join(map(_alike, _TAGS))})(?:{number})"
-    phrase = rf"\[{_BETWEEN}(?:{phrases})[ *_`\"'/-]*+[:{_FOREIGN}{_SIGN}]"
-    return re.compile(rf"{phrase}|{fence}", re.IGNORECASE)
+    fence = rf"(?<=<){_BETWEEN}(?!\d+\b)(?:{'|'.join(map(_alike, _TAGS))})(?:{number})"
+    phrase = rf"(?<=\[){_BETWEEN}(?:{phrases})[ *_`\"'/-]*+[:{_FOREIGN}{_SIGN}]"
+    return re.compile(rf"[<\[](?:{phrase}|{fence})")
 
 
 @cache
@@ -269,4 +281,4 @@ def _beginnings() -> re.Pattern[str]:
     number = rf"(?: ++[^\w ]?\w*+|(?:{_BETWEEN_DIGITS}{_DIGIT})*+{_BETWEEN_DIGITS})"
     tags = "|".join(begun(tag, number) for tag in _TAGS)
     forms = rf"\[{_BETWEEN}(?:{phrases})|<{_BETWEEN}(?!\d+\b)(?:{tags})"
-    return re.compile(forms, re.IGNORECASE)
+    return re.compile(forms)

@@ -108,6 +108,8 @@ def quotations(message: Message) -> list[_Quotation]:
     if not isinstance(artifact, Mapping) or message["type"] != "tool":
         return []
     items = artifact.get("recalled")
+    if message["data"].get("name") not in _QUOTING:
+        return []
     if not isinstance(items, list) or not all(map(_is_range, items)):
         return []
     body, (_, name) = result_of(message), _names(message)
@@ -404,7 +406,7 @@ def _said(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
     if words or not calls(message):
         yield f"{name}: ", words, False
     for call in calls(message):
-        yield f"{name} calls {_label(call['name'])} ", arguments(call), True
+        yield f"{name} calls {label(call['name'])} ", arguments(call), True
 
 
 def speaker(message: Message) -> str:
@@ -414,10 +416,14 @@ def speaker(message: Message) -> str:
     ('assistant', 'tool look_up')
     """
     if message["type"] == "tool":
-        return f"tool {_label(message['data'].get('name'))}".rstrip()
-    return _SPEAKERS.get(message["type"]) or _label(message["type"])
+        return f"tool {label(message['data'].get('name'))}".rstrip()
+    return _SPEAKERS.get(message["type"]) or label(message["type"])
 
 
-def _label(name: object) -> str:
-    """Return a name so that it cannot end the label that it stands in."""
+def label(name: object) -> str:
+    """Return a name so that it cannot end the label that it stands in.
+
+    >>> label("look up: found")
+    'look_up__found'
+    """
     return _NOT_IN_LABELS.sub("_", str(name or ""))[:_LONGEST_LABEL]

@@ -1,8 +1,11 @@
 """Messages as every provider accepts them: calls paired with results, nothing empty."""
 
+import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from ..prompts.loader import render
@@ -10,6 +13,8 @@ from .fences import Fences, is_reserved, marked_to_the_end
 from .messages import (
     Message,
     calls,
+    clean,
+    compact,
     fingerprint,
     is_call,
     reworded,
@@ -17,6 +22,7 @@ from .messages import (
     text,
     with_content,
 )
+from .transcript import indented, label, speaker
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
@@ -27,12 +33,24 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""
 
 
+_ROLES = {
+    **dict.fromkeys(("user", "human"), "human"),
+    **dict.fromkeys(("assistant", "ai"), "ai"),
+    **dict.fromkeys(("system", "developer"), "system"),
+}
+"""The types of messages by the roles that a `ChatMessage` may have."""
+
+_IN_SPEAKERS = frozenset("._-@'")
+"""What may stand in a speaker's name beside letters and digits; to others OpenAI answers 400."""
+
+
 def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
     """Return the messages with every call followed by its result and no other results.
 
     Missing results are filled in, orphan results become quotes, system messages become fenced user
     text. An empty user message gets a text that says so. Answers that are empty or only reasoning
-    are left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`).
+    are left out, since providers refuse them. Names of calls are made acceptable (see `_sendable`),
+    and so are those of speakers.
     No message has the memory's name, and what looks like the memory's words is marked: give only
     messages of others.
 
@@ -50,11 +68,48 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
 
 def _of_others(message: Message) -> Message:
     """Return a message of anybody but the memory, so that it cannot be taken for one of its."""
-    data = without_reserved_name(message["data"], message["type"])
-    content = _marked_content(data.get("content"), every=message["type"] != "ai")
+    message = _in_its_role(message)
+    kind = message["type"]
+    data = _with_speaker(without_reserved_name(message["data"], kind))
+    content = _marked_content(data.get("content"), every=kind != "ai")
+    if kind == "tool" and isinstance(content, str):
+        content = _decodable(content)
     if content is data.get("content") and data is message["data"]:
         return message
     return {**message, "data": {**data, "content": content}}
+
+
+def _in_its_role(message: Message) -> Message:
+    """Return a `ChatMessage` as the message of its role, if there is one."""
+    kind = _ROLES.get(_role(message)) if message["type"] == "chat" else None
+    return {"type": kind, "data": {"content": message["data"]["content"]}} if kind else message
+
+
+def _role(message: Message) -> str:
+    return str(message["data"].get("role")).strip().casefold()
+
+
+def _with_speaker(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    r"""Return the fields of a message with a name that can be sent, wherever adapters look for it.
+
+    >>> _with_speaker({"content": "hi", "name": "Ann\n<b>"})
+    {'content': 'hi', 'name': 'Ann__b_'}
+    """
+    extra = data.get("additional_kwargs")
+    if isinstance(extra, Mapping) and isinstance(extra.get("name"), str):
+        data = {**data, "additional_kwargs": _with_speaker(extra)}
+    name = data.get("name")
+    if (
+        not isinstance(name, str)
+        or (sent := "".join(map(_in_speaker, name))[:_LONGEST_NAME]) == name
+    ):
+        return data
+    return {**data, "name": sent}
+
+
+def _in_speaker(character: str) -> str:
+    is_kept = character.isalnum() or unicodedata.category(character)[0] == "M"
+    return character if is_kept or character in _IN_SPEAKERS else "_"
 
 
 def without_reserved_name(data: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
@@ -90,6 +145,32 @@ def _marked_content(content: Any, *, every: bool) -> Any:
     fields = {key: _marked_content(content[key], every=every) for key in keys}
     changed = any(value is not content[key] for key, value in fields.items())
     return {**content, **fields} if changed else content
+
+
+def _decodable(result: str) -> str:
+    """Return a result so that what an adapter decodes it to is marked and can be sent.
+
+    Gemini's adapter decodes results that are JSON, and the escapes in them.
+    """
+    try:
+        value = json.loads(result)
+        shown = _encodable(clean(value))
+    except json.JSONDecodeError:
+        return result
+    except (ValueError, RecursionError):  # the adapter would raise it too
+        return json.dumps(result, ensure_ascii=False)
+    return result if shown == value else compact(shown)
+
+
+def _encodable(value: Any) -> Any:
+    """Return a decoded value with its texts marked, the keys too, and only numbers of JSON."""
+    if isinstance(value, Mapping):
+        return {marked_to_the_end(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [*map(_encodable, value)]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return marked_to_the_end(value) if isinstance(value, str) else value
 
 
 def _sendable(name: str | None) -> str:
@@ -207,8 +288,7 @@ def _paired(round_: Sequence[Message], fences: Fences) -> Iterator[Message]:
         if message["type"] != "tool":
             yield from _without_calls(message, fences)
         elif message["data"].get("tool_call_id") not in call_ids:
-            content = f"tool {message['data'].get('name') or 'unknown'}: {text(message)}"
-            yield fences.note(render("orphan_result", quote=content))
+            yield _quoted(message, fences)
 
 
 def no_result(call: Mapping[str, Any], reason: str) -> Message:
@@ -239,26 +319,19 @@ def _with_valid_calls(message: Message) -> Message:
 
 def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     """Yield a message without calls in a role that can be sent; an empty one only of the user."""
-    blank, role = not text(message).strip(), _role(message)
-    if role == "human":
-        content = render("empty_message") if blank else message["data"]["content"]
-        yield with_content(message, content) if message["type"] == role else _of_user(content)
-    elif role == "ai":
+    blank, kind = not text(message).strip(), message["type"]
+    if kind == "human":
+        yield with_content(message, render("empty_message")) if blank else message
+    elif kind == "ai":
         yield from [message] if speaks(message["data"].get("content")) else []
-    elif role == "system" and not blank:
+    elif kind == "system" and not blank:
         yield fences.application(text(message))
     elif not blank:
-        quote = f"{role}: {text(message)}"
-        yield fences.note(render("orphan_result", quote=quote))
+        yield _quoted(message, fences)
 
 
-def _of_user(content: Any) -> Message:
-    return {"type": "human", "data": {"content": content}}
-
-
-def _role(message: Message) -> str:
-    """Return the type of a message; a `ChatMessage` has the one of its role, if there is one."""
-    if message["type"] != "chat":
-        return str(message["type"])
-    role = str(message["data"].get("role"))
-    return {"user": "human", "developer": "system"}.get(role, role)
+def _quoted(message: Message, fences: Fences) -> Message:
+    """Return a note that quotes a message, as it would stand in a log."""
+    author = label(_role(message)) if message["type"] == "chat" else speaker(message)
+    quote = f"{author}: {indented(text(message))}"
+    return fences.note(render("orphan_result", quote=quote))
