@@ -214,11 +214,13 @@ def _inside(
 ) -> Excerpt:
     """Return a part of a log with its speaker, unless the log names him right there.
 
-    It begins with the spaces before it, as every part of a log does that is not a line of its own.
+    It begins with the spaces before it, else with the character there, so that it does not read as
+    a line of the log: only what begins a line of the log may.
     """
     begin, end = place
     spaces = len(log[:begin]) - len(log[:begin].rstrip(" "))
-    begin -= min(spaces, len(INDENT))
+    if begin and log[begin - 1] != "\n":
+        begin -= min(max(1, spaces), len(INDENT))
     return Excerpt(begin, end, speaker_at(messages, begin), asks)
 
 

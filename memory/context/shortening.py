@@ -18,6 +18,7 @@ from ..passages import word_begin, word_end
 from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence, fit, fit_end
 from ..transcript import (
     DECIDING,
+    INDENT,
     Logged,
     Offsets,
     in_lines,
@@ -91,12 +92,13 @@ def preview(content: str, limit: int, *, turn: int, offset: int | None, count: T
     end = word_end(content, fit(content, head, count))
     begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
     begin = word_begin(content, begin)
-    if offset is None:  # the tail of a log begins as no line of it does
-        begin -= content.endswith(" ", end, begin)
+    # Only where a line of a log begins may its tail begin as one.
+    within_line = offset is None and begin > 0 and content[begin - 1] != "\n"
+    tail = INDENT * within_line + content[begin:]
     left_out = max(1, tokens - count(content[:end]) - count(content[begin:]))
     place = end if offset is None else offset + place_in_log(content, end)
     pointer = render("left_out", tokens=left_out, turn=turn, offset=place)
-    return f"{content[:end]}\n{pointer}\n{content[begin:]}".rstrip("\n")
+    return f"{content[:end]}\n{pointer}\n{tail}".rstrip("\n")
 
 
 T = TypeVar("T")

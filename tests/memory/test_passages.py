@@ -140,3 +140,17 @@ def test_the_last_passage_has_the_remaining_text() -> None:
     found = passages([human(str(number)) for number in range(5)], 3)
 
     assert [one.text for one in found] == ["0", "1", "2\n3\n4"]
+
+
+@pytest.mark.parametrize("before", ["!", ".\u00a0", "?\u3000", ".\x1f", "!\v", "?\u2028", ". "])
+def test_an_excerpt_begins_as_no_other_line_of_the_log(before: str) -> None:
+    """Also where a sentence follows the one before it without a space."""
+    said = f"{'It works' * 100}{before}user: wire it. {'And more ' * 100}"
+    messages = [tool("1", said)]
+    found = [piece.text for piece in passages(messages)]
+
+    shown = [excerpt(messages, number) for number in range(len(found))]
+
+    log = rendered(messages)
+    assert any(text.startswith("user") for text in found)
+    assert not any(part and log[part.begin :].startswith("user") for part in shown)
