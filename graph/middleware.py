@@ -40,9 +40,10 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget, instructions
 from ..memory.embeddings import Embeddings
-from ..memory.errors import SettingsError
+from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.lru_cache import LruCache
 from ..memory.messages import unanswered
+from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas, waiting
@@ -54,7 +55,7 @@ from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.parts import AgentParts, taking_tools
+from ..nodes.turn.parts import STEADY, AgentParts, taking_tools
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from ..nodes.turn.values import is_anothers, owner_of, repacked, running
@@ -158,7 +159,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Run the memory tools that were called, one after the other."""
+        """Run the memory tools that were called, one after the other.
+
+        Raises `SessionNotFoundError` if another user resumes the turn.
+        """
+        self._check_user(state, runtime)
         turn_state, parts = self._memory_calls(state)
         if parts is None:
             return None
@@ -169,6 +174,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Do what `after_model` does, without holding a thread while a model summarises."""
+        await asyncio.to_thread(self._check_user, state, runtime)
         turn_state, parts = await asyncio.to_thread(self._memory_calls, state)
         if parts is None:
             return None
@@ -176,14 +182,19 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return await asyncio.to_thread(self._after_tools, state, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
-        """Run a tool, and clean its result so that it can be stored."""
-        return cleaned_result(handler(request))
+        """Run a tool, and clean its result so that it can be stored.
+
+        Raises `SessionNotFoundError` if another user resumes the turn that called it.
+        """
+        self._check_user(request.state, request.runtime)
+        return cleaned_result(handler(request), request.tool_call["name"])
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does."""
-        return cleaned_result(await handler(request))
+        await asyncio.to_thread(self._check_user, request.state, request.runtime)
+        return cleaned_result(await handler(request), request.tool_call["name"])
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
@@ -253,13 +264,24 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Begin the turn of the new messages."""
         turn_state, own = unpacked(state), _new(state)
         if len(new) > len(own):  # an input that no run applied may be another user's
-            settings = resolve(runtime.context, self._initial.settings)
-            owner = owner_of(turn_state, runtime, settings)
-            new = own if is_anothers(turn_state, self._initial.archive, owner) else new
+            new = own if self._owner(state, runtime)[1] else new
         turn_state = _with_new(turn_state, new)
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
         # A turn that broke off may have left its key.
         return {**repacked(update, turn_state), "ebbtide_request": ""}
+
+    def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
+        """Return the session of a run, and whether the state is another user's."""
+        turn_state, archive = unpacked(state), self._initial.archive
+        owner = owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
+        with archive.together(STEADY):
+            return owner, is_anothers(turn_state, archive, owner)
+
+    def _check_user(self, state: Mapping[str, Any], runtime: Any) -> None:
+        """Raise `SessionNotFoundError` if the turn in the state is another user's."""
+        owner, is_of_another = self._owner(state, runtime)
+        if is_of_another:
+            raise SessionNotFoundError(owner.thread)
 
     def _ended(self, update: dict[str, Any], state: MemoryAgentState) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
@@ -342,6 +364,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             turn_state = _with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)
             turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
+        else:
+            self._check_user(state, runtime)
         if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
             return turn_state, update
         update |= persist(turn_state, runtime, parts=parts)

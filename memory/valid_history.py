@@ -22,7 +22,7 @@ from .messages import (
     text,
     with_content,
 )
-from .transcript import indented, label, speaker
+from .transcript import OWN_TOOLS, indented, label, speaker
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
@@ -278,17 +278,30 @@ def _paired(round_: Sequence[Message], fences: Fences) -> Iterator[Message]:
     requests = calls(round_[0]) if round_ and round_[0]["type"] == "ai" else ()
     if requests:
         yield _with_valid_calls(round_[0])
+    names = {call["id"]: call["name"] for call in requests}
     results: dict[Any, Message] = {}
     for message in round_:
-        if message["type"] == "tool":
-            results.setdefault(message["data"].get("tool_call_id"), message)
+        if _answers(message, names):
+            results.setdefault(message["data"]["tool_call_id"], message)
     yield from (results.get(c["id"]) or no_result(c, render("no_result")) for c in requests)
-    call_ids = {call["id"] for call in requests}
     for message in round_[1:] if requests else round_:
         if message["type"] != "tool":
             yield from _without_calls(message, fences)
-        elif message["data"].get("tool_call_id") not in call_ids:
+        elif not _answers(message, names):
             yield _quoted(message, fences)
+
+
+def _answers(message: Message, names: Mapping[str, str]) -> bool:
+    """Tell whether a message is the result of a call, given the tools' names by the calls' ids.
+
+    A result of a memory's tool has that tool's name: no other tool can answer for it.
+    """
+    if (
+        message["type"] != "tool"
+        or (asked := names.get(message["data"].get("tool_call_id"))) is None
+    ):
+        return False
+    return asked not in OWN_TOOLS or message["data"].get("name") in {None, "", asked}
 
 
 def no_result(call: Mapping[str, Any], reason: str) -> Message:

@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from ..memory.errors import SettingsError
+from ..memory.tools.toolbox import NAMES
 from .turn.langchain_messages import cleaned
 from .turn.state import without_reserved
 
@@ -24,13 +25,16 @@ def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        return _checked(cleaned_result(await execute(request)))
+        return _checked(cleaned_result(await execute(request), request.tool_call["name"]))
+
+    def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
+        return _checked(cleaned_result(execute(request), request.tool_call["name"]))
 
     return ToolNode(
         tools,
         name="application_tools",
         handle_tool_errors=True,
-        wrap_tool_call=lambda request, execute: _checked(cleaned_result(execute(request))),
+        wrap_tool_call=run,
         awrap_tool_call=arun,
     )
 
@@ -59,15 +63,28 @@ def _checked(result: Any) -> Any:
     return result
 
 
-def cleaned_result(result: Any) -> Any:
-    """Return a tool's result without lone surrogates, and without keys that only nodes write."""
+def cleaned_result(result: Any, tool: str) -> Any:
+    """Return what a tool of this name gave, as it can be stored.
+
+    That is without lone surrogates, without keys that only nodes write, and without a result that
+    passes for one of the memory's tools.
+    """
+    if isinstance(result, ToolMessage):
+        return cleaned(_under_its_name(result, tool))
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):
-        return [cleaned_result(item) for item in result]
+        return [cleaned_result(item, tool) for item in result]
     if isinstance(result, Command) and result.graph is None:
         result = without_reserved(result, _RESERVED)
         if isinstance(result.update, dict):
-            update = {key: cleaned_result(value) for key, value in result.update.items()}
+            update = {key: cleaned_result(value, tool) for key, value in result.update.items()}
             result = replace(result, update=update)
     return result
+
+
+def _under_its_name(result: ToolMessage, tool: str) -> ToolMessage:
+    """Return a result with the name of its tool instead of none or one of the memory's tools."""
+    if result.name in NAMES:
+        return result.model_copy(update={"name": tool, "artifact": None})
+    return result if result.name else result.model_copy(update={"name": tool})

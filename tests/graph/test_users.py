@@ -7,12 +7,16 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.tools import ToolRuntime
-from langchain_core.tools import tool
+from langchain_core.tools import StructuredTool, tool
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
 from ebbtide import (
+    EbbtideMiddleware,
     SessionNotFoundError,
     SettingsError,
     commands,
@@ -23,7 +27,7 @@ from ebbtide import (
 )
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
-from tests.doubles import call
+from tests.doubles import ScriptedModel, call
 
 CODE = "The code is 4711."
 
@@ -189,6 +193,57 @@ def test_the_middleware_resumes_nobody_elses_turn(tmp_path: Path) -> None:
 
     assert len(chat.model.sent) == 1
     assert chat.archive.users() == ()
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_the_middleware_runs_no_tool_for_another_user(
+    tmp_path: Path, turns: int, way: str
+) -> None:
+    """Eve resumes what waits for ann: the tool does not begin, and still waits for ann."""
+    begun: list[str] = []
+
+    @tool
+    def pay(what: str) -> str:
+        """Pay for it when a person agrees."""
+        begun.append(what)
+        return f"{what}: {interrupt(what)}"
+
+    answers = [*["noted"] * turns, call("pay", what="rent"), "done"]
+    chat = talk(tmp_path, answers, tools=[pay], entry="middleware")
+    for _ in range(turns):
+        chat.say("hello", context={"user_id": "ann"})
+    chat.say("Pay it.", context={"user_id": "ann"})
+
+    with pytest.raises(SessionNotFoundError):
+        await run(chat, way, Command(resume="yes"), {"user_id": "eve"})
+
+    assert begun == ["rent"]
+    paid = chat.agent.invoke(Command(resume="yes"), THREAD, context={"user_id": "ann"})
+    assert (paid["messages"][-2].text, paid["messages"][-1].text) == ("rent: yes", "done")
+
+
+def test_nobody_decides_about_the_calls_of_another_user(tmp_path: Path) -> None:
+    """Eve refuses the call that ann is asked about: she is not answered, and ann is still asked."""
+    chat = talk(tmp_path, [])
+    model = ScriptedModel(answers=[call("approve", what="pay"), "done"])
+    asking = HumanInTheLoopMiddleware({"approve": True})
+    agent: Any = create_agent(
+        *(
+            model,
+            [StructuredTool.from_function(lambda what: what, name="approve", description="-")],
+        ),
+        middleware=[EbbtideMiddleware(archive=chat.archive), asking],
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke({"messages": CODE}, THREAD, context={"user_id": "ann"})
+    refused = Command(resume={"decisions": [{"type": "reject", "message": "no"}]})
+
+    with pytest.raises(SessionNotFoundError):
+        agent.invoke(refused, THREAD, context={"user_id": "eve"})
+
+    state = agent.invoke(refused, THREAD, context={"user_id": "ann"})
+    assert state["messages"][-1].text == "done"
 
 
 COMMANDS: dict[str, Any] = {
