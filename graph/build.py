@@ -27,10 +27,14 @@ from ..nodes.call_model import acall_model, call_model
 from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
+from ..nodes.turn.forks import Source, asource, source
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
 from ..nodes.turn.unapplied_input import unapplied
 from ..nodes.turn.values import is_anothers, repacked, user_of
+
+_NAMING = ("checkpoint_ns", "checkpoint_id")
+"""The keys with which a run names the checkpoint that it goes on from."""
 
 _Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
 
@@ -166,9 +170,9 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if _inside():
             yield from super().stream(input, config, **self._keys(kwargs, inside=True))
             return
-        saver, thread = self._thread(config)
-        checkpoint = saver.get_tuple(thread) if saver else None
-        checked_input = _identified(self._checked_input(input, checkpoint, config, kwargs))
+        saver, *places = self._places(config)
+        found = source(saver, *places) if saver else None
+        checked_input = _identified(self._checked_input(input, found, config, kwargs))
         for chunk in super().stream(checked_input, config, **self._keys(kwargs, inside=False)):
             yield _without_prompt(chunk, kwargs)
 
@@ -181,52 +185,59 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         """Stream as `stream` does."""
         checked_input, inside = input, _inside()
         if not inside:
-            saver, thread = self._thread(config)
-            checkpoint = await saver.aget_tuple(thread) if saver else None
-            given = (input, checkpoint, config, kwargs)
+            saver, *places = self._places(config)
+            found = await asource(saver, *places) if saver else None
+            given = (input, found, config, kwargs)
             checked_input = _identified(await asyncio.to_thread(self._checked_input, *given))
         run = super().astream(checked_input, config, **self._keys(kwargs, inside=inside))
         async with aclosing(cast("AsyncGenerator[Any, None]", run)) as chunks:
             async for chunk in chunks:
                 yield chunk if inside else _without_prompt(chunk, kwargs)
 
-    def _thread(
+    def _places(
         self, config: RunnableConfig | None
-    ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig]:
-        """Return the checkpointer, None without a thread, and the config of the newest state."""
+    ) -> tuple[BaseCheckpointSaver[Any] | None, RunnableConfig, RunnableConfig]:
+        """Return the checkpointer, None without a thread, and where it is read.
+
+        That is the config of the checkpoint that a run goes on from, and that of its thread.
+        """
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         newest = {key: value for key, value in chosen.items() if not key.startswith("checkpoint_")}
         newest |= {"thread_id": str(chosen.get("thread_id")), "checkpoint_ns": ""}
         saver = self.checkpointer if "thread_id" in chosen else None
         thread: RunnableConfig = {"configurable": newest}
-        return saver if isinstance(saver, BaseCheckpointSaver) else None, thread
+        named = {key: chosen[key] for key in _NAMING if chosen.get(key)}
+        place: RunnableConfig = {"configurable": {**newest, **named}}
+        return saver if isinstance(saver, BaseCheckpointSaver) else None, place, thread
 
     def _checked_input(
         self,
         input: Any,  # noqa: A002 (as above)
-        checkpoint: CheckpointTuple | None,
+        found: Source | None,
         config: RunnableConfig | None,
         kwargs: Mapping[str, Any],
     ) -> Any:
         """Return the input of a run, after what an earlier one left in the checkpointer.
 
         That is an input that no run applied, and tool results that an interrupted turn left
-        pending. Raises `SessionNotFoundError` if another user's turn is resumed.
+        pending. Raises `SessionNotFoundError` if the run goes on with another user's turn, or from
+        a checkpoint of another user that it names.
         """
         update = without_reserved(input)
-        settings = resolve(kwargs.get("context"), cast("Any", self.builder).parts.settings)
+        parts = cast("Any", self.builder).parts
+        settings = resolve(kwargs.get("context"), parts.settings)
         chosen = ensure_config(merge_configs(self.config, config))["configurable"]
         owner = Owner(user_of(settings, chosen), str(chosen.get("thread_id")))
-        if checkpoint is None or "checkpoint_id" in ensure_config(config)["configurable"]:
+        if found is None:
             return update
-        is_resumed = not isinstance(update, Mapping)
-        left = [] if is_resumed else unapplied(checkpoint)
-        if not left and not is_resumed and "messages" in update:
-            left = _pending_results(checkpoint)
-        state = unpacked(checkpoint.checkpoint["channel_values"])
-        archive = cast("Any", self.builder).parts.archive
-        if (is_resumed or left) and is_anothers(state, archive, owner):
-            if is_resumed:
+        is_fork, is_resumed = bool(chosen.get("checkpoint_id")), not isinstance(update, Mapping)
+        left = [] if is_fork or is_resumed else unapplied(found.checkpoint)
+        if not (left or is_fork or is_resumed) and "messages" in update:
+            left = _pending_results(found.checkpoint)
+        if not (left or is_fork or is_resumed):
+            return update
+        if is_anothers(found.owned, parts.archive, owner):
+            if is_fork or is_resumed:
                 raise SessionNotFoundError(owner.thread)
             return update
         if not left:

@@ -54,6 +54,7 @@ from ..nodes.compress import acompress, compress
 from ..nodes.persist import persist
 from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import split_messages, unarchived
+from ..nodes.turn.forks import agone_on_from, gone_on_from
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import STEADY, AgentParts, taking_tools
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
@@ -119,12 +120,17 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Begin the turn."""
+        """Begin the turn.
+
+        Raises `SessionNotFoundError` if the run goes on with what another user said.
+        """
+        self._check_user(gone_on_from(state), runtime)
         return self._begun(state, runtime, with_unapplied(_new(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
+        await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
         new = await awith_unapplied(_new(state))
         return await asyncio.to_thread(self._begun, state, runtime, new)
 
@@ -277,8 +283,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         with archive.together(STEADY):
             return owner, is_anothers(turn_state, archive, owner)
 
-    def _check_user(self, state: Mapping[str, Any], runtime: Any) -> None:
+    def _check_user(self, state: Mapping[str, Any] | None, runtime: Any) -> None:
         """Raise `SessionNotFoundError` if the turn in the state is another user's."""
+        if state is None:
+            return
         owner, is_of_another = self._owner(state, runtime)
         if is_of_another:
             raise SessionNotFoundError(owner.thread)

@@ -16,6 +16,7 @@ from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER, START
 
 from .arrivals import split_messages
+from .forks import is_fork
 from .langchain_messages import cleaned
 from .state import unpacked
 
@@ -75,8 +76,7 @@ def _source() -> _Source | None:
     config = get_config()
     chosen, thread_id = config["configurable"], config["configurable"].get("thread_id")
     saver, current = chosen.get(CONFIG_KEY_CHECKPOINTER), chosen.get("checkpoint_map", {})
-    is_fork = bool(config.get("metadata", {}).get("checkpoint_id"))
-    if not isinstance(saver, BaseCheckpointSaver) or is_fork or [*current] != [""]:
+    if not isinstance(saver, BaseCheckpointSaver) or is_fork(config) or [*current] != [""]:
         return None
     root = {"thread_id": thread_id, "checkpoint_ns": ""}
     before = {**root, "checkpoint_id": current[""]}

@@ -10,6 +10,7 @@ import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.tools import ToolRuntime
+from langchain_core.messages import HumanMessage
 from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
@@ -221,6 +222,66 @@ async def test_the_middleware_runs_no_tool_for_another_user(
     assert begun == ["rent"]
     paid = chat.agent.invoke(Command(resume="yes"), THREAD, context={"user_id": "ann"})
     assert (paid["messages"][-2].text, paid["messages"][-1].text) == ("rent: yes", "done")
+
+
+INPUTS: Mapping[str, Any] = {
+    "nothing": None,
+    "an update": Command(update={"messages": [HumanMessage("I am eve.")]}),
+    "a message": {"messages": "I am eve."},
+}
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("given", INPUTS)
+async def test_no_checkpoint_gives_another_user_a_turn(
+    tmp_path: Path, given: str, way: str, entry: str
+) -> None:
+    """From none of ann's checkpoints, from before her first turn on, is anything said to eve."""
+    script = ["hm", call("look", what="4711"), *["I see"] * 99]
+    looked: list[str] = []
+
+    @tool
+    def look(what: str) -> str:
+        """Look it up."""
+        looked.append(what)
+        return CODE
+
+    chat = talk(tmp_path, script, tools=[look])
+    for _ in range(2):
+        chat.say(CODE, context={"user_id": "ann"})
+    places = [snapshot.config for snapshot in chat.agent.get_state_history(THREAD)]
+    sent = len(chat.model.sent)
+
+    said = [str(await outcome(chat, way, INPUTS[given], config)) for config in places]
+
+    prompts = str([m.text for one in chat.model.sent[sent:] for m in one.messages])
+    finished = [text for text in said if "4711" in text]
+    assert ("4711" in prompts, looked) == (False, ["4711"])
+    # Of a turn that ended nothing runs, so nothing of a middleware is asked.
+    assert len(finished) == (2 if entry == "middleware" and given != "a message" else 0)
+
+
+async def outcome(chat: Talk, way: str, given: Any, config: Any) -> Any:
+    """Return the state after a run of eve's from a checkpoint, "" if it is refused."""
+    try:
+        if way == "sync":
+            return chat.agent.invoke(given, config, context={"user_id": "eve"})
+        return await chat.agent.ainvoke(given, config, context={"user_id": "eve"})
+    except SessionNotFoundError:
+        return ""
+
+
+@pytest.mark.usefixtures("entry")
+def test_a_fork_from_before_the_first_turn_is_its_user_s(tmp_path: Path) -> None:
+    """Ann begins her thread anew from its first checkpoint."""
+    chat = talk(tmp_path, ["one", "two"])
+    chat.say(CODE, context={"user_id": "ann"})
+    *_, first = chat.agent.get_state_history(THREAD)
+
+    state = chat.agent.invoke(None, first.config, context={"user_id": "ann"})
+
+    assert state["messages"][-1].text == "two"
 
 
 def test_nobody_decides_about_the_calls_of_another_user(tmp_path: Path) -> None:
