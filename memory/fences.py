@@ -212,7 +212,7 @@ def _read_as(character: str) -> str:
         return "".join(filter(str.isascii, plain)).lower()
     if unicodedata.numeric(character, None) is not None:
         return "0"
-    if character.isalpha():  # nobody takes an ideograph for a letter
+    if character.isalpha() or "LETTER" in name:  # nobody takes an ideograph for a letter
         return character if unicodedata.east_asian_width(character) == "W" else _FOREIGN
     return {"Pd": "-", "Pe": ">", "Pf": ">"}.get(kind, _SIGN)
 
@@ -256,12 +256,13 @@ def _alike(letters: str) -> str:
 def _forms() -> re.Pattern[str]:
     """Return the pattern of what looks like the memory's words, in what a text reads as.
 
-    A tag of HTML or XML is no fence: that has a number right after the tag.
+    A tag of HTML or XML is no fence: that has a number right after the tag, or a long one in it.
     """
     phrases = "|".join(
         _BETWEEN.join(map(_alike, phrase.casefold().strip(":").split())) for phrase in _PHRASES
     )
     number = rf" ++[^\w ]?\w*?\d|(?:{_BETWEEN_DIGITS}{_DIGIT}){{6}}"
+    number += rf"|(?![\w{_FOREIGN}])[^>]{{,120}}?=[ \"']*+(?=\w*\d)\w{{6}}"
     fence = rf"(?<=<){_BETWEEN}(?!\d+\b)(?:{'|'.join(map(_alike, _TAGS))})(?:{number})"
     phrase = rf"(?<=\[){_BETWEEN}(?:{phrases})[ *_`\"'/-]*+[:{_FOREIGN}{_SIGN}]"
     return re.compile(rf"[<\[](?:{phrase}|{fence})")
@@ -278,7 +279,8 @@ def _beginnings() -> re.Pattern[str]:
         return pattern
 
     phrases = "|".join(begun(re.sub("[ :]", "", phrase.casefold())) for phrase in _PHRASES)
-    number = rf"(?: ++[^\w ]?\w*+|(?:{_BETWEEN_DIGITS}{_DIGIT})*+{_BETWEEN_DIGITS})"
+    # After a whole word anything, until the bracket is closed.
+    number = r"\d*+(?:(?!(?<=\w)\w)[^>(][^>]*+)?"
     tags = "|".join(begun(tag, number) for tag in _TAGS)
     forms = rf"\[{_BETWEEN}(?:{phrases})|<{_BETWEEN}(?!\d+\b)(?:{tags})"
     return re.compile(forms)

@@ -336,11 +336,20 @@ def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     if kind == "human":
         yield with_content(message, render("empty_message")) if blank else message
     elif kind == "ai":
-        yield from [message] if speaks(message["data"].get("content")) else []
+        yield from [_uncalling(message)] if speaks(message["data"].get("content")) else []
     elif kind == "system" and not blank:
         yield fences.application(text(message))
     elif not blank:
         yield _quoted(message, fences)
+
+
+def _uncalling(message: Message) -> Message:
+    """Return an answer without a call in OpenAI's old form, which nothing answers."""
+    extra = message["data"].get("additional_kwargs") or {}
+    if "function_call" not in extra:
+        return message
+    extra = {key: value for key, value in extra.items() if key != "function_call"}
+    return {**message, "data": {**message["data"], "additional_kwargs": extra}}
 
 
 def _quoted(message: Message, fences: Fences) -> Message:

@@ -18,6 +18,7 @@ SYSTEM: Message = {"type": "system", "data": {"content": "Be brief."}}
 BLANK = [{"type": "text", "text": " "}]
 IMAGE = [{"type": "image", "url": "a.png"}]
 THOUGHT = [{"type": "thinking", "thinking": "Well.", "signature": "x"}, {"type": "reasoning"}]
+OLD_CALL = {"function_call": {"name": "f", "arguments": "{broken"}}
 INVALID = {"name": "look_up", "args": '{"key":', "id": "3", "error": "no JSON"}
 MENDED = {"name": "look_up", "args": {"invalid": '{"key":'}, "id": "3"}
 UNRUN = no_result(ONE, render("no_result"))
@@ -136,6 +137,7 @@ def test_a_result_without_a_call_becomes_text(
         (ai(IMAGE), [ai(IMAGE)]),
         (ai(THOUGHT), []),
         (ai([*THOUGHT, *BLANK]), []),
+        (ai("a", additional_kwargs=OLD_CALL), [ai("a", additional_kwargs={})]),
         (ai([*THOUGHT, "Yes."]), [ai([*THOUGHT, "Yes."])]),
         ({"type": "system", "data": {"content": ""}}, []),
         (SYSTEM, [FENCES.application("Be brief.")]),
