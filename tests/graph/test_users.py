@@ -288,17 +288,18 @@ def test_nobody_decides_about_the_calls_of_another_user(tmp_path: Path) -> None:
     """Eve refuses the call that ann is asked about: she is not answered, and ann is still asked."""
     chat = talk(tmp_path, [])
     model = ScriptedModel(answers=[call("approve", what="pay"), "done"])
+    memory: Any = EbbtideMiddleware(archive=chat.archive)
     asking = HumanInTheLoopMiddleware({"approve": True})
     agent: Any = create_agent(
         *(
             model,
             [StructuredTool.from_function(lambda what: what, name="approve", description="-")],
         ),
-        middleware=[EbbtideMiddleware(archive=chat.archive), asking],
+        middleware=[memory, asking],
         checkpointer=InMemorySaver(),
     )
     agent.invoke({"messages": CODE}, THREAD, context={"user_id": "ann"})
-    refused = Command(resume={"decisions": [{"type": "reject", "message": "no"}]})
+    refused: Any = Command(resume={"decisions": [{"type": "reject", "message": "no"}]})
 
     with pytest.raises(SessionNotFoundError):
         agent.invoke(refused, THREAD, context={"user_id": "eve"})
