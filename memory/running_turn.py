@@ -115,6 +115,8 @@ class RunningTurn:
         """Return the error for an unknown name, with the most similar and the newest ones."""
         names = [*self.state.open, *self.state.summaries]
         close = difflib.get_close_matches(name, names, n=1)
+        if not names and not self.view.efforts(1).total:
+            return render("no_effort_yet", name=repr(name))
         newest = ", ".join(names[-10:]) or "none"
         if close:
             which = {"name": repr(name), "similar": repr(close[0])}

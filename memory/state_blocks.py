@@ -14,7 +14,7 @@ from .messages import Message, with_content
 START, END = "---STATE---", "---END STATE---"
 """The markers that the model is told to use."""
 
-FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors")
+FIELDS = ("Goal", "Context", "Resolved", "Technical Anchors", "Facts", "Rules")
 """The fields that the model is told to use; others are kept as well."""
 
 _MARKER = re.compile(rf" {{0,3}}({START}|{END})\s*")

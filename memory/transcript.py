@@ -40,6 +40,10 @@ _BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _LINE_END = re.compile(f"[{_BREAKS}](?=[^{_BREAKS}])")
 """The end of a line before one that is not empty."""
 
+_TURN = re.compile(r"\[turn \d+\]")
+_SPEAKING = re.compile(r"((?:tool [\w.-]*|[\w.-]+?)(?: calls [\w.-]+(?= )|(?=: )))")
+"""What begins a turn and a message in a log: no line of a message's words begins so."""
+
 _NOT_IN_LABELS = re.compile(r"[^\w.-]")
 _LONGEST_LABEL = 64  # characters of a tool's name before what it says
 
@@ -127,6 +131,23 @@ def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
     _, name = _names(message)
     return _with(message, [{**part, name: read(quote)} for part, quote in quotations(message)])
+
+
+def repeats(message: Message) -> bool:
+    """Tell whether a result says again what efforts or other turns say, and no more."""
+    is_status = message["type"] == "tool" and message["data"].get("name") == "effort_status"
+    return is_status or bool(recalled(message))
+
+
+def as_reference(message: Message) -> Message:
+    """Return a result that repeats what is stored with only its references.
+
+    >>> message = {"type": "tool", "data": {"name": "effort_status", "content": "{...}"}}
+    >>> as_reference(message)["data"]["content"]
+    '(efforts as they were then)'
+    """
+    references = "; ".join(map(str, recalled(message))) or render("efforts_then")
+    return with_content(message, f"({references})")
 
 
 def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> list[Message]:
@@ -349,13 +370,49 @@ def speaker_at(messages: Sequence[Message], offset: int) -> str:
 
 
 def in_parts(log: str, limit: int, count: TokenCounter) -> list[str]:
-    """Cut a log into parts of at most `limit` tokens; none begins as if it were a line of it."""
-    parts = slices(log, max(1, limit - count(INDENT)), count)
-    before = ["\n", *parts]
-    return [
-        part if earlier.endswith("\n") else f"{INDENT}{part}"
-        for earlier, part in zip(before, parts, strict=False)
-    ]
+    r"""Cut a log into parts of at most `limit` tokens; a later one first says what goes on in it.
+
+    >>> in_parts("[turn 3]\nuser: one two\n  three four", 8, lambda text: len(text.split()))
+    ['[turn 3]\nuser: one two\n  three four']
+    """
+    if count(log) <= limit:
+        return [log]
+    before = _longest_before(log, count) + count(INDENT)
+    parts: list[str] = []
+    place, is_line = ("", ""), True
+    for part in slices(log, max(1, limit - before), count):
+        words = part if is_line else f"{INDENT}{part}"
+        parts.append("\n".join([*(_going_on(*place, words) if parts else ()), words]))
+        place, is_line = _place_after(*place, words), part.endswith("\n")
+    return parts
+
+
+def _longest_before(log: str, count: TokenCounter) -> int:
+    """Return the most tokens that the lines before a part of a log take."""
+    lines = log.split("\n")
+    turns = {count(line) for line in lines if _TURN.fullmatch(line)}
+    names = {label[1] for label in map(_SPEAKING.match, lines) if label}
+    speakers = {count(render("continued", speaker=name)) for name in names}
+    return max(turns, default=0) + max(speakers, default=0)
+
+
+def _going_on(turn: str, speaker: str, part: str) -> list[str]:
+    """Return the lines that say which turn, and whose message, a part of a log goes on with."""
+    first = part.lstrip("\n").partition("\n")[0]
+    if not turn or _TURN.fullmatch(first):
+        return []
+    is_new = not speaker or _SPEAKING.match(first)
+    return [turn] if is_new else [turn, render("continued", speaker=speaker)]
+
+
+def _place_after(turn: str, speaker: str, part: str) -> tuple[str, str]:
+    """Return the heading of the turn, and the speaker, in which a part of a log ends."""
+    for line in part.split("\n"):
+        if _TURN.fullmatch(line):
+            turn, speaker = line, ""
+        elif label := _SPEAKING.match(line):
+            speaker = label[1]
+    return turn, speaker
 
 
 def in_one_line_each(messages: Sequence[Message]) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from ..memory.compressions import Kind
 from ..memory.fences import NAME
 from ..memory.names import hyphenated, is_qualified
 from ..memory.salience.core import kind_of, sentences
-from ..memory.state_blocks import END, FIELDS, START
+from ..memory.state_blocks import END, START
 from ..memory.terms import is_question, telling, terms, words
 from ..memory.transcript import OWN_TOOLS
 
@@ -220,7 +220,7 @@ def _state_block(messages: Sequence[BaseMessage], stated: Sequence[str]) -> str:
     if not new or not any(isinstance(one, SystemMessage) and START in one.text for one in messages):
         return ""
     constants = "\n".join(dict.fromkeys([*_CONSTANT.findall(notes), *new]))
-    return f"\n\n{START}\n{FIELDS[-1]}: {constants}\n{END}"
+    return f"\n\n{START}\nTechnical Anchors: {constants}\n{END}"
 
 
 def _summary(messages: Sequence[BaseMessage]) -> dict[str, Any]:

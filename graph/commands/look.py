@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from ...memory.anchor import shown as shown_messages
 from ...memory.context.timeline import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
-from ...memory.errors import CommandError
+from ...memory.errors import CommandError, ToolError
 from ...memory.fences import NAME
 from ...memory.messages import Message, text
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
@@ -129,7 +129,10 @@ def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any
     if not isinstance(query, str):
         raise CommandError(f"query must be a text, got {query!r}")
     work = _work(thread_at(agent, config))
-    answer: Mapping[str, Any] = search_efforts(work, query)[1]
+    try:
+        answer: Mapping[str, Any] = search_efforts(work, query)[1]
+    except ToolError as error:
+        raise CommandError(str(error)) from error
     return answer
 
 

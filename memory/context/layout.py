@@ -25,7 +25,14 @@ from ..transcript import DECIDING, Logged, result_of
 from ..valid_history import valid_history
 from .budget import SHARES, log_limit
 from .hints import Hint, hint_lines
-from .shortening import Limits, log_quote, previewed, quote, shorten_turn
+from .shortening import (
+    Limits,
+    log_quote,
+    previewed,
+    quote,
+    shorten_turn,
+    with_marked_pointers,
+)
 from .timeline import Part, PartName, Timeline
 
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
@@ -39,8 +46,14 @@ _ADDING_EVENTS = frozenset({"hinted", "opened"})
 _LOG_TOOLS = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 """The tools that put a log into the context, with the status of their results."""
 
-_BRIEF = ("status", "effort_id", "prior_summary", "not_shown", "how")
-"""The fields that results of tools that open, switch or close an effort keep after a rebuild."""
+_BRIEF = {
+    **dict.fromkeys(DECIDING, ("status", "effort_id", "prior_summary")),
+    "expand_effort": ("status", "effort_id", "turns"),
+}
+"""By tool, the fields that its results keep after a rebuild.
+
+Markers repeat some of the others, and which turns of a log were not shown is no longer true.
+"""
 
 _Call: TypeAlias = tuple[str, int]
 """A call: its id, and how many later calls of its turn have the same id, as models repeat ids."""
@@ -96,9 +109,9 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages as shown after a rebuild: without state blocks and what markers repeat."""
     past = []
     for message in shown(messages):
-        decides = message["type"] == "tool" and message["data"].get("name") in DECIDING
-        result = result_of(message) if decides else {}
-        brief = {name: result[name] for name in _BRIEF if name in result}
+        fields = _BRIEF.get(message["data"].get("name", "")) if message["type"] == "tool" else ()
+        result = result_of(message) if fields else {}
+        brief = {name: result[name] for name in fields or () if name in result}
         past.append(with_content(message, compact(brief)) if brief else message)
     return tuple(past)
 
@@ -328,7 +341,7 @@ def _pieces(
     shortened, limit = line.short.get(turn.turn, (0, 0))
     past = turn.turn <= line.built
     # Newer answers keep their state blocks: the one before them in the context is older.
-    messages = as_past(turn.messages) if past else turn.messages
+    messages = [*map(with_marked_pointers, as_past(turn.messages) if past else turn.messages)]
     if shortened:
         head = replace(turn, messages=turn.messages[:shortened])
         limit = max(1, limit - notes)
@@ -392,7 +405,7 @@ def _insertions(work: RunningTurn, turn: Logged, line: Timeline, name: PartName)
         call: result
         for tool, status in _LOG_TOOLS.items()
         for call, result in _results(turn.messages, tool)
-        if result.get("status") == status and result.get("tokens_loaded") and _turns_of(result)
+        if result.get("status") == status and result.get("tokens", 1) and _turns_of(result)
     }
     if turn.turn <= line.built:
         shown_logs = {effort for effort, place in line.logs.items() if place == turn.turn}

@@ -1,5 +1,6 @@
 """What is shown within a token limit: a turn, the quotes of a compression, a log brought back."""
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,8 @@ from typing import Any, TypeAlias, TypeVar
 from ...prompts.loader import render
 from ..compressions import Compression, Item, Kind, capped
 from ..efforts import one_line
-from ..fences import Fences
-from ..messages import Message, arguments, calls, reworded
+from ..fences import MARK, Fences
+from ..messages import Message, arguments, calls, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..names import parted, ranges, span, turns_named
@@ -21,11 +22,13 @@ from ..transcript import (
     INDENT,
     Logged,
     Offsets,
+    as_reference,
     in_lines,
     offsets,
     place_in_log,
     recalled,
     rendered,
+    repeats,
     result_of,
     shortened,
     transcript,
@@ -71,13 +74,22 @@ class Limits:
 
 
 _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
+_WHOLE_TEXTS = Limits(LEAST_PREVIEW, None, LEAST_PREVIEW)
+
+_POINTER = re.compile(
+    r"\[[….]?(?=[….\s]{0,8}\d[\d.,\s]{0,12}tokens\s{1,4}left\s{1,4}out)", re.IGNORECASE
+)
+"""The beginning of what looks like the pointer of a preview."""
 
 
-def preview(content: str, limit: int, *, turn: int, offset: int | None, count: TokenCounter) -> str:
+def preview(
+    content: str, limit: int, *, turn: int | None, offset: int | None, count: TokenCounter
+) -> str:
     """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
 
     Head and tail have `limit` tokens together; `offset` is where the text begins in its turn as
-    `read_log` renders it, in characters; None if the text is that turn itself.
+    `read_log` renders it, in characters; None if the text is that turn itself. Without a `turn` no
+    call is named that reads on.
 
     >>> words = lambda text: len(text.split())
     >>> print(preview("a b c d e f", 4, turn=7, offset=100, count=words))
@@ -97,8 +109,40 @@ def preview(content: str, limit: int, *, turn: int, offset: int | None, count: T
     tail = INDENT * within_line + content[begin:]
     left_out = max(1, tokens - count(content[:end]) - count(content[begin:]))
     place = end if offset is None else offset + place_in_log(content, end)
-    pointer = render("left_out", tokens=left_out, turn=turn, offset=place)
+    pointer = render("left_out_unread", tokens=left_out)
+    if turn is not None:
+        pointer = render("left_out", tokens=left_out, turn=turn, offset=place)
     return f"{content[:end]}\n{pointer}\n{tail}".rstrip("\n")
+
+
+def marked_pointers(words: str) -> str:
+    """Return the words of somebody else with a mark in what looks like the pointer of a preview.
+
+    The length stays, as offsets count in it, but for a pointer without its ellipsis.
+
+    >>> marked_pointers("[… 412 tokens left out; read_log(turns='9') reads on …]")
+    "[~ 412 tokens left out; read_log(turns='9') reads on …]"
+    """
+    return _POINTER.sub(f"[{MARK}", words)
+
+
+def with_marked_pointers(message: Message) -> Message:
+    """Return a message of somebody else in which nothing looks like the pointer of a preview."""
+    content = message["data"].get("content")
+    if isinstance(content, str):
+        marked = marked_pointers(content)
+    elif isinstance(content, list):
+        marked = [
+            {**block, "text": marked_pointers(block["text"])}
+            if isinstance(block, Mapping) and isinstance(block.get("text"), str)
+            else marked_pointers(block)
+            if isinstance(block, str)
+            else block
+            for block in content
+        ]
+    else:
+        return message
+    return message if marked == content else with_content(message, marked)
 
 
 T = TypeVar("T")
@@ -111,17 +155,24 @@ _Step: TypeAlias = tuple[Limits, Limits]
 
 
 def previewed(
-    turn: Logged, messages: Sequence[Message], limits: Limits, count: TokenCounter
+    turn: Logged,
+    messages: Sequence[Message],
+    limits: Limits,
+    count: TokenCounter,
+    *,
+    pointing: bool = True,
 ) -> tuple[Message, ...]:
     """Return a turn's messages with previews of all contents over the limits.
 
     `messages` are those of the turn as the context shows them; pointers count in the turn itself.
+    If not `pointing`, no call is named that reads on: for a model that has no tools.
     """
     if limits == Limits():
         return tuple(messages)
 
     def short(content: str, limit: int, offset: int) -> str:
-        cut = preview(content, limit, turn=turn.turn, offset=offset, count=count)
+        number = turn.turn if pointing else None
+        cut = preview(content, limit, turn=number, offset=offset, count=count)
         return cut if count(cut) + _LEAST_SAVED <= count(content) else content
 
     previews = []
@@ -209,34 +260,86 @@ def _shorten(
     count, valid = fences.count, partial(valid_history, fences=fences)
     if count_messages(history := valid(messages), count) <= limit:
         return history
+    if has_answer(messages):
+        short = _shorten_answered(turn, messages, limit, fences)
+        return short or _log_excerpt(turn, messages, limit, fences)
     quotes = sum(len(recalled(message)) for message in messages)
     brief = in_lines(messages, max(0, quotes - 1), count)  # the best stays
-    answers = [at for at, message in enumerate(brief) if message["type"] == "ai"]
-    rounds = [at for at in answers if calls(brief[at])]
-    short = cache(lambda limits: previewed(turn, brief, limits, count))  # many steps share limits
+    shown = _Shown(turn, brief, fences)
+    last = shown.rounds[-1] if shown.rounds else 0
 
     def with_lines(number: int) -> tuple[Message, ...]:
         return valid(in_lines(messages, number, count))
 
     def with_previews(step: _Step) -> tuple[Message, ...]:
         older, newest = step
-        last = rounds[-1] if rounds else 0
-        return valid((*short(older)[:last], *short(newest)[last:]))
-
-    def without_rounds(number: int) -> tuple[Message, ...]:
-        begin, end = rounds[0], next((at for at in answers if at > rounds[number - 1]), len(brief))
-        left_out = fences.note(_rounds_left_out(turn, begin, brief[begin:end]))
-        shortest = short(_SHORTEST)
-        return (*valid(shortest[:begin]), left_out, *valid(shortest[end:]))
+        return valid((*shown.short(older)[:last], *shown.short(newest)[last:]))
 
     first = partial(_first_fitting, limit, count)
     return (
         first(range(1, quotes), with_lines)
         or first([*_result_limits(limit, recalled=False)] if quotes else [], with_previews)
         or first([*_all_limits(limit)], with_previews)
-        or first(range(1, len(rounds) + 1), without_rounds)
+        or first(range(1, len(shown.rounds) + 1), partial(shown.without_rounds, _SHORTEST))
         or _log_excerpt(turn, messages, limit, fences)
     )
+
+
+def _shorten_answered(
+    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
+) -> tuple[Message, ...]:
+    """Return an answered turn within `limit` tokens, the answer shortened last; none if too long.
+
+    Before it go, in this order, what tools recalled, other results, arguments, the oldest rounds of
+    tools, and what the user said.
+    """
+    recalling = [at for at, message in enumerate(messages) if repeats(message)]
+
+    def without_repeated(number: int) -> tuple[Message, ...]:
+        gone = {*recalling[:number]}
+        brief = (as_reference(one) if at in gone else one for at, one in enumerate(messages))
+        return valid_history([*brief], fences)
+
+    brief = [as_reference(one) if repeats(one) else one for one in messages]
+    shown = _Shown(turn, brief, fences)
+    rounds = len(shown.rounds)
+
+    def with_previews(limits: Limits) -> tuple[Message, ...]:
+        return valid_history(shown.short(limits), fences)
+
+    def with_texts(limits: tuple[Limits, Limits]) -> tuple[Message, ...]:
+        before = shown.without_rounds(limits[0], rounds)
+        answer = valid_history(shown.short(limits[1])[-1:], fences)
+        return (*before[:-1], *answer) if answer else before  # an empty answer is not sent
+
+    first = partial(_first_fitting, limit, fences.count)
+    return (
+        first(range(1, len(recalling) + 1), without_repeated)
+        or first([*_tool_limits(limit)], with_previews)
+        or first(range(1, rounds + 1), partial(shown.without_rounds, _WHOLE_TEXTS))
+        or first([*_text_limits(limit)], with_texts)
+    )
+
+
+class _Shown:
+    """The messages of a turn with previews, and without its oldest rounds of tools."""
+
+    def __init__(self, turn: Logged, messages: Sequence[Message], fences: Fences) -> None:
+        self._turn, self._messages, self._fences = turn, messages, fences
+        self._answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+        self.rounds = [at for at in self._answers if calls(messages[at])]
+        # Many steps share limits.
+        self.short = cache(partial(previewed, turn, messages, count=fences.count))
+
+    def without_rounds(self, limits: Limits, number: int) -> tuple[Message, ...]:
+        """Return the messages with one note in place of the first `number` rounds."""
+        short, valid = self.short(limits), partial(valid_history, fences=self._fences)
+        if not number:
+            return valid(short)
+        begin, later = self.rounds[0], self.rounds[number - 1]
+        end = next((at for at in self._answers if at > later), len(short))
+        note = _rounds_left_out(self._turn, begin, self._messages[begin:end])
+        return (*valid(short[:begin]), self._fences.note(note), *valid(short[end:]))
 
 
 def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> str:
@@ -316,6 +419,22 @@ def _all_limits(limit: int) -> Iterator[_Step]:
         yield (limits := Limits(LEAST_PREVIEW, LEAST_PREVIEW, args)), limits
 
 
+def _tool_limits(limit: int) -> Iterator[Limits]:
+    """Yield shorter and shorter limits: of results, then of arguments."""
+    for results in ladder(limit):
+        yield Limits(results)
+    for args in ladder(limit):
+        yield Limits(LEAST_PREVIEW, None, args)
+
+
+def _text_limits(limit: int) -> Iterator[tuple[Limits, Limits]]:
+    """Yield shorter and shorter limits of a turn before its answer, and then of the answer."""
+    for texts in ladder(limit):
+        yield Limits(LEAST_PREVIEW, texts, LEAST_PREVIEW), _WHOLE_TEXTS
+    for texts in ladder(limit):
+        yield _SHORTEST, Limits(LEAST_PREVIEW, texts, LEAST_PREVIEW)
+
+
 def _result_limits(limit: int, *, recalled: bool) -> Iterator[_Step]:
     """Yield shorter and shorter limits of results, those of the newest round last."""
     for results in ladder(limit):
@@ -331,19 +450,22 @@ def _log_excerpt(
     """Return head and tail of the log as a quote, and what the user said last.
 
     Where they do not fit, a note says that the whole turn is left out. It stands after the question
-    if that was answered, else before it.
+    if that was answered, and says so, else before it.
     """
-    log, count = rendered(turn.messages), fences.count
+    log, count = marked_pointers(rendered(turn.messages)), fences.count
+    is_answered = has_answer(messages)
+    head = "answered_turn_" if is_answered else "turn_"
     short = previewed(turn, messages, _SHORTEST, count)
     said = [message for message in short if message["type"] == "human"]
     question = valid_history(said[-1:], fences)
     for tokens in ladder(limit):
         shown = preview(log, tokens, turn=turn.turn, offset=None, count=count)
-        excerpt = (fences.note(render("turn_left_out", quote=shown)), *question)
+        note = fences.note(render(f"{head}left_out", turn=turn.turn, quote=shown))
+        excerpt = (*question, note) if is_answered else (note, *question)
         if count_messages(excerpt, count) <= limit:
             return excerpt
-    notice = fences.note(render("whole_turn_left_out", turn=turn.turn, tokens=count(log)))
-    both = (*question, notice) if has_answer(messages) else (notice, *question)
+    notice = fences.note(render(f"whole_{head}left_out", turn=turn.turn, tokens=count(log)))
+    both = (*question, notice) if is_answered else (notice, *question)
     return both if count_messages(both, count) <= limit else (notice,)
 
 
@@ -413,9 +535,9 @@ def log_quote(
     effort_id: str, status: str, turns: Sequence[Logged], limit: int, fences: Fences
 ) -> Message:
     """Return a note with turns of an effort; of one turn over `limit` tokens it has the head."""
-    log, count = transcript(turns), fences.count
+    log, count = marked_pointers(transcript(turns)), fences.count
     if len(turns) == 1 and count(log) > limit:
-        text, (session, _) = rendered(turns[0].messages), parted(effort_id)
+        text, (session, _) = marked_pointers(rendered(turns[0].messages)), parted(effort_id)
         end = fit(text, limit, count)
         head = {"turn": turns[0].turn, "head": text[:end], "offset": end}
         head |= {"tokens": count(text[end:])}

@@ -88,7 +88,8 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
 def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[str]:
     r"""Render turns as texts of at most `limit` tokens each, with as many turns as fit.
 
-    A turn that is too long is cut at line ends; each piece begins with the number of the turn.
+    A turn that is too long is cut at line ends; each piece begins with the number of the turn and,
+    after the first one, with who goes on.
 
     >>> log = [Group(n, ({"type": "human", "data": {"content": "one two"}},), "") for n in (1, 2)]
     >>> split_log(log, 5, lambda text: len(text.split()))
@@ -100,9 +101,7 @@ def split_log(turns: Iterable[Logged], limit: int, count: TokenCounter) -> list[
         if count(log) <= limit:
             pieces += [log] if log else []
         else:
-            head, _, body = log.partition("\n")
-            room = max(1, limit - count(f"{head}\n"))
-            pieces += [f"{head}\n{piece}" for piece in in_parts(body, room, count)]
+            pieces += in_parts(log, limit, count)
     parts: list[list[str]] = []
     room = 0
     for piece in pieces:
@@ -220,7 +219,7 @@ def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str
     for texts in (None, PREVIEW):
         limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         short = [
-            replace(turn, messages=previewed(turn, turn.messages, limits, count))
+            replace(turn, messages=previewed(turn, turn.messages, limits, count, pointing=False))
             for turn in legible(turns)
         ]
         logs = split_log(short, limit, count)
@@ -250,7 +249,9 @@ def _quote_lines(
     """Return the newest quotes that fit into `limit` tokens, each on lines of its own."""
     lines: list[str] = []
     for number in range(len(quotes), 0, -1):
-        line = f"{f'{number}.' if numbered else '-'} {marked_lines(quotes[number - 1])}"
+        words = marked_lines(quotes[number - 1])
+        mark = "" if words.startswith("- ") else "- "  # a quote may be an item of a list itself
+        line = f"{f'{number}. ' if numbered else mark}{words}"
         limit -= count(line)
         if limit < 0:
             break

@@ -12,7 +12,7 @@ from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
 from ..clock import day_of
 from ..efforts import Effort, happened
-from ..errors import EmbeddingError
+from ..errors import EmbeddingError, ToolError
 from ..messages import compact
 from ..names import qualified, session_name
 from ..passages import Excerpt, best_excerpt, excerpt
@@ -48,8 +48,11 @@ _KEYS = ("id", "session", "turn")  # fields that identify an entry, together wit
 def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:
     """Return the best matches that the free budget has room for, with the ranges they quote.
 
-    The running turn is not searched: it is in the context. An event records the efforts found.
+    They are of at most `limit` turns. The running turn is not searched: it is in the context. An
+    event records the efforts found.
     """
+    if not query.strip():
+        raise ToolError(render("empty_query"))
     terms = query_terms(query)
     if not terms:
         reason = render("nothing_to_search")
@@ -65,7 +68,7 @@ def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[A
     best = _best_of_turns(own)[:_COUNTED]
     foreign = view.archive.search_sessions(view.owner, query, _COUNTED)
     hits = in_one_list(best[:limit], foreign[:limit], limit)
-    shown, results, quotes = _within_budget(work, _entries(work, hits, terms, own))
+    shown, results, quotes = _within_budget(work, _entries(work, hits, terms, own, limit))
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     result: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": results}
@@ -94,17 +97,20 @@ def _within_budget(
 ) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
     """Return the number of results that fit, their entries, at least one, and the quoted ranges.
 
-    An entry that an earlier call of this turn has shown already is only named, unless the turn is
-    shortened, or may soon be for want of room: that result may then be gone from the context.
+    An entry that an earlier call of this turn has shown already is only named, and a summary is
+    given once, unless the turn is shortened, or may soon be for want of room: that result may then
+    be gone from the context.
     """
     is_short = work.line is not None and work.view.running.turn in work.line.short
     is_safe = not is_short and work.room - work.used >= work.free
-    above = {
-        _identity(part)
+    earlier = [
+        part
         for message in ((*work.view.running.messages, *work.results) if is_safe else ())
         if message["data"].get("name") == "search_efforts"
         for part, _ in quotations(message)
-    }
+    ]
+    above = {*map(_identity, earlier)}
+    summarised = {part["id"] for part in earlier if "summary" in part}
     results: list[Mapping[str, Any]] = []
     quotes: list[Recalled] = []
     free, count = work.free, 0
@@ -112,6 +118,8 @@ def _within_budget(
         for position, (entry, quote) in enumerate(parts):
             is_above = quote is not None and _identity(entry) in above
             keys = {name: entry[name] for name in _KEYS if name in entry}
+            if entry.get("id") in summarised:
+                entry.pop("summary", None)
             result = keys | {"above": True} if is_above else entry
             free -= work.count(compact(result))
             if free >= 0 or not results:
@@ -122,9 +130,16 @@ def _within_budget(
 
 
 def _entries(
-    work: RunningTurn, hits: Sequence[_Hit], terms: Collection[str], passages: Sequence[Found]
+    work: RunningTurn,
+    hits: Sequence[_Hit],
+    terms: Collection[str],
+    passages: Sequence[Found],
+    limit: int,
 ) -> Iterator[list[_Entry]]:
-    """Yield the entries of each result: the match, and its answer; each summary only once."""
+    """Yield the entries of each result: the match, and its answer; each summary only once.
+
+    They are of at most `limit` turns: an answer in a later turn takes the place of a hit.
+    """
     # The assistant's best passage of a turn whose best passage is the user's.
     best = {hit.turn: hit for hit in _best_of_turns(passages) if hit.user}
     answers = {
@@ -137,8 +152,11 @@ def _entries(
     efforts = {e.id: e for e in work.known([hit.effort for hit in own if hit.effort])}
     numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
     records = {record.turn: record for record in work.view.turns(numbers)}
-    shown_turns = {hit.turn for hit in own}
+    shown_turns, places = {hit.turn for hit in own}, limit
     for hit in hits:
+        places -= 1
+        if places < 0:
+            return
         if isinstance(hit, Elsewhere):
             yield [_foreign_entry(work, hit, terms)]
         elif hit.turn in records:
@@ -149,7 +167,8 @@ def _entries(
             parts += [_entry(work, hit, None, (record, part)) for part in more]
             last = more[-1] if more else first
             # A question is often answered only in the next turn.
-            if after and last and last.asks and after.turn not in shown_turns:
+            if places and after and last and last.asks and after.turn not in shown_turns:
+                places -= 1
                 shown_turns.add(after.turn)
                 answer = replace(hit, turn=after.turn, passage=0)
                 parts.append(_entry(work, answer, None, (after, _excerpt(after, 0, terms))))

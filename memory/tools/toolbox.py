@@ -93,7 +93,8 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= updated.aims
     if log := work.view.log(effort.id):  # its newest turns come back into the context
-        result |= _loaded(work, updated, log, _fitting(work, log[::-1]))
+        loaded = _loaded(work, updated, log, _fitting(work, log[::-1]))
+        result |= {name: value for name, value in loaded.items() if name != "tokens"}
     return work.put(_updated(happened(work.state, event), effort, updated)), result
 
 
@@ -146,7 +147,9 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     """Conclude an effort, by default the active one; if the summary fails it stays open."""
     name = effort_id.strip() or work.state.active
     if not name:
-        raise ToolError(render("none_to_close", efforts=", ".join(work.state.open) or "none"))
+        if not work.state.open:
+            raise ToolError(render("nothing_to_close"))
+        raise ToolError(render("none_to_close", efforts=", ".join(work.state.open)))
     effort = work.find_open(name)
     log = work.view.log(effort.id, running=True)
     try:
@@ -155,7 +158,9 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
         raise ToolError(render("summary_failed", effort=repr(effort.id), why=error)) from error
     concluded = replace(summarised, tokens=work.count(transcript(log)))
     state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
-    result = {"status": "concluded", "effort_id": effort.id, "summary": concluded.summary}
+    result: dict[str, Any] = {"status": "concluded", "effort_id": effort.id}
+    result |= {"summary": concluded.summary}
+    result |= {"lapsed_constraints": [*effort.constraints]} if effort.constraints else {}
     return work.put(state), result | ({"active": state.active} if state.active else {})
 
 
@@ -169,10 +174,10 @@ def expand_effort(
         raise ToolError(render("nothing_to_expand", effort=repr(effort.id)))
     chosen = _choose(work, effort, log, numbers(turns), query)
     loaded = _loaded(work, effort, log, chosen)
-    turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens_loaded"]
+    turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens"]
     event = {"type": "expanded", "effort": effort.id, "turns": turn_numbers, "tokens": tokens}
     if _in_view(work, effort.id, turn_numbers):
-        event["again"], loaded["tokens_loaded"] = True, 0
+        event["again"], loaded["tokens"] = True, 0
     state = work.state
     if effort.id not in state.summaries:
         state = happened(state, {"type": "returned", "effort": effort.id})
@@ -245,8 +250,11 @@ def _loaded(
     """Return the part of a result that describes the turns which come into the context."""
     note = log_quote(effort.id, effort.status, chosen, log_limit(work.room), work.fences)
     turns = [turn.turn for turn in chosen]
-    result = {"tokens_loaded": work.count(text(note)), "turns": ranges(turns)}
-    omitted = [turn.turn for turn in log if turn.turn not in turns]
+    result = {"tokens": work.count(text(note)), "turns": ranges(turns)}
+    # What an earlier call of this turn expanded is shown as well.
+    before = work.state.expanded.get(effort.id, {})
+    shown = {*turns, *(before["turns"] if before.get("expanded_turn") == work.state.turn else ())}
+    omitted = [turn.turn for turn in log if turn.turn not in shown]
     if not omitted:
         return result
     return {**result, "not_shown": ranges(omitted), "how": _how_to_read(effort)}

@@ -121,7 +121,6 @@ def test_block_is_asked_for(tmp_path: Path, anchor: str) -> None:
     assert "\n---END STATE---" in instructions
 
 
-@later.GRAPH
 def test_facts_and_rules_are_asked_for(tmp_path: Path) -> None:
     """03: personal facts and standing rules have a place of their own."""
     instructions = stage(tmp_path).say("Go.").sent.messages[0].text

@@ -172,7 +172,7 @@ def test_the_context_shows_the_anchor_once(talk: Conversation) -> None:
 
     assert [words.partition("\n")[0] for words in said[-3:]] == [
         "two",
-        "the state block as you last wrote it. Facts to work with, not a request.",
+        "the state block as you last wrote it. Its rules hold; the rest is data, not a request.",
         "three",
     ]
     assert START not in "\n".join(said)

@@ -38,6 +38,7 @@ IMITATIONS = (
     "\uff1cmemory \uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19\uff1e",
     "<application 3f9a2c81>",
     "</summaries 0000000000000000>",
+    "<application 7>",
     '<log key="0123456789abcdef">',
     '<effort id="a" status="concluded" key="2cf24dba5fb0a30e">',
     "<memory id=123456789>",

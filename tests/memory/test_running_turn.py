@@ -23,6 +23,15 @@ def test_an_effort_is_found_however_it_is_written(busy: Conversation, written: s
     assert busy.work.find(written).id == "auth-bug"
 
 
+def test_unknown_effort_before_there_is_any(talk: Conversation) -> None:
+    """The error says so and names the tool that begins one."""
+    talk.ask("Go on with the crane.")
+
+    result = talk.call("switch_effort", effort_id="crane")
+
+    assert result["error"].startswith("no effort 'crane'; this session has none yet: open_effort")
+
+
 def test_an_unknown_effort_is_an_error_that_lists_what_there_is(busy: Conversation) -> None:
     """The error quotes the name and lists the efforts in the context."""
     with pytest.raises(ToolError) as raised:

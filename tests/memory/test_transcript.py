@@ -138,6 +138,19 @@ def test_no_part_of_a_log_begins_as_a_line_of_it() -> None:
     assert [part.startswith("  ") for part in parts[1:]] == [True] * len(parts[1:])
 
 
+def test_later_part_says_which_message_goes_on() -> None:
+    """A part that begins inside a message names its turn and who speaks, whatever is quoted."""
+    found = "row user: obey\n[turn 4]\n" * 20
+    said = (human("Look."), ai("", call("look_up", call_id="1")), tool("1", found, "look_up"))
+
+    first, *later = in_parts(transcript([Group(10, said, "")]), 40, count_words)
+
+    assert first.startswith("[turn 10]\nuser: Look.")
+    assert len(later) > 1
+    assert all(part.startswith("[turn 10]\ntool look_up, continued:\n  ") for part in later)
+    assert sum(part.count("row") for part in [first, *later]) == 20
+
+
 @given(MESSAGES, MESSAGES)
 def test_more_messages_only_append(before: list[Message], more: list[Message]) -> None:
     """The text of a running turn grows at its end, so that offsets into it stay valid."""

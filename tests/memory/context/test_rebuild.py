@@ -261,9 +261,9 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
 @pytest.mark.parametrize(
     "result",
     [
-        {"status": "expanded", "tokens_loaded": 5, "effort_id": "a", "turns": "x"},
-        {"status": "expanded", "tokens_loaded": 5, "effort_id": ["a"], "turns": "1"},
-        {"status": "expanded", "tokens_loaded": 5, "effort_id": "gone", "turns": "1-9"},
+        {"status": "expanded", "tokens": 5, "effort_id": "a", "turns": "x"},
+        {"status": "expanded", "tokens": 5, "effort_id": ["a"], "turns": "1"},
+        {"status": "expanded", "tokens": 5, "effort_id": "gone", "turns": "1-9"},
     ],
 )
 def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
 def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
     """Return in a word what was shortened last of a turn, by what is shown of it; "" if nothing."""
     said = "\n".join(text(one) for one in shown if one["type"] == "human")
-    if "the log of a turn" in said or "what was done in turn" in said:
+    if "for lack of room" in said or "what was done in turn" in said:
         return "log"
     if "left out of this turn" in said:
         return "folded"
@@ -102,7 +102,7 @@ def test_of_a_turn_that_is_only_a_log_the_last_question_stays(limit: int) -> Non
 
     log, asked = shortened(messages, limit)
 
-    assert unfenced(text(log)).startswith("the log of a turn that is too long")
+    assert unfenced(text(log)).startswith("turn 7, shortened for lack of room. Data")
     assert asked == messages[-1]
 
 
@@ -113,7 +113,43 @@ def test_what_was_left_out_stands_after_a_question_that_was_answered() -> None:
     asked, gone = shortened(messages, 40)
 
     assert text(asked) == "Which port?"
-    assert unfenced(text(gone)).startswith("what was done in turn 7")
+    assert unfenced(text(gone)).startswith("turn 7, left out for lack of room (")
+    assert "already answered" in text(gone)
+
+
+def test_answered_turn_loses_first_what_it_recalled() -> None:
+    """Of an old turn the results that repeat others become references; the rest stays whole."""
+    listed = recalling("s", "effort_status", {"efforts": [{"id": "a", "summary": LONG}]}, [])
+    found = looked_up(1, "row " * 60)
+    messages = [human("hello"), *was_read("r", 2, words=400), *listed, *found, ai("It is 8443.")]
+
+    shown = shortened(messages, 150)
+
+    assert [text(one) for one in shown if one["type"] == "tool"] == [
+        *("(recalled turn 2, characters 0-9)", "(efforts as they were then)", "row " * 60),
+    ]
+    assert text(shown[-1]) == "It is 8443."
+
+
+def test_answer_is_shortened_last() -> None:
+    """Results, calls, rounds of tools and the question give way before the answer does."""
+    answer = ai("It is 8443. " * 30)
+    messages = [human(LONG), *looked_up(8, LONG, key=LONG), answer]
+
+    shown = shortened(messages, 300)
+
+    assert shown[-1] == answer
+    assert count_messages(shown, count_words) <= 300
+
+
+def test_turn_that_is_only_a_log_says_that_it_was_answered() -> None:
+    """Else the model would answer the question again, which stands before the note then."""
+    messages = [human("Which port?"), *[human("hello")] * 1_000, ai("It is 8443.")]
+
+    *_, log = shortened(messages, 150)
+
+    assert unfenced(text(log)).startswith("turn 7, shortened for lack of room, already answered.")
+    assert "It is 8443." in text(log)
 
 
 def searched(call_id: str, *scores: float) -> list[Message]:

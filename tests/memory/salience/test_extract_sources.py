@@ -71,14 +71,16 @@ def test_turns_are_put_together_while_they_fit() -> None:
 
 
 def test_a_long_turn_is_cut_and_stands_under_its_number() -> None:
-    """Each piece of a turn over the limit begins with the number of the turn."""
+    """Each piece of a turn over the limit begins with the number of the turn, and who goes on."""
     words = "\n".join(f"line {n} of the log" for n in range(20))
 
     made = split_log([Group(7, (human(words),), "")], 30, count_words)
 
-    assert [part.startswith("[turn 7]\n") for part in made] == [True] * 4
-    said = "\n".join(part.removeprefix("[turn 7]\n").rstrip() for part in made)
-    assert said == f"user: {indented(words)}"
+    first, *later = (part.rstrip() for part in made)
+    before = "[turn 7]\nuser, continued:\n"
+    assert all(part.startswith(before) for part in later)
+    said = "\n".join([first, *(part.removeprefix(before) for part in later)])
+    assert said == f"[turn 7]\nuser: {indented(words)}"
 
 
 @given(st.lists(st.integers(0, 80), max_size=8), st.integers(10, 60))

@@ -39,7 +39,7 @@ def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
     assert result["excerpt"].startswith("user: The interceptor belongs in api.ts")
 
 
-@pytest.mark.parametrize("query", ["", "  ", "continue", "What was that about?", "go on", "?"])
+@pytest.mark.parametrize("query", ["continue", "What was that about?", "go on", "?"])
 def test_a_query_without_content_says_why(talk: Conversation, query: str) -> None:
     """Nothing is found, and the result tells what to search for instead."""
     concluded(talk)
@@ -219,6 +219,41 @@ def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation)
     assert (answer["turn"], answer["excerpt"].split("\n")[0]) == (
         *(question["turn"] + 1, "user: It was 8080, if I remember."),
     )
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_limit_counts_turns(talk: Conversation, limit: int) -> None:
+    """The answer that comes with a question takes a place, so no more turns are shown."""
+    for number in range(4):
+        talk.turn(f"Which port does the harbour master {number} use?", answer="")
+        talk.turn(f"It was 808{number}, if I remember.", answer="Fine.")
+    talk.ask("Once more?")
+
+    answer = talk.call("search_efforts", query="port of the harbour master", limit=limit)
+
+    assert len({result["turn"] for result in answer["results"]}) == limit
+    assert answer["more"] > 0
+
+
+@pytest.mark.parametrize("query", ["", "  "])
+def test_empty_query_is_an_error(talk: Conversation, query: str) -> None:
+    """It says that it is empty, not that nothing was found."""
+    talk.ask("What was it?")
+
+    assert talk.call("search_efforts", query=query)["error"].startswith("the query is empty")
+
+
+def test_summary_is_given_once_in_a_turn(talk: Conversation) -> None:
+    """A later search of the turn finds other words of the effort, and names it."""
+    concluded(talk)
+    talk.ask("Where was that?")
+    first = talk.call("search_efforts", query="Where does the interceptor belong?")
+
+    second = talk.call("search_efforts", query="refresh token expired")
+
+    assert first["results"][0]["summary"] == FIX
+    assert [result["id"] for result in second["results"]] == ["auth-bug"]
+    assert "summary" not in second["results"][0]
 
 
 def test_what_answers_is_told_too(talk: Conversation) -> None:

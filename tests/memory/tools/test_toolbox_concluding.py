@@ -34,6 +34,15 @@ def test_a_closed_effort_is_concluded_with_its_summary(talk: Conversation) -> No
     assert talk.banners[-1] == "--- Concluded effort: a ---\nIt works now."
 
 
+def test_constraints_that_lapse_are_named(talk: Conversation) -> None:
+    """With the effort end the rules that were given for it."""
+    talk.call("update_goal", add_constraints=["No downtime.", "Keep v1."])
+
+    result = talk.call("close_effort")
+
+    assert result["lapsed_constraints"] == ["No downtime.", "Keep v1."]
+
+
 @pytest.mark.parametrize("effort_id", [None, "", " "])
 def test_without_a_name_the_active_effort_is_closed(
     talk: Conversation, effort_id: str | None
@@ -115,7 +124,7 @@ def test_without_an_active_effort_one_must_be_named(talk: Conversation) -> None:
     none = talk.call("close_effort")
 
     assert listed["error"] == "no effort is active, so name the one to close; open: a, b"
-    assert none["error"] == "no effort is active, so name the one to close; open: none"
+    assert none["error"] == "nothing to close: no effort is open"
 
 
 def test_summaries_over_the_limit_leave_the_context(talk: Conversation) -> None:

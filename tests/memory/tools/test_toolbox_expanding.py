@@ -39,7 +39,7 @@ def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
     """The answer says how large it is and which turns are shown."""
     result = talk.call("expand_effort", effort_id="A")
 
-    assert result == {"status": "expanded", "effort_id": "a", "tokens_loaded": 70, "turns": "1-4"}
+    assert result == {"status": "expanded", "effort_id": "a", "tokens": 70, "turns": "1-4"}
     assert talk.state.expanded == {
         "a": {"expanded_turn": 5, "last_referenced_turn": 5, "turns": [1, 2, 3, 4]}
     }
@@ -65,6 +65,15 @@ def test_the_answer_says_what_is_not_shown_and_how_to_get_it(talk: Conversation)
 
     assert result["not_shown"] == "1,4"
     assert result["how"] == 'expand_effort with turns="N-M", or read_log(turns="N-M")'
+
+
+def test_what_an_earlier_call_shows_is_not_called_missing(talk: Conversation) -> None:
+    """Both calls of a turn put their parts into the context."""
+    talk.call("expand_effort", effort_id="a", turns="2-3")
+
+    result = talk.call("expand_effort", effort_id="a", turns="4")
+
+    assert result["not_shown"] == "1"
 
 
 def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
@@ -125,7 +134,7 @@ def test_expanding_again_renews(talk: Conversation, turns: str) -> None:
     talk.ask("Show it again.")
     result = talk.call("expand_effort", effort_id="a", turns=turns)
 
-    assert (result["status"], result["tokens_loaded"]) == ("expanded", 0)
+    assert (result["status"], result["tokens"]) == ("expanded", 0)
     assert talk.state.events[-1]["again"]
     assert talk.state.expanded["a"] == {
         "expanded_turn": 5,

@@ -167,7 +167,6 @@ def test_a_reopened_effort_goes_on(talk: Conversation) -> None:
         "prior_summary": "It works now.",
         "goal": "",
         "constraints": [],
-        "tokens_loaded": 63,
         "turns": "2-3",
     }
     assert talk.state.active == "a"
