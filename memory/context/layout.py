@@ -341,7 +341,8 @@ def _pieces(
     shortened, limit = line.short.get(turn.turn, (0, 0))
     past = turn.turn <= line.built
     # Newer answers keep their state blocks: the one before them in the context is older.
-    messages = [*map(with_marked_pointers, as_past(turn.messages) if past else turn.messages)]
+    said = as_past(turn.messages) if past else turn.messages
+    messages = tuple(map(with_marked_pointers, said))
     if shortened:
         head = replace(turn, messages=turn.messages[:shortened])
         limit = max(1, limit - notes)

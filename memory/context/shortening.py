@@ -129,20 +129,18 @@ def marked_pointers(words: str) -> str:
 def with_marked_pointers(message: Message) -> Message:
     """Return a message of somebody else in which nothing looks like the pointer of a preview."""
     content = message["data"].get("content")
-    if isinstance(content, str):
-        marked = marked_pointers(content)
-    elif isinstance(content, list):
-        marked = [
-            {**block, "text": marked_pointers(block["text"])}
-            if isinstance(block, Mapping) and isinstance(block.get("text"), str)
-            else marked_pointers(block)
-            if isinstance(block, str)
-            else block
-            for block in content
-        ]
-    else:
+    parts = content if isinstance(content, list) else [content]
+    marked = [*map(_with_marked_pointers, parts)]
+    if marked == parts:
         return message
-    return message if marked == content else with_content(message, marked)
+    return with_content(message, marked if isinstance(content, list) else marked[0])
+
+
+def _with_marked_pointers(part: Any) -> Any:
+    """Return a text, or a block with a text, in which nothing looks like a pointer."""
+    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+        return {**part, "text": marked_pointers(part["text"])}
+    return marked_pointers(part) if isinstance(part, str) else part
 
 
 T = TypeVar("T")
