@@ -1,26 +1,22 @@
-"""Erase a turn: what stays of its record, and which texts in other records were made from it.
+"""Erase a turn by its origin: what stays of it, and what the turns after it have from it.
 
-Such texts are traced, not guessed: summaries of a log that has the turn, and goals, constraints and
-summaries that its events set and later events repeat. The anchor cannot be traced: it loses the
-fields that the turn wrote or that hold a whole sentence of it. Other turns that say the same
-themselves are reported and stay.
+A turn inherits from its parent the goals, constraints and summaries of efforts and the fields of
+the state block, so what an erased turn gave is followed from parent to child, and on no other
+branch. Other turns that say the same themselves are reported and stay.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from ..prompts.loader import render
 from .anchor import shown
 from .efforts import Effort
 from .messages import Message, calls, compact, with_content
 from .record import Event, Owner, Record, Tip
-from .transcript import OWN_TOOLS, result_of
-
-Gone: TypeAlias = frozenset[tuple[str, str]]
-"""Texts to erase, each with the effort it belongs to: goals, constraints, summaries."""
+from .transcript import OWN_TOOLS, recalled, result_of
 
 _SHORTEST = 16
 """Bytes of the shortest sentence that is looked for: shorter ones stand in many texts."""
@@ -77,158 +73,158 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The turn that is to be erased, with what records of its session are compared with.
+class Carried:
+    """What the memory after a turn has from the erased one.
 
-    `before` has its efforts as they were right before the turn; `wrote` are the fields of the
-    anchor that no earlier turn had written. `sentences` are its own; `statements` are
-    `(effort, field, text…)` for each text that its events set first. `follows` tells of a record
-    whether it has the turn in its past.
+    `texts` are goals, constraints and summaries, each with its effort; `fields` are those of the
+    state block. The log of each effort in `logs` has the turn, or a result that repeated its texts.
+    """
+
+    texts: frozenset[tuple[str, str]] = frozenset()
+    fields: frozenset[tuple[str, str]] = frozenset()
+    logs: frozenset[str] = frozenset()
+
+    def with_leftovers(
+        self, anchor: Mapping[str, str], record: Record, before: Mapping[str, str]
+    ) -> "Carried":
+        """Return it with the fields of a turn's state block that no turn of its past wrote.
+
+        They are what a run took along from a checkpoint that was not erased yet.
+        """
+        own = (event["anchor"].items() for event in record.events if "anchor" in event)
+        fields = {*anchor.items()}.difference(before.items(), *own)
+        return replace(self, fields=self.fields | fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The turn that is to be erased.
+
+    `before` has the efforts that it changed, and `anchor` the state block, as they were before it.
+    `sentences` are those of its messages and events.
     """
 
     record: Record
-    before: Mapping[str, Effort]
-    wrote: frozenset[tuple[str, str]] = frozenset()
+    before: Mapping[str, Effort] = field(default_factory=dict)
+    anchor: Mapping[str, str] = field(default_factory=dict)
     sentences: tuple[str, ...] = field(init=False)
-    statements: frozenset[tuple[str, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Collect the statements and the sentences once: every record is compared with them."""
-        statements = frozenset(self._new_statements())
-        event_texts = (text for _, _, *texts in statements for text in texts)
-        message_texts = _message_texts(shown(self.record.messages))
-        texts = [*message_texts, *event_texts, *(text for _, text in self.wrote)]
-        object.__setattr__(self, "statements", statements)
+        """Collect the sentences once: every record is compared with them."""
+        carried = self.carried()
+        texts = [*_message_texts(shown(self.record.messages))]
+        texts += [text for _, text in (*carried.texts, *carried.fields)]
         object.__setattr__(self, "sentences", _sentences(texts))
+
+    @property
+    def erased(self) -> bool:
+        """Whether it is a tombstone already."""
+        return self.record.status == "erased"
+
+    def carried(self) -> Carried:
+        """Return what the memory right after the turn has from it."""
+        texts, fields = set[tuple[str, str]](), set[tuple[str, str]]()
+        if self.erased:
+            return Carried()
+        for event in self.record.events:
+            name = event.get("effort", "")
+            own = [key for key in _text_fields(event) if self._is_new(event, key)]
+            texts |= {(name, text) for key in own for text in _leaves(self._new(event, key))}
+            fields |= event.get("anchor", {}).items() - self.anchor.items()
+        logs = {*self.record.efforts, *(name for name, _ in texts if name)}
+        return Carried(frozenset(texts), frozenset(fields), frozenset(logs))
+
+    def tombstone(self) -> Record:
+        """Return the turn without messages and texts; place, digest and names of efforts stay."""
+        events = []
+        for event in self.record.events:
+            written = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
+            fields = _text_fields(event)
+            after = _emptied(event, {k for k in fields if k in written or self._is_new(event, k)})
+            if "constraints" in fields:
+                new = self._new(event, "constraints")
+                after["constraints"] = [one for one in event["constraints"] if one not in new]
+            if "anchor" in event:
+                after["anchor"] = dict(event["anchor"].items() & self.anchor.items())
+            events.append(after)
+        return replace(self.record, messages=(), events=tuple(events), status="erased")
+
+    def without(self, record: Record, carried: Carried) -> tuple[Record, Carried]:
+        """Return a later record without what it has from the turn, and what is carried on."""
+        has_turn = any(map(self._is_recalled, record.messages))
+        while True:
+            if has_turn:
+                carried = replace(carried, logs=carried.logs | {*record.efforts})
+            texts = frozenset[tuple[str, str]]().union(
+                *(_texts_from_turn(event, carried) for event in record.events)
+            )
+            carried = replace(carried, texts=carried.texts | texts)
+            messages = tuple(_without_copies(message, carried) for message in record.messages)
+            if has_turn or messages == record.messages:
+                break
+            has_turn = True  # a result repeats such a text, and may be summarised itself
+        events = tuple(self._without(event, carried) for event in record.events)
+        return replace(record, messages=messages, events=events), carried
+
+    def _without(self, event: Event, carried: Carried) -> Event:
+        """Return a later event without what it has from the turn."""
+        name, fields = event.get("effort", ""), _text_fields(event)
+        texts = {text for effort, text in carried.texts if effort == name}
+        after = _emptied(event, {key for key in fields if texts.intersection(_leaves(event[key]))})
+        if "constraints" in fields:
+            after["constraints"] = [one for one in event["constraints"] if one not in texts]
+        if "anchor" in event:
+            after["anchor"] = self.remaining(event["anchor"], carried)
+        return after
+
+    def remaining(self, anchor: Mapping[str, str], carried: Carried) -> dict[str, str]:
+        """Return the fields of a later state block that neither are the turn's nor quote it."""
+        return {
+            name: text
+            for name, text in anchor.items()
+            if (name, text) not in carried.fields and not self._sentences_in(text)
+        }
 
     def quoted_by(self, record: Record) -> bool:
         """Tell whether a record has one of the sentences, in a message or an event."""
         event_texts = [event[key] for event in record.events for key in _text_fields(event)]
         message_data = [message["data"] for message in record.messages]
-        return bool(self._sentences_in(message_data + event_texts))
+        return self._sentences_in(message_data + event_texts)
 
-    def anchor(self, record: Record, fields: Mapping[str, str], *, follows: bool) -> dict[str, str]:
-        """Return the anchor fields of a record that stay.
-
-        A record that does not have the turn in its past keeps sentences of its own messages.
-        """
-        if follows:
-            wrote, own = self.wrote, frozenset[str]()
-        else:
-            message_data = [message["data"] for message in record.messages]
-            wrote, own = frozenset(), self._sentences_in(message_data)
-        return {
-            name: text
-            for name, text in fields.items()
-            if (name, text) not in wrote and not self._sentences_in(text) - own
-        }
-
-    def tombstone(self, record: Record) -> Record:
-        """Return the turn without messages and texts; place, digest and names of efforts stay."""
-        events = []
-        for event in record.events:
-            derived = _SUMMARY if event["type"] == "concluded" else frozenset[str]()
-            fields = _text_fields(event)
-            erased = {key for key in fields if key in derived or self._is_new(event, key)}
-            events.append(self._without(record, event, erased, follows=True))
-        return replace(record, messages=(), events=tuple(events), status="erased")
-
-    def without(self, record: Record, *, follows: bool) -> tuple[Record, Gone]:
-        """Return a later record without texts made from the turn, and these texts."""
-        texts: set[tuple[str, str]] = set()
-        events = []
-        for event in record.events:
-            derived = self._derived(event) if follows else set()
-            after = self._without(record, event, derived, follows=follows)
-            for key in derived:
-                removed = {*_leaves(event[key])} - {*_leaves(after[key])}
-                texts |= {(event["effort"], text) for text in removed}
-            events.append(after)
-        return replace(record, events=tuple(events)), frozenset(texts)
-
-    def _new_statements(self) -> Iterator[tuple[str, ...]]:
-        """Yield the statements that this turn made first; later events may repeat them."""
-        for event in self.record.events:
-            name = event.get("effort", "")
-            for key in _text_fields(event):
-                if key == "constraints":
-                    earlier = getattr(self.before.get(name), key, ())
-                    yield from ((name, key, text) for text in event[key] if text not in earlier)
-                elif self._is_new(event, key):
-                    yield (name, key, *_leaves(event[key]))
+    def _new(self, event: Event, key: str) -> Any:
+        """Return what the turn added to a field of an effort: of constraints each by itself."""
+        earlier = self.before.get(event.get("effort", ""))
+        if key != "constraints" or earlier is None:
+            return event[key]
+        return [one for one in event[key] if one not in earlier.constraints]
 
     def _is_new(self, event: Event, key: str) -> bool:
         """Tell whether a field of an event differs from what the effort had before the turn."""
         earlier = self.before.get(event.get("effort", ""))
         return [*_leaves(event[key])] != [*_leaves(getattr(earlier, key, None))]
 
-    def _sentences_in(self, value: Any) -> frozenset[str]:
-        """Return the turn's sentences that stand in a value's texts, plain or escaped as JSON."""
+    def _is_recalled(self, message: Message) -> bool:
+        """Tell whether a tool's result quotes the turn by reference."""
+        quotes = recalled(message)
+        return any(not one.session and one.turn == self.record.turn for one in quotes)
+
+    def _sentences_in(self, value: Any) -> bool:
+        """Tell whether one of the sentences stands in a value's texts, plain or escaped as JSON."""
         text = "\n".join(_leaves(value))
-        return frozenset(
-            sentence
+        return any(
+            sentence in text or json.dumps(sentence, ensure_ascii=False)[1:-1] in text
             for sentence in self.sentences
-            if sentence in text or json.dumps(sentence, ensure_ascii=False)[1:-1] in text
         )
 
-    def _derived(self, event: Event) -> set[str]:
-        """Return the fields of a later event that were made from the turn, as traced by effort."""
-        name, fields = event.get("effort", ""), _text_fields(event)
-        if not fields or "effort" not in event:
-            return set()
-        derived = {key for key in fields if (name, key, *_leaves(event[key])) in self.statements}
-        constraints = event.get("constraints", ())
-        if any((name, "constraints", text) in self.statements for text in constraints):
-            derived.add("constraints")
-        if name in self.record.efforts and "summary" in fields and self._is_new(event, "summary"):
-            derived.add("summary")
-        return derived | (_SUMMARY & fields if "summary" in derived else set())
 
-    def _without(
-        self, record: Record, event: Event, fields: Iterable[str], *, follows: bool
-    ) -> Event:
-        """Return an event without these fields; constraints that the turn did not add stay."""
-        after = _emptied(event, fields)
-        if "constraints" in fields:
-            name = event.get("effort", "")
-            after["constraints"] = [
-                text
-                for text in event["constraints"]
-                if (name, "constraints", text) not in self.statements
-            ]
-        if "anchor" in event:
-            after["anchor"] = self.anchor(record, event["anchor"], follows=follows)
-        return after
-
-
-def without_copies(record: Record, erased: Gone) -> Record:
-    """Return a record whose results of memory tools have none of the erased texts."""
-    messages: list[Message] = []
-    for message in record.messages:
-        if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
-            messages.append(message)
-            continue
-        body = result_of(message)
-        after = _without_texts(body, erased)
-        for key in _LISTS:
-            if isinstance(body.get(key), list):
-                after[key] = [_without_texts(entry, erased) for entry in body[key]]
-        messages.append(message if after == body else with_content(message, compact(after)))
-    return record if messages == [*record.messages] else replace(record, messages=tuple(messages))
-
-
-def without_summaries(record: Record, efforts: Iterable[str]) -> tuple[Record, Gone]:
-    """Return a record whose events have no summary of these efforts, and the removed summaries."""
-    names, texts = frozenset(efforts), set[tuple[str, str]]()
-    events: list[Event] = []
-    for event in record.events:
-        fields = _text_fields(event)
-        if event.get("effort") in names and "summary" in fields and not event.get("stale"):
-            texts.add((event["effort"], event["summary"]))
-            events.append(_emptied(event, _SUMMARY & fields))
-        else:
-            events.append(event)
-    return replace(record, events=tuple(events)), frozenset(texts)
+def _texts_from_turn(event: Event, carried: Carried) -> frozenset[tuple[str, str]]:
+    """Return summary and keywords of an event if they were made from the turn."""
+    name = event.get("effort", "")
+    made = event["type"] == "concluded" and name in carried.logs and not event.get("stale")
+    if not made and (name, event.get("summary")) not in carried.texts:
+        return frozenset()
+    fields = _SUMMARY & _text_fields(event)
+    return frozenset((name, text) for key in fields for text in _leaves(event[key]))
 
 
 def _sentences(texts: Iterable[str]) -> tuple[str, ...]:
@@ -287,18 +283,29 @@ def _leaves(value: Any, skip: Iterable[str] = ()) -> Iterator[str]:
             yield from _leaves(item, skip)
 
 
-def _without_texts(entry: Any, erased: Gone) -> Any:
-    """Return what a tool result says of one effort, without the erased texts."""
-    if not isinstance(entry, dict):
+def _without_copies(message: Message, carried: Carried) -> Message:
+    """Return a message; of the memory's tools without the carried texts of each effort."""
+    if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
+        return message
+    body = result_of(message)
+    after = _without_texts(body, carried)
+    for key in _LISTS:
+        if isinstance(body.get(key), list):
+            after[key] = [_without_texts(entry, carried) for entry in body[key]]
+    return message if after == body else with_content(message, compact(after))
+
+
+def _without_texts(entry: Any, carried: Carried) -> Any:
+    """Return what a tool result says of one effort, without the carried texts."""
+    if not isinstance(entry, Mapping):
         return entry
-    name = str(entry.get("effort_id") or entry.get("id") or "")
-    after = dict(entry)
+    name, after = str(entry.get("effort_id") or entry.get("id") or ""), dict(entry)
     for key in _REPEATED & entry.keys():
         value = entry[key]
-        if not any((name, text) in erased for text in _leaves(value)):
+        if not any((name, text) in carried.texts for text in _leaves(value)):
             continue
         if isinstance(value, list):
-            after[key] = [text for text in value if (name, text) not in erased]
+            after[key] = [text for text in value if (name, text) not in carried.texts]
         else:
             after[key] = "" if key == "goal" else render("erased_summary")
     return after

@@ -1,28 +1,26 @@
 """A session with all its branches: notes in it, and erasing of turns."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
-from ..anchor import parsed
 from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
-from ..erasing import Erased, Gone, Target, without_copies, without_summaries
+from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..messages import clean, digest
 from ..names import qualified
 from ..passages import passages
 from ..record import Event, Owner, Record, Tip
-from ..state_blocks import blocks
 from . import index
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
-from .records import columns, packed, plain, record_of, unzipped, zipped
+from .records import columns, packed, plain, record_of, state_of, unzipped, zipped
 from .schema import (
     changes,
     compressions,
@@ -128,20 +126,16 @@ class Scope:
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
-        record = record_of(row)
+        record, elsewhere = record_of(row), _elsewhere(self, row)
         opened = (event["effort"] for event in record.events if event["type"] == "opened")
-        erased = Erased(turn, record.id, named=tuple(opened), elsewhere=_elsewhere(self, row))
-        self.count_rewritten()
-        if record.status == "erased":
-            return _erased_again(self, row, record, erased)
         target = _target(self, record)
-        texts = _bury(self, row, target)
-        while texts:  # a tool's result may hold an emptied summary, and be summarised itself
-            texts = _empty_summaries(self, _empty_copies(self, texts))
-        erased = replace(erased, quoted=_quoting(self, target), stale=_stale(self, target))
-        _empty_compressions(self, row, target)
+        self.count_rewritten()
+        reached = _bury(self, target)
+        _empty_compressions(self, target, reached)
         to_sweep(self.connection)
-        return erased
+        stale = _stale(self, {name for carried in reached.values() for name in carried.logs})
+        quoted = _quoting(self, target)
+        return Erased(turn, record.id, quoted, stale, tuple(opened), elsewhere)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
@@ -197,100 +191,57 @@ def _zipped(value: Any) -> bytes:
     return zipped(packed(value))
 
 
-def _erased_again(scope: Scope, row: Any, record: Record, erased: Erased) -> Erased:
-    """Erase a turn's text that came back into anchors after an interrupted erasure.
-
-    Its sign: anchors after the tombstone have fields that no turn wrote, because a run whose
-    checkpoint was not erased yet carried them on. Fields that a run wrote itself look the same as
-    its own words and stay.
-    """
-    written: set[tuple[str, str]] = set()
-    unwritten: set[tuple[str, str]] = set()
-    for later in scope.turns():
-        written |= _anchored(record_of(later))
-        if later.state and scope.lineage_of(later).sees(row):
-            unwritten |= (_anchor(json.loads(unzipped(later.state))) or {}).items() - written
-    if not unwritten:
-        return erased
-    target = Target(replace(record, efforts=(), events=()), {}, frozenset(unwritten))
-    _bury(scope, row, target)
-    to_sweep(scope.connection)
-    return replace(erased, quoted=_quoting(scope, target))
+def _target(scope: Scope, record: Record) -> Target:
+    """Return the turn to erase with what its erasure must know of the turn before it."""
+    past = scope.lineage(Tip(record.turn - 1, record.parent))
+    parent = past.row(record.turn - 1, turns.c.turn, turns.c.hash, turns.c.state)
+    rows = past.changes([event["effort"] for event in record.events if "effort" in event])
+    efforts = {name: effort_of(row) for name, row in rows.items()}
+    return Target(record, efforts, _anchor(parent))
 
 
-def _anchor(state: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return the anchor in a saved state, None if it has none."""
-    anchor: dict[str, str] | None = state.get("memory", {}).get("anchor")
+def _anchor(row: Any) -> dict[str, str]:
+    """Return the fields of the state block in a row's state."""
+    state = (row and state_of(row)) or {}
+    anchor: dict[str, str] = state.get("memory", {}).get("anchor") or {}
     return anchor
 
 
-def _anchored(record: Record) -> frozenset[tuple[str, str]]:
-    """Return the fields of a turn's state blocks, and of the anchors derived from them."""
-    anchors = [event["anchor"] for event in record.events if "anchor" in event]
-    answers = (message["data"] for message in record.messages if message["type"] == "ai")
-    anchors += [parsed(block) for answer in answers for block in blocks(answer.get("content"))]
-    return frozenset(field for fields in anchors for field in fields.items())
+def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
+    """Replace the turn by a tombstone, and clear the turns after it of what they have from it.
 
-
-def _target(scope: Scope, record: Record) -> Target:
-    """Return the turn to erase with what its erasure must know of the turns before it."""
-    past = scope.lineage(Tip(record.turn - 1, record.parent))
-    before = (record_of(earlier) for earlier in scope.turns() if past.sees(earlier))
-    wrote = _anchored(record).difference(*map(_anchored, before))
-    rows = past.changes([event["effort"] for event in record.events if "effort" in event])
-    return Target(record, {name: effort_of(row) for name, row in rows.items()}, wrote)
-
-
-def _bury(scope: Scope, buried: Any, target: Target) -> Gone:
-    """Replace the turn in a row by a tombstone, and clear later events and states of its text.
-
-    Return the texts that were cleared.
+    Return by run and place what each of them carried. A turn of a copied thread may precede one of
+    a session that is read before it, so all are read once for each session.
     """
-    texts: set[tuple[str, str]] = set()
-    for row in scope.turns():
-        record, follows = record_of(row), scope.lineage_of(row).sees(buried)
-        if row.id == buried.id and record.status != "erased":
-            after = target.tombstone(record)
-        else:
-            after, cleared = target.without(record, follows=follows)
-            texts |= cleared
-        if after != record:
-            _put(scope, row, record, after)
-        state = json.loads(unzipped(row.state)) if row.state else {}
-        anchor = _anchor(state)
-        remaining = target.anchor(record, anchor, follows=follows) if anchor else anchor
-        if remaining != anchor:
-            memory = {**state["memory"], "anchor": remaining}
-            values = {"state": _zipped({**state, "memory": memory})}
-            scope.connection.execute(update(turns).where(turns.c.id == row.id).values(values))
-    return frozenset(texts)
+    buried, reached = target.record.id, dict[tuple[int, int], Carried]()
+    carried, anchors = {buried: target.carried()}, dict[str, dict[str, str]]()
+    for _ in scope.sessions:
+        for row in scope.turns():
+            origin = buried if row.hash == buried else row.parent
+            if origin not in carried or (row.run, row.place) in reached:
+                continue
+            record, before = record_of(row), carried[origin]
+            if row.hash != buried:
+                after, before = target.without(record, before)
+            else:
+                after = record if target.erased else target.tombstone()
+            if after != record:
+                _put(scope, row, record, after)
+            anchor = _anchor(row)
+            if target.erased and row.hash != buried:
+                before = before.with_leftovers(anchor, record, anchors[origin])
+            anchors[row.hash] = target.remaining(anchor, before)
+            if anchors[row.hash] != anchor:
+                _put_anchor(scope, row, anchors[row.hash])
+            carried[row.hash] = reached[row.run, row.place] = before
+    return reached
 
 
-def _empty_copies(scope: Scope, texts: Gone) -> dict[str, list[Any]]:
-    """Empty results of tools that hold these texts; return the rows of their turns by effort."""
-    emptied: dict[str, list[Any]] = {}
-    for row in scope.turns():
-        record = record_of(row)
-        after = without_copies(record, texts)
-        if after != record:
-            _put(scope, row, record, after)
-            for effort in record.efforts:
-                emptied.setdefault(effort, []).append(row)
-    return emptied
-
-
-def _empty_summaries(scope: Scope, emptied: Mapping[str, list[Any]]) -> Gone:
-    """Empty summaries made from logs that have an emptied turn; return their texts."""
-    texts: set[tuple[str, str]] = set()
-    for row in scope.turns() if emptied else ():
-        record, lineage = record_of(row), scope.lineage_of(row)
-        efforts = {event["effort"] for event in record.events if event.get("effort") in emptied}
-        stale = [name for name in efforts if any(map(lineage.sees, emptied[name]))]
-        after, summaries = without_summaries(record, stale)
-        if after != record:
-            _put(scope, row, record, after)
-            texts |= summaries
-    return frozenset(texts)
+def _put_anchor(scope: Scope, row: Any, anchor: Mapping[str, str]) -> None:
+    """Overwrite the state block in a row's state."""
+    state = state_of(row)
+    values = {"state": _zipped({**state, "memory": {**state["memory"], "anchor": anchor}})}
+    scope.connection.execute(update(turns).where(turns.c.id == row.id).values(values))
 
 
 def _quoting(scope: Scope, target: Target) -> tuple[Tip, ...]:
@@ -335,36 +286,36 @@ def _elsewhere(scope: Scope, erased: Any) -> tuple[Owner, ...]:
     return tuple(Owner(scope.owner.user, row.thread, row.namespace) for row in rows)
 
 
-def _stale(scope: Scope, target: Target) -> tuple[str, ...]:
-    """Return the efforts whose summaries must be rewritten; clear their keywords in attention."""
+def _stale(scope: Scope, efforts: Iterable[str]) -> tuple[str, ...]:
+    """Return the efforts whose summaries must be rewritten; clear keywords in attention."""
     query = select(changes.c.effort).where(
         index.among(changes.c.session, scope.sessions), changes.c.entry.contains('"stale":true')
     )
     names = sorted({*scope.connection.execute(query).scalars()})
     rows = scope.connection.execute(select(sessions).where(sessions.c.id.in_(scope.sessions)))
     for owner in [Owner(scope.owner.user, row.thread, row.namespace) for row in rows]:
-        for name in {*names, *target.record.efforts}:
+        for name in {*names, *efforts}:
             emptied = update(memories).where(*_of_memory(scope, owner, name)).values(keywords="[]")
             scope.connection.execute(emptied)
     return tuple(names)
 
 
-def _empty_compressions(scope: Scope, erased: Any, target: Target) -> None:
-    """Empty compressions of logs that hold the turn, and delete the logs of their making."""
-    connection, record = scope.connection, target.record
+def _empty_compressions(
+    scope: Scope, target: Target, reached: Mapping[tuple[int, int], Carried]
+) -> None:
+    """Empty compressions of logs that have the turn, and delete the logs of their making."""
+    connection, turn = scope.connection, target.record.turn
     for row in scope.rows(compressions, "place"):
-        if row.effort not in record.efforts:
-            continue
+        carried = reached.get((row.run, row.place), Carried())
         compression = from_data(json.loads(unzipped(row.made)))
-        seen = row.run == erased.run and row.place >= erased.place
-        seen |= any(p.run == erased.run and p.last >= erased.place for p in scope.runs[row.run])
-        if seen and compression.through >= record.turn:
+        if row.effort in carried.logs and compression.through >= turn:
             key = [column == getattr(row, column.name) for column in compressions.primary_key]
-            emptied = _zipped(as_data(compression.without_turn(record.turn)))
+            emptied = _zipped(as_data(compression.without_turn(turn)))
             connection.execute(update(compressions).where(*key).values(made=emptied))
+    logs = frozenset[str]().union(*(carried.logs for carried in reached.values()))
     for row in scope.logged():
         entry = json.loads(unzipped(row.entry))
-        if entry["effort"] in record.efforts and entry["turn"] >= record.turn:
+        if entry["effort"] in logs and entry["turn"] >= turn:
             connection.execute(delete(extractions).where(extractions.c.id == row.id))
 
 

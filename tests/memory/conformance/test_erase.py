@@ -1,10 +1,12 @@
 """Erasing: a turn is gone from wherever it was kept, its place stays, and nothing else changes."""
 
+from dataclasses import replace
+
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError, TurnNotFoundError
-from ebbtide.memory.record import Owner
+from ebbtide.memory.record import Group, Owner, Tip
 from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
 
 SAID = "The safe opens with seven left, nine right."
@@ -81,20 +83,35 @@ def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
 
 
 @pytest.mark.parametrize("kept", [{}, {"Password": "mat"}])
-def test_anchor_keeps_what_a_turn_in_its_past_wrote(archive: Archive, kept: dict[str, str]) -> None:
-    """A field stays if an older visible turn wrote it; a turn of a sibling counts as none."""
-    anchor = {"Password": "mat"}
-    events = [{"type": "anchored", "anchor": anchor}]
-    first = commit_all(archive, [turn(1, events=[{"type": "anchored", "anchor": kept}])])
-    sibling = commit_all(archive, [turn(2, events=events)], first)
-    said = [turn(2, "Or so."), turn(3, SAID, events=events), turn(4, events=events)]
+def test_state_block_keeps_what_the_turn_did_not_write(
+    archive: Archive, kept: dict[str, str]
+) -> None:
+    """A field stays if the turn before had it, also in states and blocks after; so on a sibling."""
+
+    def blocked(number: int, block: dict[str, str]) -> Group:
+        events = [{"type": "anchored", "anchor": block}] if block else []
+        state = {"memory": {"anchor": block}}
+        return replace(turn(number, f"turn {number}", events=events), state=state)
+
+    told = {"Password": "mat"}
+    first = commit_all(archive, [blocked(1, kept)])
+    sibling = commit_all(archive, [replace(blocked(2, told), nonce="ab")], first)
+    after = replace(turn(4), state=blocked(4, told).state)
+    said = [blocked(2, kept), blocked(3, told), after, blocked(5, {"Goal": "tidy", **told})]
     tip = commit_all(archive, said, first)
 
     archive.erase(OWNER, tip, 3)
 
-    records = archive.turns(OWNER, tip, [1, 3, 4])
-    assert [record.events[0]["anchor"] for record in records] == [kept] * 3
-    assert archive.turns(OWNER, sibling, [2])[0].events[0]["anchor"] == anchor
+    saved = [archive.saved(OWNER, one) for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)]
+    assert [one and one.state["memory"]["anchor"] for one in saved] == [
+        *(told, kept, kept),
+        {"Goal": "tidy", **kept},
+    ]
+    records = archive.turns(OWNER, tip, [3, 5])
+    assert [event["anchor"] for record in records for event in record.events] == [
+        kept,
+        {"Goal": "tidy", **kept},
+    ]
 
 
 def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
