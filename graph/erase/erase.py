@@ -3,13 +3,13 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -197,7 +197,7 @@ def _delete_checkpoints(
                 f"the checkpoints of {thread!r}: their state has a turn of another user; look at "
                 "it, and delete it with the checkpointer if it is this user's"
             )
-    if saver and not _delete_threads(saver, owned):
+    if saver and not _delete_threads(saver, [*owned, *map(_spare, owned)]):
         kind = type(saver).__name__
         not_erased += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
     outer = {s.thread for s in sessions if saver is None or s.namespace}.difference(owned)
@@ -246,6 +246,7 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
     Raises `SessionNotFoundError` without a session, `SettingsError` for one of a larger graph.
     """
     if place.saver:
+        _complete(place.saver, str(config["configurable"]["thread_id"]))
         thread = resting(place.graph, config)
     else:
         thread = place.thread(config, StateSnapshot({}, (), config, None, None, None, (), ()), None)
@@ -257,6 +258,13 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
             f"thread {owner.thread!r} is one of a larger graph: pass the graph around the agent"
         )
     raise SessionNotFoundError(owner.thread)
+
+
+def _complete(saver: _Saver, thread: str) -> None:
+    """Give a thread its checkpoints back, if an erasure ended after it had deleted them."""
+    root: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    if saver.get_tuple(root) is None and (copies := _newest(saver, _spare(thread))):
+        _move_back(saver, copies, thread)
 
 
 def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
@@ -314,21 +322,71 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
 def _replace_all(
     place: Place, saver: _Saver, config: RunnableConfig, values: dict[str, Any]
 ) -> tuple[str, ...]:
-    """Make a state the thread's only checkpoint; return what may still hold older text."""
+    """Make a state the thread's only checkpoint; return what may still hold older text.
+
+    The newest checkpoints of other graphs in the thread stay. All is written to a spare thread
+    first, so that after a crash the application's own keys are not lost.
+    """
     thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
-    # After a crash between the two steps, the thread continues from the archive's reseeding.
-    # Pruning is only the fallback: it leaves the newest checkpoint of each namespace, also those
-    # of tools' graphs.
-    deleted = _delete_threads(saver, [thread])
-    place.seed(config, values)
-    if deleted:
-        return _vacuum(saver)
-    if not _has(saver, "prune"):
-        return (f"older checkpoints of the thread: {kind} can neither prune nor delete them",)
-    saver.prune([thread])
-    if place.node:
-        return (f"the newest checkpoint of the agent inside: {kind} cannot delete it",)
-    return _vacuum(saver)
+    if not _has(saver, "delete_thread"):
+        place.seed(config, values)
+        return (f"older checkpoints of the thread: {kind} cannot delete them",)
+    spare, inner = _spare(thread), _of_other_graphs(place, saver, thread)
+    _delete_threads(saver, [spare])
+    place.seed({**config, "configurable": {**config["configurable"], "thread_id": spare}}, values)
+    for one in inner:
+        _put(saver, one, spare)
+    copies = _newest(saver, spare)
+    _delete_threads(saver, [thread])
+    if "" in copies:
+        _move_back(saver, copies, thread)
+    else:  # a concurrent erasure has moved them
+        place.seed(config, values)
+    names = ", ".join(repr(one.config["configurable"]["checkpoint_ns"]) for one in inner)
+    left = f"the newest checkpoints of other graphs in the thread: {names}"
+    return (*((left,) if inner else ()), *_vacuum(saver))
+
+
+def _spare(thread: str) -> str:
+    """Return the thread that has the checkpoints of another one while those are replaced."""
+    return f"{thread} (being erased)"
+
+
+def _newest(saver: _Saver, thread: str) -> dict[str, CheckpointTuple]:
+    """Return a thread's newest checkpoint of each namespace."""
+    newest: dict[str, CheckpointTuple] = {}
+    for one in saver.list({"configurable": {"thread_id": thread}}):
+        newest.setdefault(one.config["configurable"].get("checkpoint_ns", ""), one)
+    return newest
+
+
+def _of_other_graphs(place: Place, saver: _Saver, thread: str) -> list[CheckpointTuple]:
+    """Return the newest checkpoints of graphs in a thread that keep a state between runs.
+
+    A namespace with the id of a task is of a run that has ended, since the thread is at rest.
+    """
+    own = (place.path, f"{place.path}|")
+    return [
+        one
+        for namespace, one in _newest(saver, thread).items()
+        if namespace and ":" not in namespace
+        if not place.path or (namespace != own[0] and not namespace.startswith(own[1]))
+    ]
+
+
+def _put(saver: _Saver, one: CheckpointTuple, thread: str) -> None:
+    """Write a checkpoint to a thread, as one that follows no other."""
+    namespace = one.config["configurable"].get("checkpoint_ns", "")
+    config: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
+    metadata: Any = {**one.metadata, "parents": {}}
+    saver.put(config, one.checkpoint, metadata, one.checkpoint["channel_versions"])
+
+
+def _move_back(saver: _Saver, copies: Mapping[str, CheckpointTuple], thread: str) -> None:
+    """Write the checkpoints of the spare thread to a thread without any, the root's last."""
+    for namespace in sorted(copies, reverse=True):
+        _put(saver, copies[namespace], thread)
+    _delete_threads(saver, [_spare(thread)])
 
 
 def _has(saver: _Saver, name: str) -> bool:

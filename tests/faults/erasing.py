@@ -4,9 +4,9 @@
 next one at FIRST + STEP, and so on until one ends by itself. URI is that of a PostgreSQL database,
 where an operation counts before it is sent, and when it was sent and is not answered; it is empty
 for SQLite's files. WHAT is what the child does: `turn` erases a turn, `aturn` with PostgreSQL's
-asynchronous checkpointer, `threads` where whole threads are all that can be deleted of checkpoints,
-`session` and `user` delete. It prints one JSON line: how many were killed, how often the archive
-was done with its part by then, how often the thread had no state, and what went wrong.
+asynchronous checkpointer, `session` and `user` delete. It prints one JSON line: how many were
+killed, how often the archive was done with its part by then, how often the thread had no state, and
+what went wrong.
 """
 
 import asyncio
@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.postgres import PostgresSaver
 
 from ebbtide import aerase, delete_session, delete_user, erase
 from ebbtide.memory.errors import SessionNotFoundError
@@ -53,17 +51,10 @@ LATER = "Now that this is settled, what of the zucchini behind the house?"
 WORDS = ("Hello there.", ASKED, LATER, "Well?")
 
 
-class WholeThreads(PostgresSaver):
-    """A checkpointer that can delete whole threads, and nothing less."""
-
-    prune = BaseCheckpointSaver.prune
-
-
 @contextmanager
-def opened(place: Place, what: str = "turn", countdown: Countdown | None = None) -> Iterator[Talk]:
+def opened(place: Place, countdown: Countdown | None = None) -> Iterator[Talk]:
     """Open the thread; what the checkpointer does at first is not counted."""
-    kind = WholeThreads if what == "threads" else None
-    with place.saver(countdown, kind) as saver, place.archive(countdown) as archive:
+    with place.saver(countdown) as saver, place.archive(countdown) as archive:
         yield talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
 
 
@@ -104,7 +95,7 @@ def begin(place: Place, what: str, countdown: Countdown) -> None:
     if what == "aturn":
         asyncio.run(abegin(place, countdown))
         return
-    with opened(place, what, countdown) as chat:
+    with opened(place, countdown) as chat:
         done(chat, what)
 
 
@@ -137,7 +128,7 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
 
 def completed(place: Place, what: str) -> list[str]:
     """Do it again, and say what went wrong or is left."""
-    with opened(place, what) as chat:
+    with opened(place) as chat:
         faults = done(chat, what)
     faults += place.holding(SECRETS, STEMS)
     if what in {"session", "user"}:
@@ -177,7 +168,7 @@ def died(place: Place, what: str) -> tuple[bool, bool, list[str]]:
     if what not in {"session", "user"}:
         on = place.copy()
         faults += talked(on, 5)
-        with opened(on, what) as chat:
+        with opened(on) as chat:
             faults += done(chat, what)
         faults += [*on.holding(SECRETS, STEMS), *talked(on, 6)]
         on.drop()

@@ -126,13 +126,11 @@ class Place:
         return archive
 
     @contextmanager
-    def saver(
-        self, countdown: Countdown | None = None, kind: Any = None
-    ) -> Iterator[BaseCheckpointSaver[Any]]:
+    def saver(self, countdown: Countdown | None = None) -> Iterator[BaseCheckpointSaver[Any]]:
         """Open the checkpoints, whose operations are counted."""
         if self.uri:
             with Counted.connect(self.uri, **OPTIONS) as connection:
-                saver = (kind or PostgresSaver)(connection)
+                saver = PostgresSaver(connection)
                 connection.countdown = countdown
                 yield saver
             return

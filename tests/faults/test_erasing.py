@@ -13,7 +13,7 @@ from tests.databases import Server
 from tests.faults.erasing import SECRETS, STEMS
 from tests.processes import ended
 
-ON_SQLITE, ON_POSTGRESQL = ("turn", "session", "user"), ("turn", "aturn", "threads", "session")
+ON_SQLITE, ON_POSTGRESQL = ("turn", "session", "user"), ("turn", "aturn", "session")
 PLACES = [
     *(("sqlite", what) for what in ON_SQLITE),
     *(("postgresql", what) for what in (*ON_POSTGRESQL, "user")),

@@ -407,40 +407,13 @@ class Keeping(InMemorySaver):
 
 
 def test_checkpointer_that_cannot_delete_is_named(tmp_path: Path) -> None:
-    """Without prune and delete the newest state has no text, and the older ones are named."""
+    """The newest state has no text, and the report names the older ones."""
     with begun(tmp_path, WORDS[:3], checkpointer=Keeping()) as chat:
         report = erase(chat.agent, THREAD, 2)
 
         said = chat.agent.get_state(THREAD).values["messages"]
-    assert "Keeping can neither prune nor delete" in report.not_erased[-1]
+    assert "Keeping cannot delete them" in report.not_erased[-1]
     assert ASKED not in "".join(message.text for message in said)
-
-
-class Pruning(Keeping):
-    """A checkpointer that prunes, and cannot delete whole threads."""
-
-    def prune(self, thread_ids: Any, *, strategy: str = "keep_latest") -> None:  # noqa: ARG002 (LangGraph's signature)
-        """Keep the newest checkpoint of each thread."""
-        for thread in thread_ids:
-            newest, *older = [
-                one.config["configurable"]["checkpoint_id"]
-                for one in self.list({"configurable": {"thread_id": thread}})
-            ]
-            for checkpoint in older:
-                del self.storage[thread][""][checkpoint]
-            for key in [key for key in self.writes if key[0] == thread and key[2] != newest]:
-                del self.writes[key]
-
-
-def test_checkpointer_that_prunes_keeps_the_newest(tmp_path: Path) -> None:
-    """Where only that can be done, it is: the thread has its newest state, and no other."""
-    with begun(tmp_path, WORDS[:3], checkpointer=Pruning()) as chat:
-        erase(chat.agent, THREAD, 2)
-
-        history = [*chat.agent.get_state_history(THREAD)]
-        state = chat.say("And now?")
-    assert len(history) == 1
-    assert len(chat.records(state)) == 4
 
 
 def test_reader_of_the_database_is_named(tmp_path: Path) -> None:
@@ -716,14 +689,14 @@ def test_pages_of_rows_deleted_before_are_reclaimed(tmp_path: Path) -> None:
 
 
 class Dying(InMemorySaver):
-    """A checkpointer in which one deletion is the last thing that is done, as if killed."""
+    """A checkpointer in which the thread's deletion is the last thing done, as if killed."""
 
     dies = True
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread, and the first time end there."""
         super().delete_thread(thread_id)
-        if self.dies:
+        if self.dies and thread_id == "t":
             self.dies = False
             raise KeyboardInterrupt
 

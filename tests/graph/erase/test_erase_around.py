@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
+from typing_extensions import TypedDict
 
 from ebbtide import (
     MemoryState,
@@ -44,6 +45,19 @@ class Said(MessagesState):
     visits: Annotated[list[str], operator.add]
 
 
+class Counted(TypedDict):
+    """What the graph beside the agent counts."""
+
+    runs: Annotated[int, operator.add]
+
+
+def runs(outer: Any) -> int:
+    """Return what the graph beside the agent has counted."""
+    inner = {"configurable": {"thread_id": "t", "checkpoint_ns": "tally"}}
+    found = outer.checkpointer.get_tuple(inner)
+    return int(found.checkpoint["channel_values"]["runs"])
+
+
 pytestmark = [
     pytest.mark.usefixtures("entry"),
     pytest.mark.parametrize("schema", [Kept, Said]),
@@ -52,13 +66,21 @@ pytestmark = [
 
 @contextmanager
 def begun(root: Path, schema: Any, config: Any = THREAD) -> Iterator[tuple[Talk, Any]]:
-    """Have a conversation with a graph around an agent, on files below a folder."""
+    """Have a conversation with a graph around an agent, on files below a folder.
+
+    Beside the agent, another graph inside counts its runs in a state of its own.
+    """
     chat = talk(root / "archive", list(SCRIPT), checkpointer=None)
+    counting = StateGraph(Counted)
+    counting.add_node("count", lambda _: {"runs": 1})
+    counting.add_edge(START, "count")
     graph = StateGraph(schema)
     graph.add_node("count", lambda state: {"visits": [f"{len(state['messages'])} messages"]})
+    graph.add_node("tally", counting.compile(checkpointer=True))
     graph.add_node("agent", chat.agent)
     graph.add_edge(START, "count")
-    graph.add_edge("count", "agent")
+    graph.add_edge("count", "tally")
+    graph.add_edge("tally", "agent")
     with SqliteSaver.from_conn_string(str(root / "checkpoints.sqlite")) as saver:
         outer: Any = graph.compile(checkpointer=saver)
         for words in WORDS:
@@ -81,15 +103,44 @@ def test_nothing_of_the_text_is_left(tmp_path: Path, schema: Any, turn: int) -> 
 
         left = traces(tmp_path, gone)
         kept = outer.get_state(THREAD)
+        counted_inside = runs(outer)
         state = outer.invoke({"messages": "on"}, THREAD)
+        counted_later = runs(outer)
         (tip,) = chat.archive.tips(OWNER)
         records = chat.archive.turns(OWNER, tip, range(1, 5))
     said = [words for at, words in enumerate(WORDS, 1) if at != turn]
     assert (before != [], left, report.turn) == (True, [], turn)
     assert [m.text for m in kept.values["messages"] if m.type == "human"] == said
+    assert (counted_inside, counted_later) == (3, 4)
     assert (kept.values["visits"], len(state["visits"]), kept.next) == (counted, 4, ())
     assert [record.status == "erased" for record in records] == [at == turn for at in range(1, 5)]
     assert state["memory"]["active_effort"] == "keys" if "memory" in state else True
+
+
+def test_crash_loses_nothing_of_the_graph_around(
+    tmp_path: Path, schema: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed when the checkpoints are deleted, the erasure is completed by erasing again."""
+
+    def die(saver: SqliteSaver, thread: str) -> None:
+        delete_thread(saver, thread)
+        if thread == "t":
+            raise KeyboardInterrupt
+
+    delete_thread = SqliteSaver.delete_thread
+    with begun(tmp_path, schema) as (_, outer):
+        counted = outer.get_state(THREAD).values["visits"]
+        with monkeypatch.context() as dying:
+            dying.setattr(SqliteSaver, "delete_thread", die)
+            with pytest.raises(KeyboardInterrupt):
+                erase(outer, THREAD, 2)
+        before = outer.get_state(THREAD).values
+
+        erase(outer, THREAD, 2)
+
+        assert (before, runs(outer)) == ({}, 3)
+        assert outer.get_state(THREAD).values["visits"] == counted
+        assert traces(tmp_path, [TOLD, ANSWER]) == []
 
 
 def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:

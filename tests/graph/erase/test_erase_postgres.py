@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg.rows import dict_row
@@ -36,12 +36,6 @@ LOST: RunnableConfig = {
 }
 
 
-class OnlyPruning(PostgresSaver):
-    """A checkpointer that can prune, and not delete threads."""
-
-    delete_thread = BaseCheckpointSaver.delete_thread
-
-
 def look_up(what: str) -> str:
     """Look something up."""
     return f"{FOUND} ({len(what)})"
@@ -61,13 +55,11 @@ def agent_on(folder: Path, saver: Any) -> Talk:
 
 
 @contextmanager
-def begun(
-    folder: Path, database: Database, kind: Any = PostgresSaver, **options: Any
-) -> Iterator[Talk]:
+def begun(folder: Path, database: Database, **options: Any) -> Iterator[Talk]:
     """Have the conversation with checkpoints in a database, and keep it open."""
     with PostgresSaver.from_conn_string(database.uri) as saver:
         saver.setup()  # which cannot run in a pipeline
-    with kind.from_conn_string(database.uri, **options) as saver:
+    with PostgresSaver.from_conn_string(database.uri, **options) as saver:
         chat = agent_on(folder, saver)
         [chat.say(words) for words in WORDS]
         yield chat
@@ -136,23 +128,27 @@ def test_pool_of_connections(tmp_path: Path, database: Database) -> None:
         chat.archive.close()
 
 
-def test_what_pruning_keeps_goes(tmp_path: Path, database: Database) -> None:
-    """Writes for a checkpoint that was never saved are gone, and what a tool's own graph saved."""
+def test_other_graphs_keep_their_newest_state(tmp_path: Path, database: Database) -> None:
+    """A tool's graph keeps it, and is named; writes for a checkpoint that was never saved go."""
     inner: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": "tool"}}
     with begun(tmp_path, database) as chat:
         saver: Any = chat.agent.checkpointer
         saver.put_writes(LOST, [("messages", [ASKED])], "task")
         saver.put(inner, empty_checkpoint() | {"channel_values": {"a": [ASKED]}}, {}, {"a": "1"})
+        newer = {"channel_values": {"a": ["tidy"]}, "channel_versions": {"a": "2"}}
+        saver.put(inner, empty_checkpoint() | newer, {}, {"a": "2"})
 
-        erase(chat.agent, THREAD, 2)
+        report = erase(chat.agent, THREAD, 2)
 
+        (kept,) = saver.list(inner)
         assert database.holding(SECRETS) == []
+    assert kept.checkpoint["channel_values"] == {"a": ["tidy"]}
+    assert any("other graphs in the thread: 'tool'" in left for left in report.not_erased)
 
 
-@pytest.mark.parametrize("kind", [PostgresSaver, OnlyPruning])
-def test_what_a_database_keeps_is_said(tmp_path: Path, database: Database, kind: Any) -> None:
+def test_what_a_database_keeps_is_said(tmp_path: Path, database: Database) -> None:
     """No row holds the text; samples of it are said to stay until `ANALYZE`, and are gone then."""
-    with begun(tmp_path, database, kind) as chat:
+    with begun(tmp_path, database) as chat:
         database.run("ANALYZE")
         before = database.holding([ANSWERED])
 
@@ -164,7 +160,7 @@ def test_what_a_database_keeps_is_said(tmp_path: Path, database: Database, kind:
     assert f"samples of checkpoint_writes.blob: {ANSWERED}" in before
     assert [line for line in left if not line.startswith("samples of")] == []
     assert report.not_erased[-1].endswith("statistics, until `ANALYZE`")
-    assert f"the checkpoints of {kind.__name__}: PostgreSQL keeps" in report.not_erased[-2]
+    assert "the checkpoints of PostgresSaver: PostgreSQL keeps" in report.not_erased[-2]
     assert database.holding(SECRETS) == []
     assert (state["memory"]["turn"], chat.branches) == (6, 1)
 
