@@ -1,22 +1,14 @@
 """Erase a turn, a session or a user for good: archive, attention, saved states and checkpoints."""
 
-import asyncio
 import logging
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.types import StateSnapshot
 
 from ...memory.anchor import shown as shown_messages
-from ...memory.archive.database import kept_by_postgresql
 from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
 from ...memory.errors import (
@@ -48,10 +40,9 @@ from ..commands.threads import (
     thread_at,
     tip_named,
 )
+from .checkpoints import Saver, complete, delete_threads, reclaim, replace_all
 
 _log = logging.getLogger("ebbtide.summary")
-
-_Saver = BaseCheckpointSaver[Any]
 
 _OWN_KEYS = AgentState.__annotations__.keys() | {"structured_response", "ebbtide_request"}
 """Keys of the state that an erasure rewrites or drops; all others are the application's."""
@@ -143,7 +134,7 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
     owned, undeletable = _delete_checkpoints(place, owner.user, threads, sessions)
     if not sessions and not owned:
         raise SessionNotFoundError(owner.thread)
-    not_erased += [*undeletable, *_vacuum(place.saver)]
+    not_erased += [*undeletable, *reclaim(place.saver)]
     return DeletionReport(sessions, tuple(dict.fromkeys(not_erased)))
 
 
@@ -163,7 +154,7 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
 
     parts = place.parts
     deleted = parts.archive.delete_user(user_id, checkpoints)
-    not_erased += [*deleted.left, *_drop_caches(parts, Owner(user_id, "")), *_vacuum(place.saver)]
+    not_erased += [*deleted.left, *_drop_caches(parts, Owner(user_id, "")), *reclaim(place.saver)]
     return DeletionReport(deleted.sessions, tuple(dict.fromkeys(not_erased)))
 
 
@@ -185,6 +176,7 @@ def _delete_checkpoints(
     """
     saver, owned, not_erased = place.saver, list[str](), list[str]()
     for thread in threads if saver else ():
+        complete(saver, thread)
         snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
         if snapshot.created_at is None:
             continue
@@ -197,7 +189,7 @@ def _delete_checkpoints(
                 f"the checkpoints of {thread!r}: their state has a turn of another user; look at "
                 "it, and delete it with the checkpointer if it is this user's"
             )
-    if saver and not _delete_threads(saver, [*owned, *map(_spare, owned)]):
+    if saver and not delete_threads(saver, owned):
         kind = type(saver).__name__
         not_erased += (f"the checkpoints of {name!r}: {kind} cannot delete them" for name in owned)
     outer = {s.thread for s in sessions if saver is None or s.namespace}.difference(owned)
@@ -246,7 +238,7 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
     Raises `SessionNotFoundError` without a session, `SettingsError` for one of a larger graph.
     """
     if place.saver:
-        _complete(place.saver, str(config["configurable"]["thread_id"]))
+        complete(place.saver, str(config["configurable"]["thread_id"]))
         thread = resting(place.graph, config)
     else:
         thread = place.thread(config, StateSnapshot({}, (), config, None, None, None, (), ()), None)
@@ -260,14 +252,7 @@ def _thread_to_erase(place: Place, config: RunnableConfig) -> Thread:
     raise SessionNotFoundError(owner.thread)
 
 
-def _complete(saver: _Saver, thread: str) -> None:
-    """Give a thread its checkpoints back, if an erasure ended after it had deleted them."""
-    root: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-    if saver.get_tuple(root) is None and (copies := _newest(saver, _spare(thread))):
-        _move_back(saver, copies, thread)
-
-
-def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str, ...]:
+def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, ...]:
     """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.graph, config)
@@ -284,7 +269,7 @@ def _replace_checkpoints(thread: Thread, saver: _Saver, turn: int) -> tuple[str,
     foreign = {key: value for key, value in values.items() if key not in _OWN_KEYS}
     values = {**foreign, **repacked({**state, **window})}
     parts.archive.reseed(owner, thread.tip)
-    not_erased = _replace_all(place, saver, config, values)
+    not_erased = replace_all(place, saver, config, values)
     # Without memory and messages, only the reseeding tells where the thread continues.
     if place.has_memory or values["messages"]:
         parts.archive.reseed(owner, None)
@@ -317,122 +302,6 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]
     return [*(archived[message.id] for message in old if message.id in archived), *new]
-
-
-def _replace_all(
-    place: Place, saver: _Saver, config: RunnableConfig, values: dict[str, Any]
-) -> tuple[str, ...]:
-    """Make a state the thread's only checkpoint; return what may still hold older text.
-
-    The newest checkpoints of other graphs in the thread stay. All is written to a spare thread
-    first, so that after a crash the application's own keys are not lost.
-    """
-    thread, kind = str(config["configurable"]["thread_id"]), type(saver).__name__
-    if not _has(saver, "delete_thread"):
-        place.seed(config, values)
-        return (f"older checkpoints of the thread: {kind} cannot delete them",)
-    spare, inner = _spare(thread), _of_other_graphs(place, saver, thread)
-    _delete_threads(saver, [spare])
-    place.seed({**config, "configurable": {**config["configurable"], "thread_id": spare}}, values)
-    for one in inner:
-        _put(saver, one, spare)
-    copies = _newest(saver, spare)
-    _delete_threads(saver, [thread])
-    if "" in copies:
-        _move_back(saver, copies, thread)
-    else:  # a concurrent erasure has moved them
-        place.seed(config, values)
-    names = ", ".join(repr(one.config["configurable"]["checkpoint_ns"]) for one in inner)
-    left = f"the newest checkpoints of other graphs in the thread: {names}"
-    return (*((left,) if inner else ()), *_vacuum(saver))
-
-
-def _spare(thread: str) -> str:
-    """Return the thread that has the checkpoints of another one while those are replaced."""
-    return f"{thread} (being erased)"
-
-
-def _newest(saver: _Saver, thread: str) -> dict[str, CheckpointTuple]:
-    """Return a thread's newest checkpoint of each namespace."""
-    newest: dict[str, CheckpointTuple] = {}
-    for one in saver.list({"configurable": {"thread_id": thread}}):
-        newest.setdefault(one.config["configurable"].get("checkpoint_ns", ""), one)
-    return newest
-
-
-def _of_other_graphs(place: Place, saver: _Saver, thread: str) -> list[CheckpointTuple]:
-    """Return the newest checkpoints of graphs in a thread that keep a state between runs.
-
-    A namespace with the id of a task is of a run that has ended, since the thread is at rest.
-    """
-    own = (place.path, f"{place.path}|")
-    return [
-        one
-        for namespace, one in _newest(saver, thread).items()
-        if namespace and ":" not in namespace
-        if not place.path or (namespace != own[0] and not namespace.startswith(own[1]))
-    ]
-
-
-def _put(saver: _Saver, one: CheckpointTuple, thread: str) -> None:
-    """Write a checkpoint to a thread, as one that follows no other."""
-    namespace = one.config["configurable"].get("checkpoint_ns", "")
-    config: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
-    metadata: Any = {**one.metadata, "parents": {}}
-    saver.put(config, one.checkpoint, metadata, one.checkpoint["channel_versions"])
-
-
-def _move_back(saver: _Saver, copies: Mapping[str, CheckpointTuple], thread: str) -> None:
-    """Write the checkpoints of the spare thread to a thread without any, the root's last."""
-    for namespace in sorted(copies, reverse=True):
-        _put(saver, copies[namespace], thread)
-    _delete_threads(saver, [_spare(thread)])
-
-
-def _has(saver: _Saver, name: str) -> bool:
-    """Tell whether a checkpointer implements a method that LangGraph's base class only declares."""
-    return getattr(type(saver), name) is not getattr(BaseCheckpointSaver, name)
-
-
-def _delete_threads(saver: _Saver, threads: Iterable[str]) -> bool:
-    """Delete all checkpoints of threads; return whether the checkpointer can."""
-    if isinstance(saver, SqliteSaver | AsyncSqliteSaver):
-        _execute(saver, "PRAGMA secure_delete=ON")  # overwrites deleted rows with zeros
-    can_delete = _has(saver, "delete_thread")
-    for thread in threads if can_delete else ():
-        saver.delete_thread(thread)
-    return can_delete
-
-
-def _vacuum(saver: _Saver | None) -> tuple[str, ...]:
-    """`VACUUM` a SQLite database, so that deleted rows leave no bytes; return what may remain."""
-    if saver is None or isinstance(saver, InMemorySaver):
-        return ()
-    if not isinstance(saver, SqliteSaver | AsyncSqliteSaver):
-        kind = type(saver).__name__
-        if "langgraph.checkpoint.postgres.base" not in {c.__module__ for c in type(saver).__mro__}:
-            return (f"what the database of {kind} keeps of deleted rows",)
-        samples = "samples of the checkpoints in PostgreSQL's statistics, until `ANALYZE`"
-        return (kept_by_postgresql(f"checkpoints of {kind}"), samples)
-    try:
-        _execute(saver, "VACUUM")
-        busy = _execute(saver, "PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
-    except sqlite3.Error as error:
-        return (f"free pages of the checkpoints' file: they could not be reclaimed ({error})",)
-    return ("the WAL of the checkpoints' file: another connection is reading it",) if busy else ()
-
-
-def _execute(saver: Any, statement: str) -> list[Any]:
-    """Run a statement on the connection of a SQLite checkpointer, and return the rows."""
-
-    async def execute() -> list[Any]:
-        async with saver.lock:
-            return [*await saver.conn.execute_fetchall(statement)]
-
-    if isinstance(saver, AsyncSqliteSaver):
-        return asyncio.run_coroutine_threadsafe(execute(), saver.loop).result()
-    with saver.lock:
-        return [*saver.conn.execute(statement)]
 
 
 aerase = on_a_thread(erase)

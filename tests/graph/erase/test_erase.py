@@ -144,23 +144,6 @@ def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
     assert [sorted(one.said) for one in after] == [["kept"]]
 
 
-@pytest.mark.parametrize("turn", [1, 2, 3])
-def test_each_turn_can_be_erased(tmp_path: Path, turn: int) -> None:
-    """First, middle or last: the turn is gone, the others stay, and the thread goes on."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        erase(chat.agent, THREAD, turn)
-
-        state = chat.say("What now, after all this?")
-
-        records = chat.records(state)
-        findings = chat.archive.verify(Owner("", "t"))
-        assert traces(tmp_path, WORDS[turn - 1 : turn]) == []
-    assert chat.branches == 1
-    assert [r.turn for r in records if r.status == "erased"] == [turn]
-    assert [found.fatal for found in findings] == [False]
-    assert WORDS[turn - 1] not in chat.model.sent[-1].text
-
-
 @pytest.mark.parametrize(("turn", "gone"), [(3, [3]), (2, [2, 3]), (1, [1, 3])])
 def test_after_the_last_turn_another_is_erased(tmp_path: Path, turn: int, gone: list[int]) -> None:
     """If the last turn was erased before, every other stands once, on the same branch."""
@@ -340,28 +323,6 @@ def test_goal_of_an_erased_turn_is_gone_everywhere(tmp_path: Path, looks: str) -
     assert chat.said(state)[0] == "Hello."
 
 
-def test_what_stays_is_said(tmp_path: Path) -> None:
-    """The name of an effort that the turn opened stays, and the report says so."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        report = erase(chat.agent, THREAD, 2)
-
-    assert report.not_erased == ("the name of effort 'keys', which the turn opened",)
-
-
-def test_reading_the_turn_says_that_it_was_erased(tmp_path: Path) -> None:
-    """The model is told that the turn was erased, and what it had read of it is gone."""
-    script = ["Well.", call("read_log", turns=1), "Read.", call("read_log", turns=1), "Gone."]
-    chat = talk(tmp_path, script)
-    [chat.say(words) for words in (ASKED, "read it")]
-    erase(chat.agent, THREAD, 1)
-
-    chat.say("read it once more")
-
-    results = [m.text for m in chat.last if m.type == "tool"]
-    assert "turn 1 was erased" in results[-1]
-    assert not any(ASKED in message.text for message in chat.last)
-
-
 def test_recalled_text_leaves_the_checkpoints(tmp_path: Path) -> None:
     """What a later turn had read of it is gone from the state as well; the later turn stays."""
     script = ["Well.", call("read_log", turns=1), "Read.", "And on."]
@@ -462,7 +423,7 @@ def test_unfinished_turn_is_refused(tmp_path: Path, turn: int) -> None:
     assert state["memory"]["turn"] == 2
 
 
-@pytest.mark.parametrize("turn", [0, -1, 4, 99])
+@pytest.mark.parametrize("turn", [0, 4])
 def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
     """A turn that is not there is an error that names those that are."""
     with begun(tmp_path, WORDS[:3]) as chat:
@@ -472,16 +433,6 @@ def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
             erase(chat.agent, THREAD, turn)
 
         assert [one.config for one in chat.agent.get_state_history(THREAD)] == before
-
-
-@pytest.mark.parametrize("thread", [{"thread_id": "t", "user_id": "bob"}, {"thread_id": "missing"}])
-def test_session_of_another_user_is_not_found(tmp_path: Path, thread: dict[str, str]) -> None:
-    """Another user's thread does not exist, and nothing in it changes."""
-    with begun(tmp_path, WORDS[:3]) as chat:
-        with pytest.raises(SessionNotFoundError):
-            erase(chat.agent, {"configurable": thread}, 2)
-
-        assert traces(tmp_path, [FOUND]) != []
 
 
 def test_graph_of_another_kind_is_an_error() -> None:
@@ -547,26 +498,6 @@ def test_restored_anchor_is_the_redacted_one(tmp_path: Path) -> None:
         restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
     assert anchor == restored == {"Goal": "tidy up"}
     assert [report.not_erased for report in reports] == [(), ()]
-
-
-def test_anchor_of_the_turn_keeps_what_it_repeated(tmp_path: Path) -> None:
-    """A block that says again what the anchor said before loses only what is new, in all places."""
-    context = "Context: the repository lies at example.org/house-and-garden"
-    again = f"{START}\n{context}\nGoal: hand the key to Marion tonight\n{END}"
-    with begun(tmp_path, ()) as chat:
-        chat.model.answers = [f"Well.\n{START}\n{context}\n{END}", f"So.\n{again}", "Yes."]
-        [chat.say(said) for said in ("Look at it.", ASKED, "Go on.")]
-
-        report = erase(chat.agent, THREAD, 2)
-
-        values = chat.agent.get_state(THREAD).values
-        records = chat.records(values)
-        restore(chat.agent, THREAD)
-        restored = chat.agent.get_state(THREAD).values["memory"]["anchor"]
-    kept = {"Context": "the repository lies at example.org/house-and-garden"}
-    assert values["memory"]["anchor"] == restored == kept
-    assert [event["anchor"] for event in records[1].events if "anchor" in event] == [kept]
-    assert (report.quoted, report.not_erased) == ((), ())
 
 
 def test_anchor_loses_what_the_turn_wrote(tmp_path: Path) -> None:
