@@ -1,7 +1,7 @@
 """Owners and stored turns. A turn is a commit: its id is a hash of what it says and follows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from .messages import Message, fingerprint
@@ -56,6 +56,7 @@ class Group:
 
     `at` is ISO 8601 in UTC, `state` the memory's state after the turn as plain data. `nonce` is
     drawn when the turn begins: a retry has the same one, a question that is repeated another.
+    `attachments` are data to which the messages refer, by digest.
     """
 
     turn: int
@@ -66,6 +67,7 @@ class Group:
     status: Status = "done"
     state: Mapping[str, Any] | None = None
     nonce: str = ""
+    attachments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

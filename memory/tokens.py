@@ -21,6 +21,7 @@ import cachetools
 from cachetools import LRUCache
 from tiktoken import Encoding
 
+from .attachments import references
 from .errors import EbbtideError
 from .messages import Message, arguments, calls, compact, is_call
 
@@ -295,7 +296,8 @@ def _count_block(block: Any, count: TokenCounter) -> int:
         image = block if kind == "input_image" else block.get("image_url")
         low = isinstance(image, Mapping) and image.get("detail") == "low"
         return _LOW_DETAIL_TOKENS if low else _IMAGE_TOKENS
-    return count(compact(block))
+    # A character of a large file's data, which a reference stands for, is a token at most.
+    return count(compact(block)) + sum(references([[block]]).values())
 
 
 @cache

@@ -22,6 +22,7 @@ from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
 from .turn.arrivals import SplitInput, split_input, turn_numbers
+from .turn.attachments import kept_in_state
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import commit_unfinished, recovered
@@ -63,6 +64,7 @@ def begin_turn(
             runtime.stream_writer({"banner": banner})
         kept = arrived.kept_turns(settled["persisted"], window)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
+        update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
         work = running_turn(updated(before, update), runtime, parts)
         line = before_turn(work, stamp())

@@ -27,10 +27,11 @@ from ..memory.settings import Settings, resolve
 from ..memory.state_blocks import Cutter, cut_content
 from ..memory.tokens import TokenCounter
 from ..prompts.loader import render
+from .turn.attachments import completed
 from .turn.langchain_messages import cleaned, closed, from_dicts, to_dicts, with_ids
 from .turn.parts import STEADY, AgentParts, taking_tools
 from .turn.state import TurnState, updated
-from .turn.values import effort_state, packed, running, running_turn, traced
+from .turn.values import effort_state, owner_of, packed, running, running_turn, traced
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
@@ -74,7 +75,9 @@ class Call:
         """Return the next call with its working context; an equal state gives equal bytes."""
         context = working_context(state, runtime, parts)
         settings = resolve(runtime.context, parts.settings)
-        messages = from_dicts(context.messages)
+        owner = owner_of(state, runtime, settings)
+        shown = from_dicts(context.messages)
+        messages = completed(parts.archive, owner, shown, running(state))
         report = {
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),

@@ -28,6 +28,7 @@ from ...memory.view import every_turn
 from ...nodes.begin_turn import begin_turn
 from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
+from ...nodes.turn.attachments import completed
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.values import effort_state
@@ -121,7 +122,7 @@ def transcript(
         for message in [SystemMessage(render("erased_turn"))] if status == "erased" else visible:
             metadata = {**message.response_metadata, "ebbtide": mark}
             marked.append(message.model_copy(update={"response_metadata": metadata}))
-    return marked
+    return completed(thread.parts.archive, thread.owner, marked, running_messages)
 
 
 def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:

@@ -24,6 +24,7 @@ from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn
 from ...nodes.turn.arrivals import unarchived
+from ...nodes.turn.attachments import completed
 from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
@@ -298,6 +299,7 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
     view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
         messages = from_dicts(shown_messages(view.messages(record)))
+        messages = completed(view.archive, view.owner, messages)
         archived |= {message.id: message for message in messages}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]
     old = messages[: len(messages) - len(new)]

@@ -12,6 +12,7 @@ from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
 from ..passages import passages
 from ..record import Group, Owner, Record, Tip, commit_id
+from . import attachments
 from .database import added
 from .index import add_terms, headings, layout, postings
 from .lineage import AMBIENT, RECORD, Lineage, Segment, Session, Snapshot
@@ -141,6 +142,8 @@ def write(
     connection.execute(insert(members), rows)
     add_terms(connection, said, session.owner, postings(number, parts))
     add_changes(connection, session, {"id": number, **at}, record)
+    attachments.put(connection, session.owner, number, group.attachments)
+    attachments.refer(connection, session.owner, number, record.messages)
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
     return snapshot.after(record, number, segments)

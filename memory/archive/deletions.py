@@ -9,12 +9,14 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, false, not_, or
 
 from ..names import session_name
 from ..record import Owner
+from . import attachments
 from .erasures import Scope, scope_of, to_sweep, unpost
 from .lineage import Segment, Session
 from .records import record_of
 from .schema import (
     OF_RUNS,
     PASSAGE_BITS,
+    attached,
     changes,
     extractions,
     has_vectors,
@@ -26,6 +28,7 @@ from .schema import (
     users,
     vectors,
 )
+from .schema import attachments as stored_attachments
 
 
 def delete_session(scope: Scope) -> tuple[Owner, ...]:
@@ -63,7 +66,8 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
         owner = Owner(user, row.thread, row.namespace)
         _delete(scope_of(connection, Session.from_row(row), owner))
         owners += [] if row.hidden else [owner]
-    connection.execute(delete(memories).where(memories.c.owner == number))
+    for table in (memories, attached, stored_attachments):
+        connection.execute(delete(table).where(table.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     to_sweep(connection)
     return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
@@ -85,6 +89,7 @@ def _delete(scope: Scope) -> None:
     for table in OF_RUNS:
         connection.execute(delete(table).where(table.c.run.in_(own_runs), _unseen(table, seen)))
     own_turns = select(turns.c.id).where(turns.c.session == session, _unseen(turns, seen))
+    attachments.forget(connection, scope.session.owner, own_turns, awaiting_in=scope.owner)
     for table in (vectors, heading_vectors) if has_vectors(connection) else ():
         of_gone = (table.c.id // (1 << PASSAGE_BITS)).in_(own_turns)
         connection.execute(delete(table).where(table.c.session == session, of_gone))

@@ -16,7 +16,7 @@ from ..messages import clean, digest
 from ..names import qualified
 from ..passages import passages
 from ..record import Event, Owner, Record, Tip
-from . import index
+from . import attachments, index
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
@@ -132,6 +132,14 @@ class Scope:
         self.count_rewritten()
         reached = _bury(self, target)
         _empty_compressions(self, target, reached)
+        attachments.forget(
+            self.connection,
+            self.session.owner,
+            select(turns.c.id).where(
+                turns.c.hash == record.id, index.among(turns.c.session, self.sessions)
+            ),
+            awaiting_in=self.owner,
+        )
         to_sweep(self.connection)
         stale = _stale(self, {name for carried in reached.values() for name in carried.logs})
         quoted = _quoting(self, target)

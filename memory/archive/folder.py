@@ -2,17 +2,19 @@
 
 `session.json` names the session's owner. `raw.jsonl` has the ambient turns, `efforts/<name>.jsonl`
 the turns of an effort: a line of JSON for each turn, which is in the file of each of its efforts.
-Beside them are the compressions, the log of the extractions and a manifest of the efforts.
+Beside them are the compressions, the log of the extractions, a manifest of the efforts, and large
+attachments as files in `attachments`, named by the digests with which messages refer to them.
 """
 
 import json
 import os
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..attachments import named_files
 from ..compressions import as_data
 from ..errors import ArchiveError
 from ..names import safe_name
@@ -22,7 +24,7 @@ from .records import packed
 from .sql import SqlArchive
 from .transfer import WholeSession, read
 
-_RAW, _EFFORTS = "raw.jsonl", "efforts"
+_RAW, _EFFORTS, _ATTACHMENTS = "raw.jsonl", "efforts", "attachments"
 
 
 def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) -> None:
@@ -38,6 +40,9 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
     for name, lines in _files(session).items():
         text = "".join(f"{packed(line)}\n" for line in lines)
         (target / name).write_text(text, "utf-8", newline="\n")
+    for name, data in named_files(session.attachments, _contents(session)).items():
+        (target / _ATTACHMENTS).mkdir(exist_ok=True)
+        (target / _ATTACHMENTS / name).write_bytes(data)
     changes = manifest(turn.record for turn in session.turns)
     (target / "manifest.yaml").write_text(changes, "utf-8", newline="\n")
     names = json.dumps(asdict(owner), ensure_ascii=False, indent=1) + "\n"
@@ -57,6 +62,13 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     ]
     files["extractions.jsonl"] = [*session.extractions]
     return files
+
+
+def _contents(session: WholeSession) -> Iterator[Any]:
+    """Yield the content of each message."""
+    for turn in session.turns:
+        for message in turn.record.messages:
+            yield message["data"].get("content")
 
 
 def _line(record: Record) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..attachments import Texts
 from ..attention.law import Attention
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
@@ -221,6 +222,12 @@ class Archive(Protocol):
 
     def delete_session(self, owner: Owner) -> Deleted:
         """Delete a session and its memories in attention, and return what was deleted."""
+
+    def attach(self, owner: Owner, texts: Texts) -> None:
+        """Store attachments of the session's running turn, each once for its user, by digest."""
+
+    def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
+        """Return the stored attachments of the owner's user with these digests."""
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None

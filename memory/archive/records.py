@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..attachments import data_of, referring
 from ..efforts import Effort, changes
 from ..errors import ArchiveFormatError
-from ..messages import Message, clean, fingerprint, unserialisable
+from ..messages import Message, clean, fingerprint, unserialisable, with_content
 from ..record import Group, Record
 from ..state_blocks import cut_content
 
@@ -51,10 +52,16 @@ def plain(value: Any) -> Any:
 
 
 def storable(group: Group) -> Group:
-    """Return the group as it will be read back."""
+    """Return the group as it will be read back, large files as attachments."""
+    messages = plain(group.messages)
+    contents = [message["data"].get("content") for message in messages]
     return replace(
         group,
-        messages=tuple(plain(group.messages)),
+        messages=tuple(
+            with_content(message, referring(content)) if isinstance(content, list) else message
+            for message, content in zip(messages, contents, strict=True)
+        ),
+        attachments={**group.attachments, **data_of(contents)},
         events=tuple(plain(group.events)),
         efforts=tuple(dict.fromkeys(plain(group.efforts))),
         at=clean(group.at),

@@ -229,6 +229,19 @@ vectors, heading_vectors = (
     for name in ("vectors", "heading_vectors")
 )
 
+# The data of large files in messages, each once for a user, and which turns refer to it; a negative
+# number stands for the running turn of a session.
+attachments = _table(
+    "attachments",
+    *_key(owner=_ID, digest=_Hex),
+    *_required(content=sa.LargeBinary),
+)
+attached = _table(
+    "attached",
+    *_key(turn=_ID, owner=_ID, digest=_Hex),
+    sa.Index("ebbtide_attached_digest", "owner", "digest"),
+)
+
 memories = _table(
     "memories",
     *_key(owner=_ID, memory=_Name),

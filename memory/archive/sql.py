@@ -13,6 +13,7 @@ from typing import Self
 
 from sqlalchemy import URL, bindparam, select, text
 
+from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
@@ -23,8 +24,10 @@ from ..messages import broken, clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
+from .attachments import awaiting, put
+from .attachments import read as stored_attachments
 from .connections import LOCK_TIMEOUT, POOL_SIZE
-from .database import Database
+from .database import Database, added
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import scope_of
@@ -217,6 +220,17 @@ class SqlArchive(Archive):
     def reseeding(self, owner: Owner) -> Tip | None:
         rows = self._sessions.rows(owner.user, sessions.c.name == session_name(owner))
         return next((Tip(*json.loads(row.reseed)) for row in rows if row.reseed), None)
+
+    def attach(self, owner: Owner, texts: Texts) -> None:
+        with self.database.writing() as connection:
+            user = added(connection, users, {"name": owner.user})
+            put(connection, user, awaiting(owner), texts)
+
+    def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
+        if not digests or not self.database.exists():
+            return {}
+        with self.database.reading() as connection:
+            return stored_attachments(connection, owner.user, digests)
 
     def delete_session(self, owner: Owner) -> Deleted:
         try:

@@ -6,11 +6,12 @@ turns become rows as if each were committed.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, select, update
 
+from ..attachments import Texts, references
 from ..compressions import Compression, from_data
 from ..errors import (
     ArchiveError,
@@ -18,6 +19,7 @@ from ..errors import (
     SessionNotFoundError,
 )
 from ..record import SHORT_ID, Group, Owner, Record, Tip
+from . import attachments
 from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
@@ -76,6 +78,7 @@ class WholeSession:
     compressions: tuple[tuple[str, Compression], ...] = ()
     extractions: tuple[Mapping[str, Any], ...] = ()
     attention: tuple[Mapping[str, Any], ...] = ()
+    attachments: Texts = field(default_factory=dict)
     reseed: Tip | None = None
     hidden: bool = False
 
@@ -138,6 +141,9 @@ def read(archive: SqlArchive, owner: Owner) -> WholeSession:
                 {column.name: getattr(row, column.name) for column in _MEMORY}
                 | {"keywords": json.loads(row.keywords)}
                 for row in connection.execute(_MEMORIES, {"session": session.id})
+            ),
+            attachments=attachments.of_turns(
+                connection, select(turns.c.id).where(turns.c.session == session.id)
             ),
             reseed=Tip(*json.loads(noted.reseed)) if noted.reseed else None,
             hidden=noted.hidden,
@@ -210,7 +216,14 @@ def _write_turns(connection: Connection, session: Session, data: WholeSession) -
                 "restore the archive from a backup"
             )
         try:
-            group = Group(record.turn, (), record.at, state=turn.state, nonce=turn.nonce)
+            digests = references(message["data"].get("content") for message in record.messages)
+            texts = {digest: text for digest, text in data.attachments.items() if digest in digests}
+            group = Group(
+                *(record.turn, (), record.at),
+                state=turn.state,
+                nonce=turn.nonce,
+                attachments=texts,
+            )
             after = write_record(connection, session, record, group, snapshot)
         except _DAMAGED as error:
             raise ArchiveFormatError(

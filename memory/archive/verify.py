@@ -9,6 +9,7 @@ from sqlalchemy import select
 from ..efforts import changed
 from ..messages import digest
 from ..record import Record, commit_id
+from . import attachments
 from .erasures import Scope
 from .index import among
 from .lineage import AMBIENT
@@ -50,10 +51,22 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
         records[place] = replace(record, messages=())
     findings += [*_parents(scope, places), *_counts(scope, places)]
     findings += [*_listed(scope, places, records, expected), *_leaves(scope, places)]
+    findings += _attachments(scope, places)
     if erased := sum(record.status == "erased" for record in records.values()):
         number = f"{erased} turn{'' if erased == 1 else 's'}"
         findings.append(Finding("session", f"{number} erased", fatal=False))
     return tuple(findings)
+
+
+def _attachments(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
+    """Yield the turns whose attachments are missing, and attachments that no turn refers to."""
+    connection, user = scope.connection, scope.session.owner
+    missing = attachments.missing(connection, user)
+    for row in places.values():
+        if row.id in missing:
+            yield _finding(row, f"its attachment {missing[row.id][:12]} is missing")
+    for digest_ in attachments.unused(connection, user):
+        yield Finding(f"attachment {digest_[:12]}", "no turn refers to it", fatal=False)
 
 
 def _is_sound(row: Any, record: Record) -> bool:

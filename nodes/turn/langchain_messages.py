@@ -14,6 +14,7 @@ from langchain_core.messages import (
 )
 from pydantic_core import to_jsonable_python
 
+from ...memory.attachments import referring
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.valid_history import no_result, without_reserved_name
 from ...prompts.loader import render
@@ -27,14 +28,15 @@ _Message = TypeVar("_Message", bound=BaseMessage)
 def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """Return messages in LangChain's serialised form, defaults left out, without lone surrogates.
 
-    None has the memory's name. What JSON cannot hold (an artifact, say) becomes a marker that names
-    its type. A message gives the same data before and after it went through a checkpoint.
+    References stand for large files. None has the memory's name. What JSON cannot hold (an
+    artifact, say) becomes a marker that names its type. A message gives the same data before and
+    after it went through a checkpoint.
     """
     plain: list[Message] = []
     for message in messages:
         defaults = {**_defaults(type(message)), "type": message.type}
         data = {
-            name: _jsonable(value)
+            name: _jsonable(referring(value) if name == "content" else value)
             for name, value in message
             # An array differs from its default by its type.
             if name not in defaults

@@ -19,6 +19,7 @@ from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
 from .arrivals import SplitInput, split_messages, turn_numbers
+from .attachments import completed
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -162,6 +163,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
     for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
         if messages := from_dicts(shown(view.messages(record))):
+            messages = completed(archive, owner, messages) if owner.namespace else messages
             for message in messages:
                 message.id = message.id or str(uuid4())
             turns[record.turn] = messages

@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 
 from ...memory.anchor import with_blocks
 from ...memory.archive.protocol import Archive
+from ...memory.attachments import data_of
 from ...memory.banners import banner_of
 from ...memory.clock import stamp
 from ...memory.compressions import Compression
@@ -204,6 +205,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
         nonce=state.get("nonce", ""),
+        attachments=data_of(message.content for message in messages),
     )
 
 

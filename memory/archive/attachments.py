@@ -1,0 +1,88 @@
+"""The attachments of a user: each stored once, with the turns that refer to it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, exists, select
+
+from ..attachments import Texts, references
+from ..messages import Message, fingerprint
+from ..record import Owner
+from .database import upsert
+from .records import unzipped, zipped
+from .schema import attached, attachments, users
+
+_SAME = (attached.c.owner == attachments.c.owner) & (attached.c.digest == attachments.c.digest)
+
+
+def awaiting(owner: Owner) -> int:
+    """Return what stands for a turn in the rows of what a session's running turn refers to."""
+    return -int(fingerprint([owner.thread, owner.namespace], 15), 16)
+
+
+def put(connection: Connection, user: int, turn: int, texts: Texts) -> None:
+    """Store attachments that a turn, or with `awaiting` a running one, refers to."""
+    rows = [{"owner": user, "digest": digest, "content": zipped(texts[digest])} for digest in texts]
+    if rows:
+        connection.execute(upsert(connection, attachments).on_conflict_do_nothing(), rows)
+        _refer(connection, user, turn, texts)
+
+
+def refer(connection: Connection, user: int, turn: int, messages: Sequence[Message]) -> None:
+    """Note what the messages of a turn refer to."""
+    digests = references(message["data"].get("content") for message in messages)
+    if digests:
+        _refer(connection, user, turn, digests)
+
+
+def _refer(connection: Connection, user: int, turn: int, digests: Iterable[str]) -> None:
+    rows = [{"owner": user, "turn": turn, "digest": digest} for digest in digests]
+    connection.execute(upsert(connection, attached).on_conflict_do_nothing(), rows)
+
+
+def read(connection: Connection, user: str, digests: Sequence[str]) -> Texts:
+    """Return the attachments of a user with these digests, those that are stored."""
+    query = (
+        select(attachments.c.digest, attachments.c.content)
+        .join(users, users.c.id == attachments.c.owner)
+        .where(users.c.name == user, attachments.c.digest.in_(digests))
+    )
+    return {row.digest: unzipped(row.content) for row in connection.execute(query)}
+
+
+def of_turns(connection: Connection, own_turns: Select[Any]) -> Texts:
+    """Return the attachments that turns refer to."""
+    query = (
+        select(attachments.c.digest, attachments.c.content)
+        .join(attached, _SAME)
+        .where(attached.c.turn.in_(own_turns))
+        .distinct()
+    )
+    return {row.digest: unzipped(row.content) for row in connection.execute(query)}
+
+
+def forget(
+    connection: Connection, user: int, own_turns: Select[Any], *, awaiting_in: Owner
+) -> None:
+    """Take turns off what refers to attachments, and delete those that nobody refers to then.
+
+    So, too, the turn that may have run in a session, which is at rest.
+    """
+    gone = attached.c.turn.in_(own_turns) | (attached.c.turn == awaiting(awaiting_in))
+    connection.execute(delete(attached).where(attached.c.owner == user, gone))
+    referred = exists(select(attached.c.turn).where(_SAME))
+    connection.execute(delete(attachments).where(attachments.c.owner == user, ~referred))
+
+
+def unused(connection: Connection, user: int) -> tuple[str, ...]:
+    """Return the digests of a user's attachments that no committed turn refers to."""
+    of_turn = exists(select(attached.c.turn).where(_SAME, attached.c.turn > 0))
+    query = select(attachments.c.digest).where(attachments.c.owner == user, ~of_turn)
+    return tuple(connection.execute(query.order_by(attachments.c.digest)).scalars())
+
+
+def missing(connection: Connection, user: int) -> dict[int, str]:
+    """Return by turn the digest of an attachment of a user that it refers to and is not stored."""
+    stored = exists(select(attachments.c.digest).where(_SAME))
+    query = select(attached.c.turn, attached.c.digest).where(attached.c.owner == user, ~stored)
+    return {row.turn: row.digest for row in connection.execute(query)}

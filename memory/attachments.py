@@ -1,0 +1,179 @@
+"""Attachments: the data of large files in messages, stored once and referred to by digest.
+
+A reference stands in place of the data, at any depth of a content block:
+`{"ebbtide_attachment": "9f86d0…", "size": 6990508}`.
+"""
+
+import base64
+import hashlib
+import mimetypes
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ..prompts.loader import render
+
+LARGE = 64 * 1024
+"""Characters of data from which they are stored once: smaller ones cost little in checkpoints."""
+
+_KEY = "ebbtide_attachment"
+
+_DATA_URL = re.compile("data:([^;,]*)[^,]*;base64,")
+
+_WORDS = frozenset(
+    {"text", "thinking", "reasoning", "redacted_thinking", "tool_use", "tool_call", "function_call"}
+)
+"""Content blocks that are no files: what was said, thought or called."""
+
+Texts: TypeAlias = Mapping[str, str]
+"""The data of attachments, as they stand in blocks, by their digests."""
+
+
+def referring(content: Any) -> Any:
+    """Return the content of a message with references in place of the data of large files.
+
+    >>> referring([{"type": "file", "base64": "QQ=="}])
+    [{'type': 'file', 'base64': 'QQ=='}]
+    >>> referring([{"type": "file", "base64": "A" * 70_000}])[0]["base64"]["size"]
+    70000
+    """
+    return _mapped(content, _reference)
+
+
+def data_of(contents: Iterable[Any]) -> Texts:
+    """Return the data of all large files in the contents of messages, by their digests."""
+    found: dict[str, str] = {}
+
+    def noted(text: str) -> Any:
+        reference = _reference(text)
+        if reference is not text:
+            found[reference[_KEY]] = text
+        return text
+
+    for content in contents:
+        _mapped(content, noted)
+    return found
+
+
+def references(contents: Iterable[Any]) -> Mapping[str, int]:
+    """Return the sizes of what the contents of messages refer to, by their digests.
+
+    >>> dict(references([[{"type": "file", "base64": {"ebbtide_attachment": "9f", "size": 3}}]]))
+    {'9f': 3}
+    """
+    blocks = (block for content in contents for block in _files(content))
+    return {one[_KEY]: one["size"] for block in blocks for one in _found(block)}
+
+
+def complete(content: Any, texts: Texts) -> Any:
+    """Return content with data in place of references, the inverse of `referring`.
+
+    A text stands for a block whose data are not stored any more.
+
+    >>> whole = [{"type": "file", "base64": "A" * 70_000}]
+    >>> complete(referring(whole), data_of([whole])) == whole
+    True
+    """
+    if not isinstance(content, list):
+        return content
+    return [
+        block
+        if not isinstance(block, dict)
+        else {"type": "text", "text": render("missing_attachment")}
+        if any(one[_KEY] not in texts for one in _found(block))
+        else _put_back(block, texts)
+        for block in content
+    ]
+
+
+def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
+    """Return the files of attachments by their names: the digest, and the ending of their type.
+
+    Data that are no base64 are written as they stand.
+
+    >>> block = {"type": "file", "base64": "JVBERg==", "mime_type": "application/pdf"}
+    >>> named_files({"9f": "JVBERg=="}, [[{**block, "base64": {_KEY: "9f", "size": 8}}]])
+    {'9f.pdf': b'%PDF'}
+    """
+    types: dict[str, str] = {}
+    for content in contents:
+        for block in _files(content):
+            own = {**block, **(block["source"] if isinstance(block.get("source"), dict) else {})}
+            kind = own.get("mime_type") or own.get("media_type") or ""
+            types |= {one[_KEY]: str(kind) for one in _found(block)}
+    files: dict[str, bytes] = {}
+    for digest, text in texts.items():
+        url = _DATA_URL.match(text)
+        ending = mimetypes.guess_extension(url[1] if url else types.get(digest, "")) or ""
+        try:
+            data = base64.b64decode(text[url.end() :] if url else text, validate=True)
+        except ValueError:
+            data = text.encode()
+        files[digest + ending] = data
+    return files
+
+
+def _files(content: Any) -> list[dict[str, Any]]:
+    """Return the content blocks that may have a file."""
+    blocks = content if isinstance(content, list) else []
+    return [b for b in blocks if isinstance(b, dict) and b.get("type") not in _WORDS]
+
+
+def _mapped(content: Any, change: Callable[[str], Any]) -> Any:
+    """Return content with each text of its files changed; the same one if nothing was."""
+    if not isinstance(content, list):
+        return content
+    files = {id(block) for block in _files(content)}
+    after = [_changed(block, change) if id(block) in files else block for block in content]
+    return (
+        after if any(new is not old for new, old in zip(after, content, strict=True)) else content
+    )
+
+
+def _changed(value: Any, change: Callable[[str], Any]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        # What is under `text` was said, as in a file of plain text.
+        after = {k: v if k == "text" else _changed(v, change) for k, v in value.items()}
+        return after if any(after[key] is not value[key] for key in value) else value
+    if isinstance(value, list):
+        items = [_changed(item, change) for item in value]
+        return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
+    return value
+
+
+def _reference(text: str) -> Any:
+    """Return the reference to a large file's data, the same text if it is none."""
+    if len(text) <= LARGE or not text.isascii():  # base64 and URLs of data are ASCII
+        return text
+    return {_KEY: hashlib.sha256(text.encode()).hexdigest(), "size": len(text)}
+
+
+def _is_reference(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and value.keys() == {_KEY, "size"}
+        and isinstance(value[_KEY], str)
+        and isinstance(value["size"], int)
+    )
+
+
+def _found(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the references in a value."""
+    if _is_reference(value):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _found(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _found(item)
+
+
+def _put_back(value: Any, texts: Texts) -> Any:
+    if _is_reference(value):
+        return texts[value[_KEY]]
+    if isinstance(value, dict):
+        return {key: _put_back(item, texts) for key, item in value.items()}
+    return [_put_back(item, texts) for item in value] if isinstance(value, list) else value

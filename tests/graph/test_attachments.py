@@ -1,0 +1,180 @@
+"""Large files in a conversation: stored once, sent and shown whole, small in checkpoints."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import MessagesState
+
+from ebbtide import EbbtideMiddleware, commands, delete_session, erase, restore
+from ebbtide.memory.record import Owner
+from tests.agents import THREAD, archive_in, inside, talk
+from tests.doubles import ScriptedModel, call
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+DATA = "iVBORw0KGgoA" * 20_000
+IMAGE = {"type": "image", "base64": DATA, "mime_type": "image/png"}
+URL = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{DATA}"}}
+AGAIN: RunnableConfig = {"configurable": {"thread_id": "again"}}
+
+
+def asking(*blocks: Any, **data: Any) -> HumanMessage:
+    """Return a question with files."""
+    return HumanMessage([{"type": "text", "text": "What is this?"}, *blocks], **data)
+
+
+def draw() -> list[Any]:
+    """Draw a picture."""
+    return [IMAGE]
+
+
+def content_of(sent: Any) -> Any:
+    """Return the content of the last question of a request."""
+    return next(message for message in reversed(sent.messages) if message.type == "human").content
+
+
+@pytest.mark.parametrize("block", [IMAGE, URL])
+def test_picture_is_sent_and_shown_whole(tmp_path: Path, block: Any) -> None:
+    """The state has a reference from the beginning of the turn on."""
+    chat = talk(tmp_path, [call("effort_status"), "A cat.", "Yes."])
+    asked = asking(block)
+
+    state = chat.agent.invoke({"messages": [asked]}, THREAD)
+    after = chat.say("Really?")
+
+    assert [content_of(sent) for sent in chat.model.sent[:2]] == [asked.content] * 2
+    assert DATA not in str(state)
+    assert DATA not in str(after)
+    assert commands.transcript(chat.agent, THREAD)[0].content == asked.content
+    assert [found for found in chat.archive.verify(Owner("", "t")) if found.fatal] == []
+
+
+def test_checkpoints_stay_small(tmp_path: Path) -> None:
+    """After the checkpoints of the input no other has the picture, and the archive has one."""
+    with SqliteSaver.from_conn_string(str(tmp_path / "checkpoints.sqlite")) as saver:
+        chat = talk(tmp_path / "archive", ["A cat.", *["Yes."] * 4], checkpointer=saver)
+        chat.agent.invoke({"messages": [asking(IMAGE)]}, THREAD)
+        [chat.say(words) for words in ("Really?", "And now?", "Well?")]
+        rows = saver.conn.execute("SELECT checkpoint FROM checkpoints ORDER BY checkpoint_id")
+        having = [DATA.encode() in row[0] for row in rows]
+        writes = saver.conn.execute("SELECT value FROM writes")
+        written = sum(DATA.encode() in row[0] for row in writes)
+        chat.agent.invoke({"messages": [asking(IMAGE)]}, AGAIN)
+        chat.archive.close()
+
+    size = (tmp_path / "archive" / "ebbtide.sqlite").stat().st_size
+    assert sum(having) <= 2
+    assert written <= 1
+    assert not any(having[2:])
+    assert size < 2 * len(DATA)
+
+
+def test_same_picture_sent_again_is_no_edit(tmp_path: Path) -> None:
+    """A client that sends its history again, with the data, goes on with the same turn."""
+    chat = talk(tmp_path, ["A cat.", "Yes.", "On."])
+    asked = asking(IMAGE, id="q1")
+    chat.agent.invoke({"messages": [asked]}, THREAD)
+
+    state = chat.agent.invoke({"messages": [asked, HumanMessage("Really?", id="q2")]}, THREAD)
+
+    assert (state["memory"]["turn"], chat.branches) == (2, 1)
+    assert [record.turn for record in chat.records(state)] == [1, 2]
+    assert DATA not in str(state)
+
+
+def test_picture_of_a_tool_is_stored_once(tmp_path: Path) -> None:
+    """It is sent whole in its turn, and a reference in the state from the next turn on."""
+    chat = talk(tmp_path, [call("draw"), "A cat.", "Yes."], tools=[draw])
+    chat.say("Draw it.")
+
+    state = chat.say("Really?")
+
+    (drawn,) = [m for m in chat.model.sent[1].messages if m.type == "tool"]
+    assert drawn.content == [IMAGE]
+    assert DATA not in str(state)
+    (shown,) = [m for m in commands.transcript(chat.agent, THREAD) if m.type == "tool"]
+    assert shown.content == [IMAGE]
+
+
+def test_restored_thread_sends_it(tmp_path: Path) -> None:
+    """An agent with new checkpoints goes on with the picture, whose turn is shown."""
+    chat = talk(tmp_path, ["A cat.", "Yes.", "On."])
+    chat.agent.invoke({"messages": [asking(IMAGE)]}, THREAD)
+    again = talk(tmp_path, ["Yes."], archive=chat.archive)
+
+    restore(again.agent, THREAD)
+    again.say("Really?")
+
+    assert DATA not in str(again.agent.get_state(THREAD).values)
+    assert commands.transcript(again.agent, THREAD)[0].content == asking(IMAGE).content
+
+
+def test_graph_around_keeps_the_data(tmp_path: Path) -> None:
+    """Its other nodes may send the messages; the archive has the picture once."""
+    chat = talk(tmp_path, ["A cat.", "Yes."], checkpointer=None)
+    outer = inside(chat, MessagesState)
+    outer.invoke({"messages": [asking(IMAGE)]}, THREAD)
+
+    state = outer.invoke({"messages": "Really?"}, THREAD)
+
+    assert state["messages"][0].content == asking(IMAGE).content
+    (record, _) = chat.archive.turns(
+        Owner("", "t", "agent"), chat.archive.tips(Owner("", "t", "agent"))[0], [1, 2]
+    )
+    assert DATA not in str(record)
+
+
+def test_nothing_of_it_is_left(tmp_path: Path) -> None:
+    """It goes with the last turn that refers to it, and with its session."""
+    chat = talk(tmp_path, ["A cat.", "A cat.", "A cat."])
+    for config in (THREAD, THREAD, AGAIN):
+        chat.agent.invoke({"messages": [asking(IMAGE)]}, config)
+    counts = [len(pictures(chat))]
+
+    erase(chat.agent, THREAD, 1)
+    erase(chat.agent, THREAD, 2)
+    counts.append(len(pictures(chat)))
+    delete_session(chat.agent, AGAIN)
+
+    assert [*counts, len(pictures(chat))] == [1, 1, 0]
+
+
+def pictures(chat: Any) -> list[Any]:
+    """Return the rows of the attachments."""
+    with chat.archive.database.reading() as connection:
+        return [*connection.exec_driver_sql("SELECT digest FROM ebbtide_attachments")]
+
+
+class Watching(AgentMiddleware[Any, Any]):
+    """Records the requests that it sees."""
+
+    def __init__(self) -> None:
+        """See nothing yet."""
+        super().__init__()
+        self.seen: list[Any] = []
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        """Record a request."""
+        self.seen.append(request.messages)
+        return handler(request)
+
+
+def test_other_middleware_sees_it_whole(tmp_path: Path) -> None:
+    """A middleware after the memory sees what the model is sent."""
+    watching = Watching()
+    agent: Any = create_agent(
+        ScriptedModel(answers=["A cat."]),
+        middleware=[EbbtideMiddleware(archive=archive_in(tmp_path)), watching],
+        checkpointer=InMemorySaver(),
+    )
+
+    agent.invoke({"messages": [asking(IMAGE)]}, THREAD)
+
+    assert asking(IMAGE).content in [message.content for message in watching.seen[-1]]

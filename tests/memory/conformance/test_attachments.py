@@ -1,0 +1,129 @@
+"""Large files: each stored once for its user, for as long as a turn refers to it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.transfer import copy
+from ebbtide.memory.attachments import complete, references
+from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.testing.in_memory import InMemoryArchive
+from tests.memory.turns import OWNER, commit_all, turn
+
+DATA = "JVBERi0xLjQK" * 10_000
+OTHER = replace(OWNER, thread="t2")
+
+
+def sending(number: int, data: str = DATA) -> Group:
+    """Return a turn that sends a PDF."""
+    block = {"type": "file", "base64": data, "mime_type": "application/pdf"}
+    asked = {"type": "human", "data": {"content": [{"type": "text", "text": "Read it."}, block]}}
+    return replace(turn(number), messages=(asked, turn(number).messages[1]), nonce=f"{number:02}")
+
+
+def stored(archive: Archive, data: str = DATA) -> list[str]:
+    """Return the digests under which a file is stored, which a turn elsewhere tells."""
+    (digest,) = references([_content(sending(1, data))])
+    return [*archive.attachments(OWNER, [digest])]
+
+
+def _content(group: Group) -> Any:
+    probe = InMemoryArchive().commit(OWNER, Tip(), group)
+    return probe.messages[0]["data"]["content"]
+
+
+def test_file_is_stored_once_and_comes_back_whole(archive: Archive) -> None:
+    """Two turns and two threads refer to it; other users do not see it."""
+    records = [archive.commit(OWNER, Tip(), sending(1)), archive.commit(OTHER, Tip(), sending(1))]
+    records.append(archive.commit(OWNER, records[0].tip, sending(2)))
+
+    contents = [record.messages[0]["data"]["content"] for record in records]
+    digests = [*references(contents)]
+    texts = archive.attachments(OWNER, digests)
+
+    whole = sending(1).messages[0]["data"]["content"]
+    assert len(digests) == 1
+    assert [complete(content, texts) for content in contents] == [whole] * 3
+    assert len(str(contents[0])) < 1_000
+    assert archive.attachments(Owner("bob", "t1"), digests) == {}
+    assert [found for found in archive.verify(OWNER) if found.fatal] == []
+
+
+def test_retry_is_the_same_turn(archive: Archive) -> None:
+    """With the data or with the reference, which the state has after the turn began."""
+    first = archive.commit(OWNER, Tip(), sending(1))
+
+    again = archive.commit(OWNER, Tip(), replace(sending(1), messages=first.messages))
+
+    assert again == first
+
+
+def test_file_goes_with_the_last_turn_that_refers_to_it(archive: Archive) -> None:
+    """Erasing the first of two leaves it, erasing the other one removes it."""
+    tip = commit_all(archive, [sending(1), sending(2), sending(3, DATA[4:])])
+
+    archive.erase(OWNER, tip, 1)
+    left = stored(archive)
+    archive.erase(OWNER, tip, 2)
+
+    assert (len(left), stored(archive), len(stored(archive, DATA[4:]))) == (1, [], 1)
+
+
+@pytest.mark.parametrize("of_user", [False, True])
+def test_file_goes_with_its_session_and_user(archive: Archive, *, of_user: bool) -> None:
+    """Unless another session refers to it."""
+    commit_all(archive, [sending(1)])
+    archive.commit(OTHER, Tip(), sending(1))
+
+    archive.delete_session(OWNER)
+    left = stored(archive)
+    if of_user:
+        archive.delete_user(OWNER.user)
+    else:
+        archive.delete_session(OTHER)
+
+    assert (len(left), stored(archive)) == (1, [])
+
+
+def test_file_of_a_turn_that_never_ended_is_listed(archive: Archive) -> None:
+    """It is stored before its turn, `verify` names it, and it goes with the session."""
+    (digest,) = references([_content(sending(1))])
+    archive.attach(OWNER, {digest: DATA})
+    tip = commit_all(archive, [turn(1), turn(2)])
+
+    found = [(one.where, one.what, one.fatal) for one in archive.verify(OWNER)]
+    archive.erase(OWNER, tip, 1)
+
+    assert found == [(f"attachment {digest[:12]}", "no turn refers to it", False)]
+    assert stored(archive) == []
+
+
+def test_missing_file_is_damage(archive: Archive) -> None:
+    """A reference to nothing is found, and a text stands for the file."""
+    record = InMemoryArchive().commit(OWNER, Tip(), sending(1))
+    archive.commit(OWNER, Tip(), replace(sending(1), messages=record.messages))
+
+    findings = archive.verify(OWNER)
+
+    assert [found.fatal for found in findings] == [True]
+    assert "is missing" in findings[0].what
+    texts = complete(record.messages[0]["data"]["content"], {})
+    assert [block["type"] for block in texts] == ["text", "text"]
+
+
+def test_export_writes_files_and_copies_have_them(archive: Archive, tmp_path: Path) -> None:
+    """As files with the bytes that were sent; in another archive as they were."""
+    commit_all(archive, [sending(1)])
+    other: Any = InMemoryArchive()
+    source: Any = archive
+
+    export(source, OWNER, tmp_path / "out")
+    copy(source, other)
+
+    (file,) = (tmp_path / "out" / "attachments").iterdir()
+    assert (file.suffix, file.read_bytes()) == (".pdf", b"%PDF-1.4\n" * 10_000)
+    assert len(stored(other)) == 1
