@@ -18,6 +18,7 @@ LARGE = 64 * 1024
 
 _KEY = "ebbtide_attachment"
 
+_DIGEST = re.compile("[0-9a-f]{64}")
 _DATA_URL = re.compile("data:([^;,]*)[^,]*;base64,")
 
 _WORDS = frozenset(
@@ -58,8 +59,9 @@ def data_of(contents: Iterable[Any]) -> Texts:
 def references(contents: Iterable[Any]) -> Mapping[str, int]:
     """Return the sizes of what the contents of messages refer to, by their digests.
 
-    >>> dict(references([[{"type": "file", "base64": {"ebbtide_attachment": "9f", "size": 3}}]]))
-    {'9f': 3}
+    >>> block = {"type": "file", "base64": {"ebbtide_attachment": "9f" * 32, "size": 3}}
+    >>> [*references([[block]]).values()]
+    [3]
     """
     blocks = (block for content in contents for block in _files(content))
     return {one[_KEY]: one["size"] for block in blocks for one in _found(block)}
@@ -80,7 +82,8 @@ def complete(content: Any, texts: Texts) -> Any:
         block
         if not isinstance(block, dict)
         else {"type": "text", "text": render("missing_attachment")}
-        if any(one[_KEY] not in texts for one in _found(block))
+        # The size counts in tokens, so that a client must not make it up.
+        if any(len(texts.get(one[_KEY], "")) != one["size"] for one in _found(block))
         else _put_back(block, texts)
         for block in content
     ]
@@ -92,8 +95,10 @@ def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
     Data that are no base64 are written as they stand.
 
     >>> block = {"type": "file", "base64": "JVBERg==", "mime_type": "application/pdf"}
-    >>> named_files({"9f": "JVBERg=="}, [[{**block, "base64": {_KEY: "9f", "size": 8}}]])
-    {'9f.pdf': b'%PDF'}
+    >>> digest = "9f" * 32
+    >>> block["base64"] = {_KEY: digest, "size": 8}
+    >>> named_files({digest: "JVBERg=="}, [[block]])[f"{digest}.pdf"]
+    b'%PDF'
     """
     types: dict[str, str] = {}
     for content in contents:
@@ -155,7 +160,9 @@ def _is_reference(value: Any) -> bool:
         isinstance(value, Mapping)
         and value.keys() == {_KEY, "size"}
         and isinstance(value[_KEY], str)
-        and isinstance(value["size"], int)
+        and _DIGEST.fullmatch(value[_KEY]) is not None
+        and type(value["size"]) is int
+        and value["size"] >= 0
     )
 
 

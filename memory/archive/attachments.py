@@ -29,15 +29,18 @@ def put(connection: Connection, user: int, turn: int, texts: Texts) -> None:
 
 
 def refer(connection: Connection, user: int, turn: int, messages: Sequence[Message]) -> None:
-    """Note what the messages of a turn refer to."""
+    """Note what the messages of a turn refer to, of what is stored: a client may send anything."""
     digests = references(message["data"].get("content") for message in messages)
     if digests:
-        _refer(connection, user, turn, digests)
+        own = attachments.c.owner == user, attachments.c.digest.in_([*digests])
+        stored = connection.execute(select(attachments.c.digest).where(*own)).scalars().all()
+        _refer(connection, user, turn, stored)
 
 
 def _refer(connection: Connection, user: int, turn: int, digests: Iterable[str]) -> None:
     rows = [{"owner": user, "turn": turn, "digest": digest} for digest in digests]
-    connection.execute(upsert(connection, attached).on_conflict_do_nothing(), rows)
+    if rows:
+        connection.execute(upsert(connection, attached).on_conflict_do_nothing(), rows)
 
 
 def read(connection: Connection, user: str, digests: Sequence[str]) -> Texts:

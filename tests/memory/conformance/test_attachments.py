@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete
 
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.schema import attachments
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.attachments import complete, references
 from ebbtide.memory.record import Group, Owner, Tip
@@ -103,16 +105,40 @@ def test_file_of_a_turn_that_never_ended_is_listed(archive: Archive) -> None:
 
 
 def test_missing_file_is_damage(archive: Archive) -> None:
-    """A reference to nothing is found, and a text stands for the file."""
-    record = InMemoryArchive().commit(OWNER, Tip(), sending(1))
-    archive.commit(OWNER, Tip(), replace(sending(1), messages=record.messages))
+    """`verify` finds a file that was there, and a text stands for it."""
+    database: Any = archive
+    record = archive.commit(OWNER, Tip(), sending(1))
+    with database.database.writing() as connection:
+        connection.execute(delete(attachments))
 
     findings = archive.verify(OWNER)
 
     assert [found.fatal for found in findings] == [True]
     assert "is missing" in findings[0].what
-    texts = complete(record.messages[0]["data"]["content"], {})
-    assert [block["type"] for block in texts] == ["text", "text"]
+    blocks = complete(record.messages[0]["data"]["content"], {})
+    assert [block["type"] for block in blocks] == ["text", "text"]
+
+
+@pytest.mark.parametrize("size", [0, len(DATA), -1, "3", True])
+@pytest.mark.parametrize("digest", ["", "9f", "9f" * 32])
+def test_forged_reference_is_no_damage(archive: Archive, digest: str, size: Any) -> None:
+    """What a client makes up is stored as it came, and refers to nothing."""
+    forged = {"type": "file", "base64": {"ebbtide_attachment": digest, "size": size}}
+    asked = {"type": "human", "data": {"content": [forged]}}
+
+    record = archive.commit(OWNER, Tip(), replace(turn(1), messages=(asked,)))
+
+    assert record.messages == (asked,)
+    assert archive.verify(OWNER) == ()
+
+
+def test_forged_size_brings_nothing_back(archive: Archive) -> None:
+    """A file that counts less than it has is not sent."""
+    content = archive.commit(OWNER, Tip(), sending(1)).messages[0]["data"]["content"]
+    texts = archive.attachments(OWNER, [*references([content])])
+    content[1]["base64"]["size"] = 3
+
+    assert complete(content, texts)[1]["type"] == "text"
 
 
 def test_export_writes_files_and_copies_have_them(archive: Archive, tmp_path: Path) -> None:
