@@ -202,7 +202,9 @@ def _zipped(value: Any) -> bytes:
 def _target(scope: Scope, record: Record) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
     past = scope.lineage(Tip(record.turn - 1, record.parent))
-    parent = past.row(record.turn - 1, turns.c.turn, turns.c.hash, turns.c.state)
+    of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
+    own = select(turns.c.turn, turns.c.hash, turns.c.state).where(*of_parent)
+    parent = scope.connection.execute(own).first()
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
     efforts = {name: effort_of(row) for name, row in rows.items()}
     return Target(record, efforts, _anchor(parent))
