@@ -72,7 +72,7 @@ oldest: $(VENV)/dev ## run the quick tests with the oldest versions of the depen
 	@$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/python -m build --wheel --outdir $(OLDEST) . > $(OLDEST)/build.log
 	@$(BIN)/python -m pip freeze | grep -E $(TOOLS) > $(OLDEST)/tools.txt
-	@$(UV) --resolution lowest-direct --requirements pyproject.toml --extra cli --extra postgres --extra redis --extra plots
+	@$(UV) --resolution lowest-direct --requirements pyproject.toml --extra cli --extra embeddings --extra postgres --extra redis --extra plots
 	@$(UV) --no-deps $(OLDEST)/*.whl
 	@$(UV) --requirements $(OLDEST)/tools.txt
 	@$(OLDEST)/bin/python -m pytest $(WORKERS) -p no:anyio \

@@ -21,7 +21,7 @@ from langchain_core.messages import (
 from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
-from ..memory.embeddings import Embedder
+from ..memory.embeddings import Embedder, likeness
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render
@@ -208,9 +208,8 @@ def lexical(quotes: Sequence[str], truth: Sequence[str]) -> Table:
 
 def by_meaning(embedder: Embedder, quotes: Sequence[str], truth: Sequence[str]) -> Table:
     """Return the similarity of texts by meaning: cosines of their embeddings."""
-    products = embedder.documents(quotes) @ embedder.documents(truth).T
-    table: Table = products.clip(0, 1).tolist()
-    return table
+    columns = embedder.documents(truth)
+    return [[likeness(row, column) for column in columns] for row in embedder.documents(quotes)]
 
 
 def scores(point: Point, context: Context, embedder: Embedder | None) -> dict[str, Any]:

@@ -7,11 +7,9 @@ benchmarks/recall.py. The figures at the constants are R@5 / evidence within 1,0
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import log
-from typing import Any, TypeAlias, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cached_property
+from math import fsum, log
+from typing import TypeAlias
 
 _SATURATION = 1.2  # BM25's k1, as Lucene has it
 
@@ -60,19 +58,14 @@ same loss: questions of everyday talk share words with any other.
 _COVERED = 0.5
 """Share of the query's weight in one window or heading that is enough: headings score low."""
 
-Numbers: TypeAlias = NDArray[np.float64]
-Rows: TypeAlias = NDArray[np.intp]
-Flags: TypeAlias = NDArray[np.bool_]
-_Float = TypeVar("_Float", bound=np.floating[Any])
-
-Says: TypeAlias = Numbers
-"""Term counts: a row for each text, a column for each term of the query."""
+Says: TypeAlias = Mapping[str, float]
+"""How often a text says which terms of the query; the others are left out."""
 
 Rare: TypeAlias = Mapping[str, float]
 """The rarity of each term of the query."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Passages:
     """The passages to rank: a row for each, in the order of their efforts and turns.
 
@@ -81,89 +74,124 @@ class Passages:
     month.
     """
 
-    topics: Rows
-    turns: NDArray[np.int64]
-    says: Says
-    lengths: Numbers
-    user: Flags
-    asks: Flags
-    named: Flags
-    dated: Flags
+    topics: Sequence[int]
+    turns: Sequence[int]
+    says: Sequence[Says]
+    lengths: Sequence[float]
+    user: Sequence[bool]
+    asks: Sequence[bool]
+    named: Sequence[bool]
+    dated: Sequence[bool]
 
-    def windows(self, rows: NDArray[_Float]) -> NDArray[_Float]:
-        """Return for each passage the sum of `rows` over its window, within its effort."""
-        sums = rows.copy()
-        for step in range(1, _REACH + 1):
-            same_effort = self.topics[step:] == self.topics[:-step]
-            near = np.flatnonzero(same_effort & (self.turns[step:] - self.turns[:-step] <= step))
-            sums[near] += rows[near + step]
-            sums[near + step] += rows[near]
+    @cached_property
+    def near(self) -> list[tuple[int, int]]:
+        """The pairs of rows that are in each other's window: close, and of one effort."""
+        topics, turns = self.topics, self.turns
+        return [
+            (row, row + step)
+            for step in range(1, _REACH + 1)
+            for row, (topic, other, turn, later) in enumerate(
+                zip(topics, topics[step:], turns, turns[step:], strict=False)
+            )
+            if topic == other and later - turn <= step
+        ]
+
+    def windows(self, numbers: Sequence[float]) -> list[float]:
+        """Return for each passage the sum of `numbers` over its window."""
+        sums = [*numbers]
+        for row, other in self.near:
+            sums[row] += numbers[other]
+            sums[other] += numbers[row]
         return sums
 
-    @property
-    def counted(self) -> Says:
-        """The term counts, halved where a passage only asks."""
-        return np.where(self.asks[:, None], _ASKED_TERM, 1.0) * self.says
+    @cached_property
+    def counted(self) -> list[Says]:
+        """What they say, halved where a passage only asks."""
+        return [
+            {term: _ASKED_TERM * count for term, count in says.items()} if asks and says else says
+            for says, asks in zip(self.says, self.asks, strict=True)
+        ]
 
-    @property
-    def weights(self) -> Numbers:
-        """The weight of each passage by who said it and when."""
-        users = np.where(self.says.any(axis=1), _USER, _BESIDE)
-        weights = np.where(self.user, users, 1.0) * np.where(self.asks, _ASKS, 1.0)
-        return (
-            weights * np.where(self.named, _NAMED_SPEAKER, 1.0) * np.where(self.dated, _DATED, 1.0)
-        )
+    @cached_property
+    def counted_near(self) -> list[Says]:
+        """What is said in each passage's window, so counted."""
+        counted = self.counted
+        nothing: dict[str, float] = {}
+        sums = [{**says} if says else nothing for says in counted]
+        for row, other in self.near:
+            for to, says in ((row, counted[other]), (other, counted[row])):
+                if says:
+                    sums[to] = said = sums[to] or {}
+                    for term, count in says.items():
+                        said[term] = said.get(term, 0.0) + count
+        return [*sums]
 
-    def similarity(self, cosines: Numbers, heads: Numbers) -> "Scores":
+    def weight(self, row: int) -> float:
+        """Return the weight of a passage by who said it and when."""
+        weight = (_USER if self.says[row] else _BESIDE) if self.user[row] else 1.0
+        weight *= _ASKS if self.asks[row] else 1.0
+        weight *= _NAMED_SPEAKER if self.named[row] else 1.0
+        return weight * (_DATED if self.dated[row] else 1.0)
+
+    def similarity(self, cosines: Sequence[float | None], heads: Sequence[float]) -> "Meaning":
         """Score passages by the cosines of passage + window + heading, efforts by best + heading.
 
-        `cosines` of passages are NaN without a vector, and the score is then NaN too; `heads` are
-        those of the efforts' headings, 0 without a vector. A window has the mean of its cosines. An
-        ambient passage has its window in place of a heading.
+        `cosines` are None without a vector, and the score is then None too; `heads` are those of
+        the efforts' headings, 0 without a vector. A window has the mean of its cosines. An ambient
+        passage has its window in place of a heading.
         """
-        has_vector = ~np.isnan(cosines)
-        own = np.where(has_vector, cosines, 0.0)
-        near = self.windows(own) / np.maximum(self.windows(has_vector.astype(np.float64)), 1.0)
-        of_effort = self.topics >= 0
-        heading = near.copy()
-        heading[of_effort] = heads[self.topics[of_effort]]
-        best = np.full(len(heads), -np.inf)
-        rows = of_effort & has_vector
-        np.maximum.at(best, self.topics[rows], (own + near)[rows])
-        scores = np.where(has_vector, own + near + heading, np.nan)
-        return Scores(scores, np.where(np.isinf(best), 0.0, best) + heads)
+        own = [cosine or 0.0 for cosine in cosines]
+        sums = self.windows(own)
+        counts = self.windows([float(cosine is not None) for cosine in cosines])
+        scores: list[float | None] = [None] * len(cosines)
+        best: dict[int, float] = {}
+        for row, (cosine, topic) in enumerate(zip(cosines, self.topics, strict=True)):
+            if cosine is None:
+                continue
+            near = sums[row] / counts[row]
+            scores[row] = cosine + near + (heads[topic] if topic >= 0 else near)
+            best[topic] = max(best.get(topic, cosine + near), cosine + near)
+        return Meaning(scores, [best.get(row, 0.0) + head for row, head in enumerate(heads)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Topics:
     """The efforts to rank.
 
-    `headings` counts the terms of id, summary and keywords, `says` those of the passages too.
+    `headings` has the terms of id, summary and keywords, `says` those of the passages too.
     """
 
     names: Sequence[str]
-    headings: Says
-    says: Says
-    lengths: Numbers
+    headings: Sequence[Says]
+    says: Sequence[Says]
+    lengths: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meaning:
+    """Scores of passages and of efforts by meaning, by row; None for a passage without a vector."""
+
+    passages: Sequence[float | None]
+    topics: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
     """Scores of passages and of efforts for a query, by row."""
 
-    passages: Numbers
-    topics: Numbers
+    passages: Sequence[float]
+    topics: Sequence[float]
 
-    def suffice(self, passages: Passages, topics: Topics, rare: Numbers, unknown: float) -> bool:
+    def suffice(self, passages: Passages, topics: Topics, rare: Rare, unknown: float) -> bool:
         """Tell whether a text matches a query enough; `unknown` weighs the terms in no text."""
-        weight = rare.sum() + unknown
-        best = max(values.max(initial=0.0) for values in (self.passages, self.topics))
-        windows = passages.windows(passages.says)
-        weights = [(np.asarray(says) > 0) @ rare for says in (windows, topics.headings)]
-        covered = max(values.max(initial=0.0) for values in weights)
-        return bool(best >= _FLOOR * weight or covered >= _COVERED * weight)
+        weight = fsum(rare.values()) + unknown
+        best = max((*self.passages, *self.topics), default=0.0)
+        texts = (*passages.counted_near, *topics.headings)
+        distinct = {frozenset(says) for says in texts if says}
+        covered = max((fsum(rare[term] for term in terms) for terms in distinct), default=0.0)
+        return best >= _FLOOR * weight or covered >= _COVERED * weight
 
-    def blended(self, meaning: "Scores") -> "Scores":
+    def blended(self, meaning: Meaning) -> "Scores":
         """Return these scores by words blended with those by meaning; see `_blend`."""
         return Scores(_blend(self.passages, meaning.passages), _blend(self.topics, meaning.topics))
 
@@ -180,66 +208,84 @@ def rarity(turns: int, having: int = 1) -> float:
 
 
 def relevance(
-    says: Says, rare: Numbers, lengths: Numbers, saturation: float = _SATURATION
-) -> Numbers:
+    says: Sequence[Says],
+    rare: Rare,
+    lengths: Sequence[float],
+    saturation: float = _SATURATION,
+) -> list[float]:
     """Score texts by BM25, given the rarity of the terms.
 
-    >>> says, rare = np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([4.21, 1.0])
-    >>> relevance(says, rare, np.array([100.0, 500.0])).round(2).tolist()
+    >>> scores = relevance([{"port": 2.0}, {}], {"port": 4.21, "open": 1.0}, [100.0, 500.0])
+    >>> [round(score, 2) for score in scores]
     [5.79, 0.0]
     """
-    saying = says.any(axis=1)
+    saying = [length for text, length in zip(says, lengths, strict=True) if text]
     # Over the texts that have a term: the others are not read, so their lengths are unknown.
-    average = float(lengths[saying].mean() if saying.any() else 1.0) or 1.0
-    norm = saturation * (1 - _LENGTH_SHARE + _LENGTH_SHARE * lengths / average)
-    weighted = rare * says * (saturation + 1)
-    scores: Numbers = np.divide(
-        weighted, says + norm[:, None], out=np.zeros_like(weighted), where=says > 0
-    ).sum(axis=1)
+    average = fsum(saying) / len(saying) if saying else 1.0
+    factors = {term: weight * (saturation + 1) for term, weight in rare.items()}
+    scores = [0.0] * len(says)
+    for row, text in enumerate(says):
+        if text:
+            share = lengths[row] / (average or 1.0)
+            norm = saturation * (1 - _LENGTH_SHARE + _LENGTH_SHARE * share)
+            scores[row] = fsum(
+                factors[term] * count / (count + norm) for term, count in text.items()
+            )
     return scores
 
 
-def score(passages: Passages, topics: Topics, rare: Numbers, terms: int) -> Scores:
+def score(passages: Passages, topics: Topics, rare: Rare, terms: int) -> Scores:
     """Score passages by passage + window + effort, and efforts by their best passage.
 
     An ambient passage counts its window twice, since it has no effort. `terms` is the number of
     terms of the query.
     """
-    effort_scores = relevance(topics.says, rare, topics.lengths, _SATURATION_OF_EFFORTS)
-    counted = passages.counted
-    near = relevance(passages.windows(counted), rare, passages.windows(passages.lengths))
-    local = relevance(counted, rare, passages.lengths) + near
-    of_effort = passages.topics >= 0
-    scores = local + near
-    scores[of_effort] = local[of_effort] + effort_scores[passages.topics[of_effort]]
-    scores *= (local > 0) * passages.weights
-    is_short = 0 < terms <= SHORT[-1] and len(rare)
-    highest = max(scores.max(initial=0.0), effort_scores.max(initial=0.0)) if is_short else 0.0
-    # Lifts a text that has all terms of a short query above every other one.
-    scores += highest * ((passages.says > 0).all(axis=1) & ~passages.asks)
-    best = effort_scores.copy()
-    np.maximum.at(best, passages.topics[of_effort], scores[of_effort])
-    return Scores(scores, best + 2 * highest * (topics.headings > 0).all(axis=1))
+    of_efforts = relevance(topics.says, rare, topics.lengths, _SATURATION_OF_EFFORTS)
+    own = relevance(passages.counted, rare, passages.lengths)
+    windows = passages.windows(passages.lengths)
+    near = relevance(passages.counted_near, rare, windows)
+    scores = [0.0] * len(own)
+    for row, (local, around) in enumerate(zip(own, near, strict=True)):
+        if around:
+            topic = passages.topics[row]
+            last = of_efforts[topic] if topic >= 0 else around
+            scores[row] = (local + around + last) * passages.weight(row)
+    is_short = 0 < terms <= SHORT[-1] and rare
+    highest = max((*scores, *of_efforts), default=0.0) if is_short else 0.0
+    best = of_efforts.copy()
+    for row, topic in enumerate(passages.topics):
+        # Lifts a text that has all terms of a short query above every other one.
+        if highest and len(passages.says[row]) == len(rare) and not passages.asks[row]:
+            scores[row] += highest
+        if topic >= 0:
+            best[topic] = max(best[topic], scores[row])
+    all_said = (len(heading) == len(rare) for heading in topics.headings)
+    lifted = [one + 2 * highest * said for one, said in zip(best, all_said, strict=True)]
+    return Scores(scores, lifted)
 
 
 _MEANING = 0.5  # weight of the scores by meaning beside those by words; see `_blend`
 _SPAN = 1.0  # the smallest span of scores by meaning that is stretched to 0..1; see `_blend`
 
 
-def _blend(words: Numbers, meaning: Numbers) -> Numbers:
+def _blend(words: Sequence[float], meaning: Sequence[float | None]) -> list[float]:
     """Add half the scores by meaning, stretched to 0..1, to the scores by words over their maximum.
 
     They are stretched since models differ in how far the cosines of unlike texts are from 0; those
     that differ by less than 1 as if the lowest were 1 below the highest. A text without a score by
-    meaning, NaN, keeps its score by words.
+    meaning keeps its score by words.
 
-    >>> _blend(np.array([8.0, 4.0, 0.0]), np.array([0.2, 1.2, np.nan])).tolist()
+    >>> _blend([8.0, 4.0, 0.0], [0.2, 1.2, None])
     [1.0, 1.0, 0.0]
     """
-    scores, scored = words / (words.max(initial=0.0) or 1.0), ~np.isnan(meaning)
-    if scored.any():
-        high = meaning[scored].max()
-        low = min(meaning[scored].min(), high - _SPAN)
-        scores[scored] += _MEANING * (meaning[scored] - low) / (high - low)
+    highest = max(words, default=0.0) or 1.0
+    scored = [score for score in meaning if score is not None]
+    high = max(scored, default=0.0)
+    low = min([*scored, high - _SPAN])
     # Rounded, so that scores that differ only in the order of their sums are ties.
-    return np.asarray(scores.round(9))
+    return [
+        round(
+            said / highest + (0.0 if meant is None else _MEANING * (meant - low) / (high - low)), 9
+        )
+        for said, meant in zip(words, meaning, strict=True)
+    ]

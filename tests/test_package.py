@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -68,6 +69,37 @@ assert "redis" not in sys.modules
 from ebbtide.attention import RedisAttention
 assert ebbtide.attention.RedisAttention is attention.RedisAttention
 """
+
+
+WITHOUT_NUMPY = """
+import sys
+sys.modules["numpy"] = None
+from langchain_core.embeddings import FakeEmbeddings
+from langgraph.checkpoint.memory import InMemorySaver
+from ebbtide import commands, create_memory_agent
+from ebbtide.testing import InMemoryArchive, ScriptedModel
+thread = {"configurable": {"thread_id": "t"}}
+agent = create_memory_agent(
+    ScriptedModel(["Noted."]), archive=InMemoryArchive(), checkpointer=InMemorySaver()
+)
+agent.invoke({"messages": "The staging port is 5433."}, thread)
+assert commands.search(agent, thread, "staging port")
+try:
+    create_memory_agent(ScriptedModel(), embeddings=FakeEmbeddings(size=4))
+except ValueError as error:
+    assert "pip install 'ebbtide[embeddings]'" in str(error)
+else:
+    raise AssertionError("no error")
+"""
+
+
+def test_numpy_is_needed_for_embeddings_alone(tmp_path: Path) -> None:
+    """Without it words are searched, and embeddings are refused with the way out."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMPY], check=False, capture_output=True, cwd=tmp_path
+    )
+
+    assert done.returncode == 0, done.stderr.decode()
 
 
 def test_the_public_names_are_where_they_belong() -> None:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
@@ -15,7 +14,7 @@ from ..terms import query_terms
 from .index import among, heading, look_up
 from .lineage import Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
-from .query import TERMS, Occurrences, passages_in, rarest
+from .query import TERMS, Said, in_turns, passages_in, rarest, strongest, terms_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
 
 _ALL_IDS = ((0, 2**63 - 1),)
@@ -99,9 +98,10 @@ class OtherSessions:
         total = self.connection.execute(
             count.where(sessions.c.owner == self.user_number)
         ).scalar_one()
-        rare = rarest(total, terms, passages, headings)
-        efforts = self._efforts({term: headings[term] for term in rare}, rare)
-        hits = [*efforts, *self._turns({term: passages[term] for term in rare}, rare)]
+        by_turn = in_turns(passages)
+        rare = rarest(total, terms, by_turn, headings)
+        found = terms_of(strongest(by_turn, rare)[:_CANDIDATES], by_turn, rare)
+        hits = [*self._efforts(headings, rare), *self._turns(found, passages, rare)]
         weight = sum(rare.values())
         unknown = sum(not passages[term] and not headings[term] for term in terms)
         highest = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
@@ -150,9 +150,9 @@ class OtherSessions:
             for row in rows
         }
 
-    def _efforts(self, headings: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
+    def _efforts(self, headings: Said, rare: Rare) -> list[Elsewhere]:
         """Return the concluded efforts whose headings say most of a query."""
-        best = Occurrences.of(headings, rare).strongest(rare)[:_MOST]
+        best = strongest(headings, rare)[:_MOST]
         hits: dict[tuple[Owner, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
             part = best[start : start + _CANDIDATES]
@@ -180,9 +180,10 @@ class OtherSessions:
                     hits.append(Elsewhere(owner, effort, tips[row.turn], row.at, points, terms))
         return hits
 
-    def _turns(self, passages: Mapping[str, Sequence[int]], rare: Rare) -> list[Elsewhere]:
-        """Return the turns that say most of a query, each with its best passage."""
-        terms = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _CANDIDATES)
+    def _turns(
+        self, terms: Mapping[int, frozenset[str]], passages: Said, rare: Rare
+    ) -> list[Elsewhere]:
+        """Return turns by their ids and terms, each with its best passage."""
         if not terms:
             return []
         rows = self.connection.execute(_TURNS.where(among(turns.c.id, terms))).all()
@@ -206,18 +207,14 @@ def _newest(hit: Elsewhere) -> tuple[str, ...]:
     return hit.at, hit.owner.thread, hit.owner.namespace, name
 
 
-def _best_passages(
-    rows: Sequence[Any], postings: Mapping[str, Sequence[int]], rare: Rare
-) -> dict[int, tuple[int, float]]:
+def _best_passages(rows: Sequence[Any], said: Said, rare: Rare) -> dict[int, tuple[int, float]]:
     """Return the place and the score of the best passage of each turn that has one, by its id."""
-    numbers, occurrences = [row.id for row in rows], Occurrences.of(postings, rare)
-    ids, passages = passages_in(rows, [-1] * len(rows), numbers, occurrences, len(rare))
-    no_efforts = np.zeros((0, len(rare)))
-    topics = Topics((), no_efforts, no_efforts, np.zeros(0))
-    scores = score(passages, topics, np.array([*rare.values()]), 0).passages / _PARTS
+    of_terms, numbers = {term: said[term] for term in rare}, [row.id for row in rows]
+    ids, passages = passages_in(rows, [-1] * len(rows), numbers, of_terms)
+    scores = score(passages, Topics((), (), (), ()), rare, 0).passages
     best: dict[int, tuple[int, float]] = {}
-    for row in np.lexsort((ids, -scores)).tolist():
+    for row in sorted(range(len(ids)), key=lambda row: (-scores[row], ids[row])):
         if scores[row] > 0:
-            number = int(passages.turns[row])
-            best.setdefault(number, (int(ids[row]) - passage_id(number), float(scores[row])))
+            number = passages.turns[row]
+            best.setdefault(number, (ids[row] - passage_id(number), scores[row] / _PARTS))
     return best

@@ -6,14 +6,13 @@ GIN index, of numbers: the user's and 32 bits for the term.
 """
 
 import json
+import struct
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 from zlib import crc32
 
-import numpy as np
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -23,9 +22,8 @@ from ..passages import Passage
 from ..record import Record
 from ..terms import indexed
 from .records import left_by
-from .schema import PASSAGE_BITS, TERM_BITS, Listed, headed, passage_id, said
+from .schema import TERM_BITS, Listed, headed, passage_id, said
 
-Ids: TypeAlias = NDArray[np.int64]
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids of passages or headings, with their terms."""
 
@@ -54,31 +52,19 @@ FROM unnest(CAST(:terms{1} AS bigint[])) WITH ORDINALITY AS wanted(term, at)
 
 
 def layout(parts: Sequence[Passage]) -> bytes:
-    """Return for each passage 16 bits that ranking needs, as `unpack_layouts` reads them."""
-    flags = [part.user + 2 * part.asks for part in parts]
-    lengths = [min(len(part.text), _LONGEST) for part in parts]
-    numbers: NDArray[np.uint16] = np.array(lengths, "<u2") << 2 | np.array(flags, "<u2")
-    return numbers.tobytes()
+    """Return for each passage 16 bits that ranking needs, as `unpack_layout` reads them."""
+    numbers = [min(len(part.text), _LONGEST) << 2 | part.asks << 1 | part.user for part in parts]
+    return struct.pack(f"<{len(numbers)}H", *numbers)
 
 
-def unpack_layouts(rows: Sequence[tuple[int, bytes]]) -> tuple[Ids, NDArray[np.intp], Ids]:
-    """Return the ids of all passages of turns, given the id and the layout of each turn.
+def unpack_layout(data: bytes) -> list[tuple[int, bool, bool]]:
+    """Return of each passage of a turn its length in characters, and if the user says it, or asks.
 
-    Second, the row of each passage's turn; third, a row for each passage: its length in characters,
-    whether the user says it, whether it asks.
-
-    >>> port = Passage(0, 0, "Which port?", user=True)
-    >>> ids, rows, layouts = unpack_layouts([(1, layout([port]))])
-    >>> ids.tolist(), rows.tolist(), layouts.tolist()
-    ([1024], [0], [[11, 1, 1]])
+    >>> unpack_layout(layout([Passage(0, 0, "Which port?", user=True)]))
+    [(11, True, True)]
     """
-    counts = np.array([len(data) // 2 for _, data in rows], np.int64)
-    first = np.array([turn for turn, _ in rows], np.int64) << PASSAGE_BITS
-    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    turn_rows = np.repeat(np.arange(len(rows)), counts)
-    numbers = np.frombuffer(b"".join(data for _, data in rows), "<u2").astype(np.int64)
-    layouts = np.stack([numbers >> 2, numbers & 1, numbers >> 1 & 1], axis=1)
-    return first[turn_rows] + place, turn_rows, layouts
+    numbers = struct.unpack(f"<{len(data) // 2}H", data)
+    return [(number >> 2, bool(number & 1), bool(number & 2)) for number in numbers]
 
 
 def postings(turn: int, parts: Sequence[Passage]) -> Rows:

@@ -16,7 +16,6 @@ from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 
 from ..compressions import Compression, from_data
 from ..efforts import Effort, changed
-from ..embeddings import Matrix
 from ..errors import SessionNotFoundError
 from ..lru_cache import LruCache
 from ..names import session_name
@@ -272,15 +271,16 @@ def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T
 class Lineage:
     """What one tip of a session sees.
 
-    `records` and `vectors` are caches that lineages share. Their keys have the `edition` of the
-    session, which changes when a record loses something or an older one gets a vector.
+    `records` and `vectors` (of `Matrix`) are caches that lineages share. Their keys have the
+    `edition` of the session, which changes when a record loses something or an older one gets a
+    vector.
     """
 
     connect: Callable[[], Connection]
     session: Session
     snapshot: Snapshot
     records: LruCache[Record] = field(default_factory=lambda: LruCache(RECORDS))
-    vectors: LruCache[Matrix] = field(default_factory=lambda: LruCache(0, attrgetter("size")))
+    vectors: LruCache[Any] = field(default_factory=lambda: LruCache(0, attrgetter("size")))
     edition: tuple[int, ...] = ()
 
     @property

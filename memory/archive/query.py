@@ -3,20 +3,17 @@
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import compress
-from typing import Any, Self
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-import numpy as np
 from sqlalchemy import bindparam, literal, select, union_all
 
-from ..ranking import Numbers, Passages, Rare, Says, rarity
+from ..ranking import Passages, Rare, rarity
 from ..terms import query_terms
-from .index import Ids, any_of, look_up, unpack_layouts
+from .index import any_of, look_up, unpack_layout
 from .lineage import Lineage
 from .protocol import Pointing
-from .schema import PASSAGE_BITS, changes, turn_id, turns
+from .schema import PASSAGE_BITS, changes, passage_id, turn_id, turns
 
 TERMS = 64
 """Terms of a query that are looked up: a pasted page has hundreds."""
@@ -53,106 +50,83 @@ _TIME = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Occurrences:
-    """Pairs of the id of a text (passage, heading, turn) and the column of a term that it says."""
+Said: TypeAlias = Mapping[str, Collection[int]]
+"""By term the ids of the texts (passages, headings, turns) that say it."""
 
-    ids: Ids
-    columns: Ids
 
-    @classmethod
-    def of(cls, postings: Mapping[str, Sequence[int]], terms: Iterable[str]) -> Self:
-        """Return the occurrences of terms in postings: by term ids, those of one turn adjacent."""
-        by_column = [postings[term] for term in terms]
-        columns = np.repeat(np.arange(len(by_column)), [len(ids) for ids in by_column])
-        return cls(np.array([number for ids in by_column for number in ids], np.int64), columns)
+def in_turns(passages: Said) -> dict[str, set[int]]:
+    """Return by term the turns of the passages that say it."""
+    return {term: {number >> PASSAGE_BITS for number in ids} for term, ids in passages.items()}
 
-    def matrix(self, ids: Ids, terms: int) -> Says:
-        """Return a row for each id, a column for each of `terms` terms: 1.0 if it is said."""
-        distinct, rows = np.unique(ids, return_inverse=True)
-        cells = np.zeros((len(distinct), terms))
-        if len(distinct):
-            row = np.minimum(np.searchsorted(distinct, self.ids), len(distinct) - 1)
-            same = distinct[row] == self.ids
-            cells[row[same], self.columns[same]] = 1.0
-        return cells[rows]
 
-    def by_turn(self) -> "Occurrences":
-        """Return the occurrences in the turns of these passages, each once."""
-        turn_ids = self.ids >> PASSAGE_BITS
-        first = (np.diff(turn_ids, prepend=-1) != 0) | (np.diff(self.columns, prepend=-1) != 0)
-        return Occurrences(turn_ids[first], self.columns[first])
-
-    def strongest(self, rare: Rare) -> list[int]:
-        """Return the ids by the sum of the rarities of their terms, of equals the newest first."""
-        ids: list[int] = strongest(self.ids, np.array([*rare.values()])[self.columns]).tolist()
-        return ids
-
-    def terms_of_best(self, rare: Rare, limit: int) -> dict[int, frozenset[str]]:
-        """Return the `limit` strongest ids, each with the terms that it says."""
-        best = self.strongest(rare)[:limit]
-        matrix = self.matrix(np.array(best, np.int64), len(rare)) > 0
-        terms = (frozenset(compress(rare, row)) for row in matrix.tolist())
-        return dict(zip(best, terms, strict=True))
+def terms_of(ids: Sequence[int], said: Said, rare: Rare) -> dict[int, frozenset[str]]:
+    """Return for each of these texts the terms that it says."""
+    by_term = {term: {*ids}.intersection(said[term]) for term in rare}
+    return {number: frozenset(term for term in rare if number in by_term[term]) for number in ids}
 
 
 def passages_in(
-    rows: Sequence[Any],
-    topics: Sequence[int],
-    numbers: Sequence[int],
-    occurrences: Occurrences,
-    terms: int,
-) -> tuple[Ids, Passages]:
+    rows: Sequence[Any], topics: Sequence[int], numbers: Sequence[int], said: Said
+) -> tuple[list[int], Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked.
 
-    Each row of a turn comes with its topic and its number. There are `terms` terms; no speaker and
-    no date is looked for.
+    Each row of a turn comes with its topic and its number. No speaker and no date is looked for.
     """
-    ids, turn_rows, layouts = unpack_layouts([(row.id, row.passages) for row in rows])
-    lengths, user, asks = layouts.T
+    layouts = [unpack_layout(row.passages) for row in rows]
+    counts = [len(layout) for layout in layouts]
+    ids = [
+        number
+        for row, count in zip(rows, counts, strict=True)
+        for number in range(passage_id(row.id), passage_id(row.id) + count)
+    ]
+    says: dict[int, dict[str, float]] = {}
+    known = {*ids}
+    for term, having in said.items():
+        for number in known.intersection(having):
+            says.setdefault(number, {})[term] = 1.0
+    nothing: dict[str, float] = {}
+    nowhere = [False] * len(ids)
     return ids, Passages(
-        topics=np.array(topics, np.intp)[turn_rows],
-        turns=np.array(numbers, np.int64)[turn_rows],
-        says=occurrences.matrix(ids, terms),
-        lengths=lengths.astype(np.float64),
-        user=user > 0,
-        asks=asks > 0,
-        named=np.zeros(len(ids), np.bool_),
-        dated=np.zeros(len(ids), np.bool_),
+        topics=_repeated(topics, counts),
+        turns=_repeated(numbers, counts),
+        says=[says.get(number, nothing) for number in ids],
+        lengths=[length for layout in layouts for length, _, _ in layout],
+        user=[user for layout in layouts for _, user, _ in layout],
+        asks=[asks for layout in layouts for _, _, asks in layout],
+        named=nowhere,
+        dated=nowhere,
     )
 
 
+def _repeated(values: Sequence[int], counts: Sequence[int]) -> list[int]:
+    return [value for value, count in zip(values, counts, strict=True) for value in [value] * count]
+
+
 def rarest(
-    total: int,
-    terms: Sequence[str],
-    passages: Mapping[str, Sequence[int]],
-    headings: Mapping[str, Sequence[int]],
+    total: int, terms: Sequence[str], in_turns: Said, headings: Mapping[str, Sequence[int]]
 ) -> Rare:
     """Return how rare the terms that count are, the rarest first, among `total` turns.
 
-    >>> passages = {"port": [1024, 2048], "login": [1024], "zebra": []}
-    >>> [*rarest(9, ["port", "zebra", "login"], passages, dict.fromkeys(passages, []))]
+    >>> turns = {"port": {1, 2}, "login": {1}, "zebra": set()}
+    >>> [*rarest(9, ["port", "zebra", "login"], turns, dict.fromkeys(turns, []))]
     ['login', 'port']
     """
-    columns = Occurrences.of(passages, terms).by_turn().columns
-    by_turns = np.bincount(columns, minlength=len(terms)).tolist()
-    counts = {
-        term: max(count, len(headings[term])) for term, count in zip(terms, by_turns, strict=True)
-    }
+    counts = {term: max(len(in_turns[term]), len(headings[term])) for term in terms}
     present = sorted((term for term in terms if counts[term]), key=lambda term: counts[term])
     return {term: rarity(total, counts[term]) for term in present[:RAREST]}
 
 
-def strongest(ids: Ids, weights: Numbers) -> Ids:
-    """Return ids, each once, by the sum of their weights, of equals the newest first.
+def strongest(said: Said, rare: Rare) -> list[int]:
+    """Return ids by the sum of the rarities of their terms, of equals the newest first.
 
-    >>> strongest(np.array([7, 8, 9, 7]), np.array([1.0, 3.0, 2.0, 1.0])).tolist()
-    [8, 9, 7]
+    >>> strongest({"port": [9, 8], "login": [7]}, {"login": 3.0, "port": 1.0})
+    [7, 9, 8]
     """
-    distinct, rows = np.unique(ids, return_inverse=True)
-    sums = np.bincount(rows, weights, len(distinct))
-    order: Ids = distinct[np.lexsort((-distinct, -sums))]
-    return order
+    sums: dict[int, float] = {}
+    for term, weight in rare.items():
+        known = sums.get
+        sums |= {number: known(number, 0.0) + weight for number in said[term]}
+    return sorted(sorted(sums, reverse=True), key=sums.__getitem__, reverse=True)
 
 
 def pointing(lineage: Lineage, message: str) -> Pointing:
@@ -162,19 +136,21 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     wanted = (terms, limit)
     passages, headings = look_up(lineage.connection, session.owner, lineage.ranges, wanted, wanted)
     telling = [term for term in terms if max(len(passages[term]), len(headings[term])) < limit]
-    rare = rarest(session.turns, telling, passages, headings)
+    by_turn = in_turns({term: passages[term] for term in telling})
+    rare = rarest(session.turns, telling, by_turn, headings)
     if not rare:
         return Pointing({}, {})
-    in_turns = Occurrences.of(passages, rare).by_turn().terms_of_best(rare, _BEST)
-    in_headings = Occurrences.of(headings, rare).terms_of_best(rare, _BEST)
+    by_turns, by_headings = (
+        terms_of(strongest(said, rare)[:_BEST], said, rare) for said in (by_turn, headings)
+    )
     by_name: dict[str | int, list[frozenset[str]]] = {}
-    ids = {"turns": [*in_turns], "changes": [*in_headings]}
+    ids = {"turns": [*by_turns], "changes": [*by_headings]}
     for row in lineage.visible(_TURNS_AND_CHANGES, **ids):
         if row.kind == "change":
-            by_name.setdefault(row.efforts, []).append(in_headings[row.id])
+            by_name.setdefault(row.efforts, []).append(by_headings[row.id])
             continue
         for name in json.loads(row.efforts) or [row.turn]:  # a turn of no effort by its number
-            by_name.setdefault(name, []).append(in_turns[row.id])
+            by_name.setdefault(name, []).append(by_turns[row.id])
     unknown = [term for term in telling if not passages[term] and not headings[term]]
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeEngine, UserDefinedType
@@ -84,7 +83,7 @@ class _Vector(UserDefinedType[bytes]):
         return "vector"
 
     def bind_processor(self, _dialect: sa.Dialect) -> Any:
-        return lambda value: f"[{','.join(map(str, np.frombuffer(value, np.float32).tolist()))}]"
+        return lambda value: f"[{','.join(map(str, memoryview(value).cast('f')))}]"
 
 
 class _Hex(sa.TypeDecorator[str]):

@@ -6,34 +6,31 @@ more than a sentence or two.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import nlargest
-from itertools import compress
-from operator import attrgetter
+from heapq import nlargest, nsmallest
+from itertools import repeat
+from operator import attrgetter, neg
 from typing import Any
 
-import numpy as np
 from sqlalchemy import and_, func, select
 
 from ..embeddings import QueryEmbedding
-from ..ranking import (
-    SHORT,
-    Flags,
-    Numbers,
-    Passages,
-    Rare,
-    Says,
-    Scores,
-    Topics,
-    rarity,
-    score,
-)
+from ..ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
 from ..terms import query_terms
-from .index import SPEAKER, Ids, any_of, look_up
+from .index import SPEAKER, any_of, look_up
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
-from .query import TERMS, Occurrences, dated, passages_in, rarest, strongest, undated
+from .query import (
+    TERMS,
+    Said,
+    dated,
+    in_turns,
+    passages_in,
+    rarest,
+    strongest,
+    undated,
+)
 from .schema import PASSAGE_BITS, members, turns
 from .vectors import MOST, Nearness
 
@@ -64,6 +61,9 @@ _NEAR = 50
 _DATED = 2.0
 """What a date weighs among candidates, as a term that 13 % of the turns say."""
 
+_DATE = "\u00b6date"
+"""Stands for a date among the terms; no term has the sign."""
+
 _MOST = 200
 """Passages, and efforts, that are returned at most: forty for each result."""
 
@@ -93,9 +93,9 @@ _TURNS_OF_EFFORTS = (
 class _Query:
     """A query with what the index has of it in one session.
 
-    `length` is how many terms the query has. `rare` has those that count, the rarest first: the
-    columns of `occurrences`. `headings` has for each of them the efforts whose visible headings say
-    it, with the turn of the newest heading. `unknown` is the weight of the terms that no text says,
+    `length` is how many terms the query has. `rare` has those that count, the rarest first, and
+    `passages` and `turns` who says them. `headings` has for each the efforts whose visible headings
+    say it, with the turn of the newest one. `unknown` is the weight of the terms that no text says,
     `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
     first turn of each date and of the one after its last. `near` is None without vectors.
     """
@@ -104,27 +104,16 @@ class _Query:
     length: int
     rare: Rare
     unknown: float
-    occurrences: Occurrences
+    passages: Said
+    turns: Mapping[str, set[int]]
     headings: Mapping[str, Mapping[str, int]]
-    by_speakers: Ids
+    by_speakers: frozenset[int]
     periods: Sequence[tuple[int, int]]
     near: Nearness | None
 
-    @property
-    def weights(self) -> Numbers:
-        """How rare the terms are."""
-        return np.array([*self.rare.values()])
-
-    def terms_in(self, says: Says) -> list[frozenset[str]]:
-        """Return for each row the terms that it says."""
-        return [frozenset(compress(self.rare, row)) for row in (says > 0).tolist()]
-
-    def in_periods(self, turn_ids: Ids) -> Flags:
-        """Tell which turns are of the dates that the query names."""
-        flags = np.zeros(len(turn_ids), np.bool_)
-        for first, end in self.periods:
-            flags |= (turn_ids >= first) & (turn_ids < end)
-        return flags
+    def is_dated(self, turn_id: int) -> bool:
+        """Tell whether a turn is of a date that the query names."""
+        return any(first <= turn_id < end for first, end in self.periods)
 
     def heading_turn(self, effort: str) -> int:
         """Return the turn of the newest heading that was found of an effort, 0 for none."""
@@ -137,14 +126,14 @@ class _Query:
 class _Ranking:
     """Scored passages, by row with their ids, and scored efforts.
 
-    `near` tells which passages are near in meaning.
+    `near` has the rows of passages that are near in meaning.
     """
 
-    ids: Ids
+    ids: Sequence[int]
     passages: Passages
     topics: Topics
     scores: Scores
-    near: Flags
+    near: frozenset[int] = frozenset()
 
 
 def search(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> tuple[Found, ...]:
@@ -169,7 +158,8 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Q
         ([*terms, *speakers], _PASSAGES_READ),
         (terms, _HEADINGS_READ),
     )
-    rare = rarest(session.turns, terms, passages, headings)
+    by_turn = in_turns({term: passages[term] for term in terms})
+    rare = rarest(session.turns, terms, by_turn, headings)
     required = {*query_terms(undated(query))}.intersection(terms)
     unknown = sum(not passages[term] and not headings[term] for term in required)
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
@@ -180,9 +170,10 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Q
         len(terms),
         rare,
         unknown * weight,
-        Occurrences.of(passages, rare),
+        {term: passages[term] for term in rare},
+        {term: by_turn[term] for term in rare},
         _efforts_by_term(lineage, headings, rare),
-        Occurrences.of(passages, speakers).ids,
+        frozenset().union(*(passages[speaker] for speaker in speakers)),
         dated(lineage, query),
         Nearness.of(lineage, meaning) if meaning else None,
     )
@@ -192,7 +183,7 @@ def _efforts_by_term(
     lineage: Lineage, headings: Mapping[str, Sequence[int]], rare: Rare
 ) -> dict[str, dict[str, int]]:
     """Return by term the efforts whose headings say it, each with the turn of the newest."""
-    best = Occurrences.of(headings, rare).strongest(rare)[:_HEADINGS_LOOKED_UP]
+    best = strongest(headings, rare)[:_HEADINGS_LOOKED_UP]
     rows = {row.id: row for row in lineage.visible(CHANGES, ids=best)} if best else {}
     newest: dict[str, dict[str, int]] = {}
     for term in rare:
@@ -217,17 +208,26 @@ def _rank_by_words(query: _Query) -> _Ranking:
     in_turns = (row.effort for row in rows if row.effort != AMBIENT)
     names = list(dict.fromkeys([*efforts, *in_turns]))
     ids, passages = _passages(rows, names, query)
-    headings = [[name in query.headings[term] for term in query.rare] for name in names]
-    of_headings = np.array(headings, np.float64).reshape(len(names), len(query.rare))
-    of_effort = passages.topics >= 0
-    counted, lengths = of_headings.copy(), np.zeros(len(names))
-    np.add.at(counted, passages.topics[of_effort], passages.counted[of_effort])
-    np.add.at(lengths, passages.topics[of_effort], passages.lengths[of_effort])
-    topics = Topics(names, of_headings, counted, lengths)
-    scores = score(passages, topics, query.weights, query.length)
-    if not scores.suffice(passages, topics, query.weights, query.unknown):
-        scores = Scores(np.zeros(len(ids)), np.zeros(len(names)))
-    return _Ranking(ids, passages, topics, scores, np.zeros(len(ids), np.bool_))
+    topics = _topics(names, passages, query)
+    scores = score(passages, topics, query.rare, query.length)
+    if not scores.suffice(passages, topics, query.rare, query.unknown):
+        scores = Scores([0.0] * len(ids), [0.0] * len(names))
+    return _Ranking(ids, passages, topics, scores)
+
+
+def _topics(names: Sequence[str], passages: Passages, query: _Query) -> Topics:
+    """Return the efforts of passages as they are ranked."""
+    headings = [
+        {term: 1.0 for term in query.rare if name in query.headings[term]} for name in names
+    ]
+    says, lengths = [heading.copy() for heading in headings], [0.0] * len(names)
+    of_passages = zip(passages.topics, passages.counted, passages.lengths, strict=True)
+    for topic, counted, length in of_passages:
+        if topic >= 0:
+            lengths[topic] += length
+            for term, count in counted.items():
+                says[topic][term] = says[topic].get(term, 0.0) + count
+    return Topics(names, headings, says, lengths)
 
 
 def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
@@ -257,10 +257,12 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
 
 def _candidates(query: _Query) -> list[Any]:
     """Return the best visible turns by the rarity of the terms that they say, and the nearest."""
-    in_turns = query.occurrences.by_turn()
-    dated_ids = np.unique(in_turns.ids[query.in_periods(in_turns.ids)])
-    weights = np.concatenate([query.weights[in_turns.columns], np.full(len(dated_ids), _DATED)])
-    order = strongest(np.concatenate([in_turns.ids, dated_ids]), weights).tolist()
+    said, weights = dict[str, Collection[int]](query.turns), dict(query.rare)
+    if query.periods:
+        ids = {number for turn_ids in query.turns.values() for number in turn_ids}
+        said[_DATE] = [number for number in ids if query.is_dated(number)]
+        weights[_DATE] = _DATED
+    order = strongest(said, weights)
     best = _visible(query.lineage, order, _CANDIDATES)
     if query.near:
         passages = query.near.passages.best(MOST, 0.0)
@@ -282,13 +284,16 @@ def _visible(lineage: Lineage, order: Sequence[int], limit: int) -> list[Any]:
     return first[:limit]
 
 
-def _passages(rows: Sequence[Any], names: Sequence[str], query: _Query) -> tuple[Ids, Passages]:
+def _passages(
+    rows: Sequence[Any], names: Sequence[str], query: _Query
+) -> tuple[Sequence[int], Passages]:
     """Return the ids of the passages of turns, and the passages as they are ranked."""
     row_of = {name: row for row, name in enumerate(names)}
     topics, numbers = [row_of.get(row.effort, -1) for row in rows], [row.turn for row in rows]
-    ids, passages = passages_in(rows, topics, numbers, query.occurrences, len(query.rare))
-    named, in_periods = np.isin(ids, query.by_speakers), query.in_periods(ids >> PASSAGE_BITS)
-    return ids, replace(passages, named=named, dated=in_periods)
+    ids, passages = passages_in(rows, topics, numbers, query.passages)
+    named = [number in query.by_speakers for number in ids]
+    of_dates = [query.is_dated(number >> PASSAGE_BITS) for number in ids]
+    return ids, replace(passages, named=named, dated=of_dates)
 
 
 def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
@@ -299,54 +304,64 @@ def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
     passages, topics, words = ranking.passages, ranking.topics, ranking.scores
     floor = near.meaning.floor
     cosines = near.cosines(query.lineage, ranking.ids)
-    heading_cosines = np.array([near.efforts.get(name, 0.0) for name in topics.names])
-    both = words.blended(passages.similarity(cosines, heading_cosines))
-    near_passages = np.nan_to_num(cosines, nan=-1.0) >= floor
-    of_effort = passages.topics >= 0
-    near_efforts = heading_cosines >= floor
-    near_efforts[passages.topics[of_effort & near_passages]] = True
-    near_in_any_way = near_passages.copy()
-    near_in_any_way[of_effort] |= near_efforts[passages.topics[of_effort]]
-    scores = Scores(
-        np.where((words.passages > 0) | near_in_any_way, both.passages, 0.0),
-        np.where((words.topics > 0) | near_efforts, both.topics, 0.0),
+    headings = [near.efforts.get(name, 0.0) for name in topics.names]
+    both = words.blended(passages.similarity(cosines, headings))
+    near_rows = frozenset(
+        row for row, cosine in enumerate(cosines) if cosine is not None and cosine >= floor
     )
-    return replace(ranking, scores=scores, near=near_passages)
+    near_topics = {topic for topic, cosine in enumerate(headings) if cosine >= floor}
+    near_topics |= {passages.topics[row] for row in near_rows} - {-1}
+    scores = Scores(
+        [
+            points if said > 0 or row in near_rows or passages.topics[row] in near_topics else 0.0
+            for row, (points, said) in enumerate(zip(both.passages, words.passages, strict=True))
+        ],
+        [
+            points if said > 0 or topic in near_topics else 0.0
+            for topic, (points, said) in enumerate(zip(both.topics, words.topics, strict=True))
+        ],
+    )
+    return replace(ranking, scores=scores, near=near_rows)
 
 
 def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     """Return the best passages; the best one of an effort has the score of the effort."""
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
-    order = np.lexsort((ranking.ids, -passages.turns, -scores.passages))[:_MOST]
-    order = order[scores.passages[order] > 0]
-    ambient = _terms_of_ambient(query, passages, order)
-    terms = query.terms_in(topics.says)
-    best = np.argsort(-scores.topics, kind="stable")[:_MOST].tolist()
-    unplaced = {row: topics.names[row] for row in best if scores.topics[row] > 0}
+    ordered = zip(map(neg, passages.turns), ranking.ids, strict=True)
+    rows = _best(scores.passages, ordered)
+    ambient = _terms_of_ambient(passages, rows)
+    terms = [frozenset(says) for says in topics.says]
+    unplaced = {row: topics.names[row] for row in _best(scores.topics, repeat(()))}
     hits: list[Found] = []
-    for row in order.tolist():
-        topic, turn = int(passages.topics[row]), int(passages.turns[row])
-        points = scores.passages[row]
-        place = int(ranking.ids[row]) & ((1 << PASSAGE_BITS) - 1)
-        by_neighbours = not (ranking.near[row] or passages.says[row].any())
-        passage = place, bool(passages.user[row]), by_neighbours
+    for row in rows:
+        topic, turn, points = passages.topics[row], passages.turns[row], scores.passages[row]
+        place = ranking.ids[row] & ((1 << PASSAGE_BITS) - 1)
+        by_neighbours = row not in ranking.near and not passages.says[row]
+        passage = place, passages.user[row], by_neighbours
         if topic >= 0:
             points = scores.topics[topic] if unplaced.pop(topic, None) else points
-            hits.append(Found(topics.names[topic], turn, float(points), terms[topic], *passage))
-        elif ambient[turn] or ranking.near[row]:
-            hits.append(Found(None, turn, float(points), ambient[turn], *passage))
+            hits.append(Found(topics.names[topic], turn, points, terms[topic], *passage))
+        elif ambient[turn] or row in ranking.near:
+            hits.append(Found(None, turn, points, ambient[turn], *passage))
     hits += [
-        Found(name, turn, float(scores.topics[row]), terms[row])
+        Found(name, turn, scores.topics[row], terms[row])
         for row, name in unplaced.items()
         if (turn := query.heading_turn(name))
     ]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
 
 
-def _terms_of_ambient(query: _Query, passages: Passages, rows: Ids) -> dict[int, frozenset[str]]:
+def _best(scores: Sequence[float], order: Iterable[tuple[int, ...]]) -> list[int]:
+    """Return the rows with the highest scores above 0, equal ones in this order."""
+    keys = zip(scores, order, range(len(scores)), strict=False)
+    found = [(-points, rank, row) for points, rank, row in keys if points > 0]
+    return [row for _, _, row in nsmallest(_MOST, found)]
+
+
+def _terms_of_ambient(passages: Passages, rows: Sequence[int]) -> dict[int, frozenset[str]]:
     """Return which terms the ambient turns of these rows say."""
-    numbers = np.unique(passages.turns[rows][passages.topics[rows] < 0])
-    ambient = (passages.topics < 0) & np.isin(passages.turns, numbers)
-    counts = np.zeros((len(numbers), len(query.rare)))
-    np.add.at(counts, np.searchsorted(numbers, passages.turns[ambient]), passages.says[ambient])
-    return dict(zip(numbers.tolist(), query.terms_in(counts), strict=True))
+    terms = {passages.turns[row]: set[str]() for row in rows if passages.topics[row] < 0}
+    for topic, turn, says in zip(passages.topics, passages.turns, passages.says, strict=True):
+        if topic < 0 and turn in terms:
+            terms[turn].update(says)
+    return {turn: frozenset(said) for turn, said in terms.items()}

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
-from ..embeddings import Matrix
 from ..errors import ArchiveFormatError, ArchiveUnavailableError, SessionNotFoundError
 from ..lru_cache import LruCache
 from ..messages import text
@@ -74,7 +73,7 @@ class Sessions:
         self._read: LruCache[tuple[float, Session]] = LruCache(_SNAPSHOTS)
         self._snapshots: LruCache[Snapshot] = LruCache(_SNAPSHOTS)
         self._records: LruCache[Record] = LruCache(RECORDS)
-        self._vectors: LruCache[Matrix] = LruCache(_VECTORS, attrgetter("size"))
+        self._vectors: LruCache[Any] = LruCache(_VECTORS, attrgetter("size"))
 
     @contextmanager
     def together(self, since: float = 0.0) -> Iterator[None]:

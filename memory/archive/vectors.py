@@ -8,21 +8,19 @@ each time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Protocol, Self
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort
-from ..embeddings import Cosines, Embedder, Matrix, QueryEmbedding, Vector
+from ..embeddings import Embedder, QueryEmbedding, Vector
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..passages import passages
-from ..ranking import Numbers
 from ..record import Group, Owner, Record
 from .create import create_vectors
 from .database import Database, upsert
-from .index import Ids, among, is_sqlite
+from .index import among, is_sqlite
 from .lineage import CHANGES, Lineage, Session
 from .records import left_by, record_of
 from .schema import (
@@ -41,6 +39,9 @@ MOST = 400
 
 _HEADINGS = 200
 """The nearest headings whose efforts are looked up: four for each effort that counts."""
+
+_DIGITS = 5
+"""Digits of a cosine that are the same on all databases: float32 sums are exact to six."""
 
 _log = logging.getLogger("ebbtide.archive")
 
@@ -192,6 +193,32 @@ def _heading_texts(efforts: Sequence[Effort]) -> dict[int, str]:
     return {place: texts[place] for place in last.values()}
 
 
+class Cosines(Protocol):
+    """The cosines of a query's vector with those of some texts, by their ids."""
+
+    def best(self, number: int, above: float = -2.0) -> dict[int, float]:
+        """Return the highest cosines by their ids, the highest first."""
+
+    def of(self, ids: Sequence[int]) -> list[float | None]:
+        """Return the cosine of each id, None for one without a vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """Cosines that the database computed."""
+
+    by_id: Mapping[int, float]
+
+    def best(self, number: int, above: float = -2.0) -> dict[int, float]:
+        """Return the highest ones; see `Cosines`."""
+        over = [one for one in self.by_id.items() if one[1] > above]
+        return dict(sorted(over, key=lambda one: (-one[1], one[0]))[:number])
+
+    def of(self, ids: Sequence[int]) -> list[float | None]:
+        """Return those of ids; see `Cosines`."""
+        return [self.by_id.get(number) for number in ids]
+
+
 @dataclass(frozen=True, slots=True)
 class Nearness:
     """What is near to a query's meaning: passages, and efforts by name, with their cosines.
@@ -209,23 +236,20 @@ class Nearness:
         """Return what of a session is near to a meaning, None if it has no vectors."""
         if not has_vectors(lineage.connection):
             return None
-        heading_cosines = _nearest(lineage, heading_vectors, meaning)
-        passage_cosines = _nearest(lineage, vectors, meaning)
-        if not len(heading_cosines.ids) and not len(passage_cosines.ids):
+        cosines = _nearest(lineage, heading_vectors, meaning).best(_HEADINGS)
+        passages = _nearest(lineage, vectors, meaning)
+        if not cosines and not passages.best(1):
             return None
-        best = heading_cosines.best(_HEADINGS)
-        values = heading_cosines.of(np.array(best, np.int64)).tolist()
-        cosines = dict(zip(best, values, strict=True))
-        rows = lineage.visible(CHANGES, ids=best) if best else []
+        rows = lineage.visible(CHANGES, ids=[*cosines]) if cosines else []
         rows.sort(key=lambda row: (row.turn, row.id))
         efforts = {row.effort: cosines[row.id] for row in rows}
-        return cls(meaning, passage_cosines, efforts, {row.effort: row.turn for row in rows})
+        return cls(meaning, passages, efforts, {row.effort: row.turn for row in rows})
 
-    def cosines(self, lineage: Lineage, ids: Ids) -> Numbers:
-        """Return the cosines of passages, NaN of one without a vector."""
+    def cosines(self, lineage: Lineage, ids: Sequence[int]) -> list[float | None]:
+        """Return the cosines of passages, None of one without a vector."""
         if is_sqlite(lineage.connection):
             return self.passages.of(ids)
-        condition = among(vectors.c.id, ids.tolist())
+        condition = among(vectors.c.id, ids)
         return _computed(lineage, vectors, self.meaning, condition, len(ids)).of(ids)
 
 
@@ -237,15 +261,16 @@ def _nearest(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosi
     """
     if not is_sqlite(lineage.connection):
         return _computed(lineage, table, meaning, table.c.session == lineage.session.id, MOST)
+    from .matrix import Matrix  # noqa: PLC0415 (numpy comes with an extra)
+
     key = (lineage.edition, table.name, meaning.model)
     matrix = lineage.vectors.get(key) or Matrix()
     bound = {"session": lineage.session.id, "model": meaning.model, "last": matrix.last}
     rows = lineage.connection.execute(_AFTER[table.name], bound).all()
     if rows:
-        ids, data = zip(*rows, strict=True)
-        new = np.frombuffer(b"".join(data), np.float32).reshape(len(ids), len(meaning.vector))
-        matrix = lineage.vectors.put(key, matrix.followed(ids, new))
-    return matrix.cosines(meaning.vector)
+        matrix = lineage.vectors.put(key, matrix.with_bytes(*zip(*rows, strict=True)))
+    cosines: Cosines = matrix.cosines(meaning.vector, _DIGITS)
+    return cosines
 
 
 def _computed(
@@ -254,7 +279,7 @@ def _computed(
     meaning: QueryEmbedding,
     condition: sa.ColumnElement[bool],
     limit: int,
-) -> Cosines:
+) -> _Computed:
     """Return the highest cosines as pgvector computes them; of zeros it is 0, as on SQLite."""
     vector = sa.bindparam("meaning", meaning.vector.tobytes(), table.c.vector.type)
     raw = table.c.vector.op("<=>", return_type=sa.Float)(vector)
@@ -265,6 +290,5 @@ def _computed(
         .order_by(distance, table.c.id)
         .limit(limit)
     )
-    rows = sorted(lineage.connection.execute(query).all())
-    ids = np.array([number for number, _ in rows], np.int64)
-    return Cosines.rounded(ids, np.array([1.0 - float(far) for _, far in rows], np.float32))
+    rows = lineage.connection.execute(query)
+    return _Computed({number: round(1.0 - float(far), _DIGITS) for number, far in rows})

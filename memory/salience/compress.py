@@ -12,8 +12,6 @@ from itertools import accumulate
 from math import log2
 from typing import Any
 
-import numpy as np
-
 from ..compressions import DONE, Compression, Item, Kind, Method, capped
 from ..context.budget import high_water, low_water
 from ..context.layout import whole_tokens
@@ -31,7 +29,7 @@ from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extra
 from .merge import Merged, Similarity, merged
 from .verify import Verdict, cut_quote, verify
 
-_SHARES = ((12, 14, 16), (0.6, 0.5, 0.3))
+_SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.
 
 By simulation small passes at small budgets cost more than they save.
@@ -128,7 +126,15 @@ def item_limit(work: RunningTurn) -> int:
 
 def share_of(work: RunningTurn) -> float:
     """Return how many tokens the active effort may have; any other one may have half of that."""
-    return float(np.interp(log2(work.settings.context_budget), *_SHARES)) * work.room
+    size = log2(work.settings.context_budget)
+    (small, share), *more = _SHARES
+    for large, smaller in more:
+        if size < large:
+            return (
+                share - (share - smaller) * max(0.0, size - small) / (large - small)
+            ) * work.room
+        small, share = large, smaller
+    return share * work.room
 
 
 def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> int:

@@ -8,20 +8,18 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-from rapidfuzz import fuzz, process
+from rapidfuzz import fuzz
 
 from ..compressions import DONE, STRENGTH, Item, Kind
-from ..embeddings import Embedder, Vector
+from ..embeddings import Embedder, Vector, likeness
 from ..errors import EmbeddingError
 from ..lru_cache import LruCache
 from ..terms import CJK, IDEOGRAPH, folded, stem, words
 
-Matrix: TypeAlias = NDArray[np.float32]
+Table: TypeAlias = Sequence[Sequence[float]]
 """Similarity from 0 to 1: a row for each text, a column for each text that it is compared with."""
 
-Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Matrix]
+Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 """A function that compares each of some texts with each of some others."""
 
 _VECTORS = 4_000  # vectors that are cached: 25 MB if they have 1,536 dimensions
@@ -90,12 +88,14 @@ def merged(
     merges = _retire(pool, revisions)
     keys, first = [*pool], len(pool) - len(fresh)
     texts = [item.quote for item in pool.values()]
-    table = similarity(texts[first:], texts) if fresh else np.zeros((0, len(texts)), np.float32)
+    table = similarity(texts[first:], texts) if fresh else ()
     for number, row in enumerate(table, start=first):
-        for earlier in np.flatnonzero(row[:number] > threshold).tolist():
+        for earlier, alike in enumerate(row[:number]):
+            if alike <= threshold:
+                continue
             older, newer = pool[keys[earlier]], pool[keys[number]]
             if not (older.superseded_by or newer.superseded_by or differ(older.quote, newer.quote)):
-                merges.append(_unite(pool, older, newer, round(float(row[earlier]), 4)))
+                merges.append(_unite(pool, older, newer, round(alike, 4)))
     return Merged(tuple(sorted(pool.values(), key=lambda item: item.turn)), tuple(merges))
 
 
@@ -242,14 +242,14 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
     cache: LruCache[Vector] = LruCache(capacity)
     logged = False
 
-    def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Matrix:
+    def by_letters(texts: Sequence[str], columns: Sequence[str], reason: object) -> Table:
         nonlocal logged
         if not logged:
             _log.warning("salient items are compared by their letters: %s", reason)
         logged = True
         return lexical(texts, columns)
 
-    def similarity(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
+    def similarity(texts: Sequence[str], columns: Sequence[str]) -> Table:
         if embedder is None:
             return by_letters(texts, columns, "no embeddings given")
         distinct = [*dict.fromkeys([*texts, *columns])]
@@ -261,23 +261,18 @@ def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) ->
             return by_letters(texts, columns, error)
         for text in distinct:
             cache.put(text, vectors[text])
-        if not texts or not columns:
-            return np.zeros((len(texts), len(columns)), np.float32)
-        first, second = (np.stack([vectors[text] for text in side]) for side in (texts, columns))
-        cosines: Matrix = np.einsum("id,jd->ij", first, second)
-        return cosines.clip(0, 1)
+        return [[likeness(vectors[text], vectors[other]) for other in columns] for text in texts]
 
     return similarity
 
 
-def lexical(texts: Sequence[str], columns: Sequence[str]) -> Matrix:
+def lexical(texts: Sequence[str], columns: Sequence[str]) -> Table:
     """Return similarities by the letters of all words in any order.
 
-    >>> lexical(["Answers must be short."], ["Short must answers be!"]).tolist()
+    >>> lexical(["Answers must be short."], ["Short must answers be!"])
     [[1.0]]
     """
     first, second = (
         [" ".join(sorted(words(text))) or text for text in side] for side in (texts, columns)
     )
-    scores = process.cdist(first, second, scorer=fuzz.ratio, dtype=np.float32)
-    return np.asarray(scores.reshape(len(texts), len(columns)) / 100, np.float32)
+    return [[fuzz.ratio(text, other) / 100 for other in second] for text in first]

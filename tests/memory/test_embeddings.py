@@ -1,9 +1,9 @@
 """What texts mean to a model: vectors that are checked, whatever the model returns."""
 
 from collections.abc import Callable
+from math import hypot, isfinite
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ebbtide.memory.embeddings import LONGEST, Embedder
@@ -15,7 +15,7 @@ def test_vectors_have_length_one() -> None:
     """Whatever lengths a model returns, products of vectors are cosines."""
     rows = Embedder(Concepts()).documents(["a cat", "a cat and a dog and a bird"])
 
-    assert np.linalg.norm(rows, axis=1) == pytest.approx([1, 1])
+    assert [hypot(*row) for row in rows] == pytest.approx([1, 1])
 
 
 def test_blank_texts_are_not_sent() -> None:
@@ -23,7 +23,7 @@ def test_blank_texts_are_not_sent() -> None:
     model = Concepts()
     rows = Embedder(model).documents(["", "cat", " \n"])
 
-    assert [bool(row.any()) for row in rows] == [False, True, False]
+    assert [any(row) for row in rows] == [False, True, False]
     assert model.documents[1:] == ["cat"]
 
 
@@ -47,8 +47,8 @@ def test_what_is_no_vector_becomes_zeros(number: float) -> None:
     model.bend = lambda rows: [[number] * 4, *rows[1:]]
     rows = embedder.documents(["cat", "dog"])
 
-    assert np.isfinite(rows).all()
-    assert rows[1].any()
+    assert all(isfinite(number) for row in rows for number in row)
+    assert any(rows[1])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_model_is_known_by_its_name_and_size() -> None:
 
 def test_no_texts_are_no_vectors() -> None:
     """Without a text there is nothing to ask."""
-    assert Embedder(Concepts(size=8)).documents([]).shape == (0, 8)
+    assert Embedder(Concepts(size=8)).documents([]) == []
 
 
 def test_a_model_without_a_name_is_known_by_its_class() -> None:

@@ -1,51 +1,35 @@
 """Ranking: passages, windows and efforts by BM25."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.ranking import (
-    Numbers,
-    Passages,
-    Scores,
-    Topics,
-    rarity,
-    relevance,
-    score,
-)
+from ebbtide.memory.ranking import Passages, Says, Scores, Topics, rarity, relevance, score
 
 SAYS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5))
 RARE = {"a": 1.0, "b": 2.0, "c": 0.5}
-WEIGHTS = np.array([*RARE.values()])
 
 
-def saying(*says: Mapping[str, int]) -> Numbers:
-    """Return what texts say of `RARE`, a row for each."""
-    return np.array([[one.get(term, 0) for term in RARE] for one in says], float).reshape(-1, 3)
-
-
-def passages(*says: Mapping[str, int], topic: int = -1, **told: list[bool]) -> Passages:
+def passages(*says: Says, topic: int = -1, **told: list[bool]) -> Passages:
     """Return passages of 9 characters each, of turns one after the other; nobody's by default."""
-    flags = {name: np.zeros(len(says), np.bool_) for name in ("user", "asks", "named", "dated")}
-    flags |= {name: np.array(given) for name, given in told.items()}
-    topics = np.full(len(says), topic, np.intp)
-    return Passages(topics, np.arange(len(says)), saying(*says), np.full(len(says), 9.0), **flags)
+    count = len(says)
+    flags = {name: [False] * count for name in ("user", "asks", "named", "dated")} | told
+    return Passages([topic] * count, range(count), says, [9.0] * count, **flags)
 
 
-def topics(*says: Mapping[str, int], headings: Sequence[Mapping[str, int]] = ()) -> Topics:
+def topics(*says: Says, headings: Sequence[Says] = ()) -> Topics:
     """Return efforts of 9 characters each; their headings say nothing by default."""
     names = [f"e{at}" for at in range(len(says))]
-    known = saying(*(headings or ({} for _ in says)))
-    return Topics(names, known, saying(*says), np.full(len(says), 9.0))
+    return Topics(names, headings or [{}] * len(says), says, [9.0] * len(says))
 
 
 def scored(found: Passages, efforts: Topics | None = None, asked: int = 9) -> Scores:
     """Return the scores for a query of so many terms."""
-    return score(found, efforts or topics(), WEIGHTS, asked)
+    return score(found, efforts or topics(), RARE, asked)
 
 
 @given(st.integers(1, 10**6), st.data())
@@ -61,8 +45,8 @@ def test_a_term_is_rarer_the_fewer_have_it(turns: int, data: st.DataObject) -> N
 @given(SAYS, st.integers(1, 10**6))
 def test_saying_more_scores_more_and_length_costs(says: dict[str, int], length: int) -> None:
     """One more mention never lowers a score, and more length never raises it."""
-    said = saying(says, {**says, "a": says.get("a", 0) + 1}, says)
-    plain, more, longer = relevance(said, WEIGHTS, np.array([length, length, length + 1.0]))
+    said = [says, {**says, "a": says.get("a", 0) + 1}, says]
+    plain, more, longer = relevance(said, RARE, [length, length, length + 1.0])
 
     assert more > plain
     assert longer <= plain
@@ -78,11 +62,11 @@ def test_a_neighbour_that_says_it_helps() -> None:
 def test_a_window_ends_with_its_effort_and_its_turns() -> None:
     """Neither what another effort says is near, nor what was said long after."""
     three = passages({"a": 1}, {}, {})
-    of_another = replace(three, topics=np.array([-1, 0, 0]))
-    later = replace(three, turns=np.array([1, 5, 6]))
+    of_another = replace(three, topics=[-1, 0, 0])
+    later = replace(three, turns=[1, 5, 6])
 
-    assert of_another.windows(of_another.says)[:, 0].tolist() == [1, 0, 0]
-    assert later.windows(later.says)[:, 0].tolist() == [1, 0, 0]
+    assert of_another.windows([1, 0, 0]) == [1, 0, 0]
+    assert later.windows([1, 0, 0]) == [1, 0, 0]
 
 
 def test_the_effort_lifts_its_passages() -> None:
@@ -97,7 +81,8 @@ def test_the_effort_lifts_its_passages() -> None:
 def test_who_said_it_and_when_counts(who: str, more: float) -> None:
     """What a user said, somebody whom the query names, or in its month, weighs more."""
     plain = passages({"a": 1})
-    told = replace(plain, **{who: np.array([True])})
+    flags: dict[str, Any] = {who: [True]}
+    told = replace(plain, **flags)
 
     assert scored(told).passages[0] == pytest.approx(more * scored(plain).passages[0])
 
@@ -109,14 +94,14 @@ def test_what_only_asks_answers_nothing() -> None:
         passages(*vain, {}, {}, {"b": 1}, asks=[True, False] * 8 + [False] * 3, user=[False] * 19)
     )
 
-    assert found.passages.argmax() == 18
+    assert max(found.passages) == found.passages[18]
 
 
 @pytest.mark.parametrize("asked", [2])
 def test_all_terms_of_a_short_query(asked: int) -> None:
     """Whose heading has all of them comes first, then who says all; a question does not count."""
     said = passages({"b": 9}, {}, {}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1})
-    said = replace(said, asks=np.array([False] * 4 + [True]), topics=np.array([0, 0, 0, -1, -1]))
+    said = replace(said, asks=[False] * 4 + [True], topics=[0, 0, 0, -1, -1])
     all_terms = {"a": 1, "b": 1, "c": 1}
     found = scored(said, topics({"b": 9}, all_terms, headings=[{"b": 1}, all_terms]), asked)
 
@@ -132,11 +117,9 @@ def test_all_terms_of_a_short_query(asked: int) -> None:
         *(({}, {"b": 1}, 0.6, False), ({}, {}, 0.0, False)),
     ],
 )
-def test_a_floor(
-    says: Mapping[str, int], headings: Mapping[str, int], unknown: float, *, enough: bool
-) -> None:
+def test_a_floor(says: Says, headings: Says, unknown: float, *, enough: bool) -> None:
     """The best has to score a bit more than what is asked for weighs, or to say half of it."""
     said, efforts = passages(says), topics(says, headings=[headings])
-    scores = score(said, efforts, WEIGHTS, 3)
+    scores = score(said, efforts, RARE, 3)
 
-    assert scores.suffice(said, efforts, WEIGHTS, unknown) == enough
+    assert scores.suffice(said, efforts, RARE, unknown) == enough

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +14,9 @@ from hypothesis import strategies as st
 from ebbtide.memory.compressions import DONE, Item, Kind
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.salience.merge import (
-    Matrix,
     Merge,
     Merged,
+    Table,
     differ,
     embedding_similarity,
     lexical,
@@ -34,9 +33,9 @@ def facts(*quotes: str) -> list[Item]:
     return [Item(Kind.FACT, quote, turn) for turn, quote in enumerate(quotes, 1)]
 
 
-def equal(texts: Sequence[str], others: Sequence[str]) -> Matrix:
+def equal(texts: Sequence[str], others: Sequence[str]) -> Table:
     """Take all texts for equal, as the worst embedding model would."""
-    return np.ones((len(texts), len(others)), np.float32)
+    return [[1.0] * len(others) for _ in texts]
 
 
 def current(items: tuple[Item, ...]) -> list[str]:
