@@ -5,9 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from itertools import chain
 from typing import Any, Literal, TypeAlias, cast
-from uuid import uuid4
 
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
@@ -30,7 +29,7 @@ from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.forks import Source, asource, source
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
-from ..nodes.turn.unapplied_input import unapplied
+from ..nodes.turn.unapplied_input import unapplied, with_ids
 from ..nodes.turn.values import is_anothers, repacked, user_of
 
 _NAMING = ("checkpoint_ns", "checkpoint_id")
@@ -272,19 +271,11 @@ def _pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
 
 
 def _identified(update: Any) -> Any:
-    """Return the input of a run, each message with an id; malformed ones are left to LangGraph.
-
-    So an input that one run stores and another takes along is the same one to both: LangGraph
-    would give each its own id, and it would be said twice.
-    """
+    """Return the input of a run, each message with an id; malformed ones are left to LangGraph."""
     if not isinstance(update, Mapping) or not update.get("messages"):
         return update
-    try:
-        messages = convert_to_messages(_listed(update["messages"]))
-    except (ValueError, TypeError, NotImplementedError):
-        return update
-    said = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
-    return {**update, "messages": said}
+    messages = with_ids(_listed(update["messages"]))
+    return update if messages is None else {**update, "messages": messages}
 
 
 def _listed(messages: Any) -> list[Any]:

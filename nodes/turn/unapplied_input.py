@@ -26,6 +26,19 @@ _LIMITS = (2, 64)
 """How many checkpoints are read: mostly the run's input and the end of the last turn suffice."""
 
 
+def with_ids(given: list[Any]) -> list[BaseMessage] | None:
+    """Return the messages of an input, each with an id; None if they are malformed.
+
+    So an input that one run stores and another takes along is the same one to both: LangGraph
+    would give each its own id, and it would be said twice.
+    """
+    try:
+        messages = convert_to_messages(given)
+    except (ValueError, TypeError, NotImplementedError):
+        return None
+    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+
+
 def unapplied(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     """Return the messages of the input in a thread's newest checkpoint, none if it is no input."""
     return _said(checkpoint) if _is_input(checkpoint) else []
@@ -139,16 +152,8 @@ def _said(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     said = given.get("messages") if isinstance(given, Mapping) else getattr(given, "messages", None)
     if said is None:
         return []
-    items = said if isinstance(said, list) and not _is_pair(said) else [said]
-    try:
-        messages = convert_to_messages(items)
-    except (ValueError, TypeError, NotImplementedError):
-        return []
-    return [
-        message.model_copy(update={"id": message.id or str(uuid4())})
-        for message in messages
-        if not isinstance(message, RemoveMessage)
-    ]
+    messages = with_ids(said if isinstance(said, list) and not _is_pair(said) else [said])
+    return [message for message in messages or () if not isinstance(message, RemoveMessage)]
 
 
 def _is_pair(said: list[Any]) -> bool:
