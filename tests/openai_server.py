@@ -108,12 +108,19 @@ def serving(*answers: Answer, by: Callable[[Body], Answer] | None = None) -> Ite
     class Bound(_Handler):
         server_script = script
 
-    server = _Server(("127.0.0.1", 0), Bound)
-    script.url = f"http://127.0.0.1:{server.server_port}/v1"
+    with running(Bound) as url:
+        script.url = f"{url}/v1"
+        yield script
+
+
+@contextmanager
+def running(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve on a free local port while the context lasts; yields the address."""
+    server = _Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield script
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         server.server_close()

@@ -8,11 +8,10 @@ has the requests as they came in over HTTP.
 """
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from langchain_anthropic import ChatAnthropic
@@ -21,7 +20,7 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from tests.openai_server import Say
+from tests.openai_server import Say, running
 
 PROVIDERS = ("openai", "anthropic", "google")
 
@@ -59,16 +58,8 @@ def provided(*answers: Say) -> Iterator[ProviderServer]:
     class Bound(_Handler):
         server_script = script
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-    script.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with running(Bound) as script.url:
         yield script
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
