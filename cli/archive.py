@@ -13,6 +13,7 @@ from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.record import Owner
 from .home import AnySession, ConfigFile, Root, Session, User, configured, session_label
+from .inspect import inspector
 from .printable import discreet, in_line
 
 app = typer.Typer(
@@ -58,9 +59,12 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     session: Session,
     target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown.")],
     form: Annotated[
-        Literal["folder", "markdown"],
-        typer.Option("--format", help="A folder of files, or one page."),
+        Literal["folder", "markdown", "html"],
+        typer.Option("--format", help="A folder, a page of Markdown, or the inspector's page."),
     ] = "folder",
+    turns: Annotated[
+        str, typer.Option(help="Turns in the HTML file, as 1-500 (default: the last 1,000).")
+    ] = "",
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
@@ -82,7 +86,11 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
             tip = archive.newest(owner)
             if tip is None:
                 raise SessionNotFoundError(owner.thread)
-            export_markdown(archive, owner, tip, target)
+            if form == "markdown":
+                export_markdown(archive, owner, tip, target)
+            else:
+                write = inspector("export").export_html
+                write(archive, owner, tip, target, turns=turns)
             damaged = False
     typer.echo(in_line(f"Wrote {session_label(owner)} to {target}"))
     if damaged:

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
     "sessions": ("reports:sessions", "List the sessions of a user."),
     "settings": ("reports:settings", "Show the settings in force, and where each was given."),
+    "inspect": ("inspect:inspect", "See the context of every turn in a browser."),
     "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
     "demo": ("demo:demo", "Watch a conversation and its context, without a key."),
     "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),

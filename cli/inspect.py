@@ -1,0 +1,64 @@
+"""`ebbtide inspect`: the inspector in a browser, on a local server."""
+
+import secrets
+import webbrowser
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from ..memory.errors import SettingsError
+from ..memory.record import ANONYMOUS
+from .home import ConfigFile, Root, User, configured
+
+
+def inspect(
+    root: Root = None,
+    user: User = None,
+    config: ConfigFile = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 0,
+    *,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+) -> None:
+    """Show what the model was sent, what left the context, and why, in a browser."""
+    server = inspector("server")
+    uvicorn = _imported("uvicorn")
+    home = configured(root, user, config)
+    token = secrets.token_urlsafe(32)
+    with home.archive() as archive:
+        users = (lambda: (home.user,)) if home.user != ANONYMOUS else archive.users
+        inspected = server.Inspected(archive, users, home.settings, home.redis(archive))
+        listening = _listening(port)
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/?token={token}"
+        typer.echo(f"{home.location}: {address}\nStop with Ctrl-C.")
+        if browser:
+            webbrowser.open(address)
+        options = uvicorn.Config(
+            server.local_app(inspected, token), log_level="warning", access_log=False
+        )
+        uvicorn.Server(options).run(sockets=[listening])
+
+
+def _listening(port: int) -> Any:
+    import socket  # noqa: PLC0415 (of this command alone)
+
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(("127.0.0.1", port))
+    except OSError as error:
+        raise SettingsError(f"port {port} cannot be used: {error}; pass another --port") from error
+    return listening
+
+
+def inspector(name: str) -> Any:
+    """Return a module of the inspector; raises `SettingsError` if its packages are missing."""
+    return _imported(f"..inspector.{name}")
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name, __package__)
+    except ModuleNotFoundError as error:
+        needed = f"the inspector needs {error.name}, which is not installed"
+        raise SettingsError(f"{needed}: pip install 'ebbtide[inspect]'") from error

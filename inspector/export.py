@@ -1,0 +1,30 @@
+"""Write a session as one file: the inspector's page with its data in it."""
+
+import os
+from pathlib import Path
+
+from ..memory.archive.protocol import Archive
+from ..memory.errors import ArchiveError
+from ..memory.names import numbers
+from ..memory.record import Owner, Tip
+from . import page, payload
+
+MOST_TURNS = 1_000
+"""Turns that one file has unless others are asked for: browsers open larger files slowly."""
+
+
+def export_html(
+    archive: Archive, owner: Owner, tip: Tip, path: str | os.PathLike[str], *, turns: str = ""
+) -> None:
+    """Write the turns that a tip sees, or those of a list such as "1-500", to a new file.
+
+    Raises `SessionNotFoundError`, `TurnNotFoundError`, `ToolError` if `turns` is no list, and
+    `ArchiveError` if the file exists.
+    """
+    chosen = sorted(numbers(turns)) or range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
+    content = page.standalone(payload.whole(archive, owner, tip, chosen))
+    try:
+        with Path(path).open("x", encoding="utf-8", newline="\n") as file:
+            file.write(content)
+    except FileExistsError as error:
+        raise ArchiveError(f"{str(path)!r} is there already: name a new file") from error

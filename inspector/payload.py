@@ -1,0 +1,252 @@
+"""The data of the inspector's page, as plain JSON: one payload for every view.
+
+Everything is read from the archive: the turns, their events, and the report that each answer
+carries of the call it came from. Nothing is guessed.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..memory.archive.protocol import Archive, every_effort
+from ..memory.efforts import EffortState
+from ..memory.errors import SessionNotFoundError, TurnNotFoundError
+from ..memory.messages import Message, calls
+from ..memory.metrics import report
+from ..memory.names import session_name
+from ..memory.passages import best_excerpt, excerpt
+from ..memory.record import Event, Owner, Record, Tip
+from ..memory.running_turn import RunningTurn
+from ..memory.settings import Settings
+from ..memory.terms import query_terms
+from ..memory.tokens import exact
+from ..memory.tools.search_efforts import search_efforts
+from ..memory.transcript import rendered, speaker, visible_text
+from ..memory.view import every_turn, past
+
+_PASSAGES = 100
+"""Passages that the page lists for a query."""
+
+_STATES: Mapping[str, str] = {
+    "opened": "open",
+    "reopened": "open",
+    "concluded": "concluded",
+    "expanded": "expanded",
+    "collapsed": "concluded",
+    "evicted": "evicted",
+    "returned": "concluded",
+}
+"""The state of an effort after an event of this type."""
+
+_UNSEEN = frozenset({"context", "referenced"})
+"""Events that the page shows as figures and mentions, not in the list of what happened."""
+
+
+def session(archive: Archive, owner: Owner, tip: Tip | None = None) -> dict[str, Any]:
+    """Return what the page shows of a session: one entry a turn, one an effort, and the metrics.
+
+    Without a `tip` it is the newest branch. Raises `SessionNotFoundError`.
+    """
+    tip = seen_from(archive, owner, tip)
+    records = [*every_turn(archive, owner, tip)]
+    metrics = report(records)
+    baselines = {turn.turn: turn for turn in metrics.turns}
+    entries = []
+    for record in records:
+        baseline = baselines.get(record.turn)
+        full = {} if baseline is None else {"full_history": baseline.full_history}
+        entries.append({**_heading(record), "calls": _calls(record), **full})
+    return {
+        "session": {**named(owner), "turn": tip.turn, "id": tip.id},
+        "turns": entries,
+        "efforts": _efforts(archive, owner, tip, records),
+        "metrics": _metrics(metrics),
+        "branches": [{"turn": end.turn, "id": end.id} for end in archive.tips(owner)],
+    }
+
+
+def turn(archive: Archive, owner: Owner, tip: Tip | None, number: int) -> dict[str, Any]:
+    """Return one turn with its texts: messages, events, and the calls with their reports.
+
+    Raises `SessionNotFoundError`, `TurnNotFoundError`.
+    """
+    tip = seen_from(archive, owner, tip)
+    view = past(archive, owner, tip)
+    records = view.turns([number])
+    if not records:
+        raise TurnNotFoundError(number, tip.turn)
+    record = records[0]
+    messages = view.messages(record)
+    return {
+        **_heading(record),
+        "id": record.id,
+        "calls": _calls(record),
+        "messages": [_message(message) for message in messages],
+    }
+
+
+def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the sessions of these users, each with its newest turn."""
+    found = []
+    for user in users:
+        for owner in archive.sessions(user):
+            tip = archive.newest(owner)
+            if tip is None:
+                continue
+            newest = archive.turns(owner, tip, [tip.turn])
+            at = newest[0].at if newest else ""
+            found.append({**named(owner), "turn": tip.turn, "at": at})
+    return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
+
+
+def named(owner: Owner) -> dict[str, str]:
+    """Return what tells a session from others."""
+    label = f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
+    return {"user": owner.user, "name": session_name(owner), "label": label}
+
+
+def seen_from(archive: Archive, owner: Owner, tip: Tip | None) -> Tip:
+    """Return the tip with its number, the newest if None; raises `SessionNotFoundError`."""
+    found = archive.newest(owner) if tip is None else archive.tip(owner, tip)
+    if found is None:
+        raise SessionNotFoundError(owner.thread)
+    return found
+
+
+def _heading(record: Record) -> dict[str, Any]:
+    return {
+        "turn": record.turn,
+        "at": record.at,
+        "status": record.status,
+        "efforts": [*record.efforts],
+        "events": [dict(event) for event in record.events if event["type"] not in _UNSEEN],
+        "mentions": [dict(event) for event in record.events if event["type"] == "referenced"],
+    }
+
+
+def _calls(record: Record) -> list[dict[str, Any]]:
+    """Return the report of each call of a turn, in order."""
+    answers = (message["data"] for message in record.messages if message["type"] == "ai")
+    reports = (_report(data) for data in answers)
+    return [report for report in reports if report] or [*_of_events(record.events)]
+
+
+def _report(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the report in an answer's metadata with the provider's own figures, {} for none."""
+    metadata = data.get("response_metadata") or {}
+    made = metadata.get("ebbtide") if isinstance(metadata, Mapping) else None
+    if not isinstance(made, Mapping) or not isinstance(made.get("tokens"), Mapping):
+        return {}
+    usage = data.get("usage_metadata")
+    return {**made, **({"usage": dict(usage)} if isinstance(usage, Mapping) else {})}
+
+
+def _of_events(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
+    """Yield the tokens of a turn's last call, where its answer has no report."""
+    for event in events:
+        if event["type"] == "context":
+            yield {"tokens": dict(event["tokens"]), "total": sum(event["tokens"].values())}
+
+
+def _efforts(
+    archive: Archive, owner: Owner, tip: Tip, records: Sequence[Record]
+) -> list[dict[str, Any]]:
+    """Return the efforts with the turns at which their state changed, in order of appearance."""
+    known = {effort.id: effort for effort in every_effort(archive, owner, tip)}
+    steps: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        for event in record.events:
+            state = _STATES.get(event["type"], "concluded")
+            change = {"turn": record.turn, "state": state, "type": event["type"]}
+            change |= {"auto": True} if event.get("auto") else {}
+            for name in _subjects(event):
+                steps.setdefault(name, []).append(change)
+    entries = []
+    for name, changes in steps.items():
+        effort = known.get(name)
+        entry: dict[str, Any] = {"id": name, "changes": changes}
+        if effort is not None:
+            entry |= {
+                "status": effort.status,
+                "goal": effort.goal,
+                "summary": effort.summary,
+                "constraints": [*effort.constraints],
+                "tokens": effort.tokens,
+            }
+        entries.append(entry)
+    return entries
+
+
+def _subjects(event: Event) -> Sequence[str]:
+    """Return the efforts whose state an event changes."""
+    if event["type"] == "surfaced":
+        return [str(name) for name in event["efforts"]]
+    return [str(event["effort"])] if event["type"] in _STATES else []
+
+
+def _metrics(metrics: Any) -> dict[str, Any]:
+    """Return the figures of a report; the turns' own stand with the turns."""
+    names = (name for name in type(metrics).__dataclass_fields__ if name != "turns")
+    return {name: getattr(metrics, name) for name in names}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    data = message["data"]
+    asked = [{"name": call.get("name"), "args": call.get("args")} for call in calls(message)]
+    entry = {
+        "type": message["type"],
+        "speaker": speaker(message),
+        "text": visible_text(message),
+        "calls": asked,
+        "other": _other_kinds(data.get("content")),
+    }
+    return {key: value for key, value in entry.items() if value or key == "text"}
+
+
+def _other_kinds(content: Any) -> list[str]:
+    """Return the kinds of content blocks that are no text."""
+    blocks = content if isinstance(content, list) else []
+    kinds = (block.get("type") for block in blocks if isinstance(block, Mapping))
+    return [str(kind) for kind in kinds if kind != "text"]
+
+
+def search(
+    archive: Archive, owner: Owner, tip: Tip | None, query: str, settings: Settings
+) -> dict[str, Any]:
+    """Return the passages that match a query, best first, with their scores.
+
+    `shown` marks those that the tool `search_efforts` gives a model with an empty context.
+    """
+    tip = seen_from(archive, owner, tip)
+    view, budget = past(archive, owner, tip), settings.context_budget
+    state = EffortState(tip.turn, None, {}, {}, {})
+    work = RunningTurn(state, view, settings, exact, budget, budget)
+    given = search_efforts(work, query)[1]
+    terms = query_terms(query)
+    found = archive.search_passages(owner, tip, query, _PASSAGES) if terms else ()
+    records = {record.turn: record for record in view.turns(sorted({hit.turn for hit in found}))}
+    excerpts = {(entry.get("turn"), entry.get("excerpt")) for entry in given["results"]}
+    results = []
+    for hit in found:
+        text = _passage(records[hit.turn], hit.passage, terms)
+        entry = {"score": hit.score, "turn": hit.turn, "effort": hit.effort, "text": text}
+        results.append({**entry, "shown": (hit.turn, text) in excerpts})
+    return {"results": results, "given": given["results"], "why": given.get("why", "")}
+
+
+def _passage(record: Record, number: int | None, terms: Sequence[str]) -> str:
+    """Return the text of a passage as the model would read it, "" if only a heading matches."""
+    if number is None:
+        return ""
+    part = excerpt(record.messages, number) or best_excerpt(record.messages, terms)
+    return rendered(record.messages)[part.begin : part.end]
+
+
+def whole(archive: Archive, owner: Owner, tip: Tip | None, turns: Sequence[int]) -> dict[str, Any]:
+    """Return the payload of one file: a session with these turns, texts included.
+
+    Raises `SessionNotFoundError`, `TurnNotFoundError`.
+    """
+    overview = session(archive, owner, tip)
+    kept = [entry for entry in overview["turns"] if entry["turn"] in {*turns}]
+    details = {number: turn(archive, owner, tip, number) for number in turns}
+    return {**overview, "turns": kept, "details": details}

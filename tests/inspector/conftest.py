@@ -1,0 +1,76 @@
+"""Sessions to inspect, and a browser that looks at them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import create_memory_agent
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.testing import ScriptedModel
+from tests.inspector.browser import Browser, browsing
+
+HOSTILE = (
+    "<script>document.title='owned'</script>"
+    "<img src=x onerror=\"document.title='owned'\"> \u202eevil"
+)
+"""What a page would obey if it took a text for markup."""
+
+THREAD = 'a "quoted" / <b>thread</b>'
+
+TALK = (
+    "Let's work on the auth bug",
+    f"The token expires after 3600 s. {HOSTILE}",
+    "That's done",
+    "What is new?",
+    "Show me the log of the auth bug",
+    "The weather is fine.",
+)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[SqlArchive]:
+    """Open an empty archive."""
+    with SqlArchive(tmp_path / "sessions") as archive:
+        yield archive
+
+
+@pytest.fixture
+def owner(archive: SqlArchive) -> Owner:
+    """Talk: an effort is opened, concluded and expanded; return the owner of the session."""
+    agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
+    for words in TALK:
+        agent.invoke({"messages": words}, {"configurable": {"thread_id": THREAD}})
+    return Owner(ANONYMOUS, THREAD)
+
+
+@pytest.fixture
+def long_session(archive: SqlArchive) -> Callable[[int], Owner]:
+    """Return a function that makes a session of so many turns, by the archive's own commits."""
+
+    def made(turns: int) -> Owner:
+        owner, tip = Owner(ANONYMOUS, "long"), Tip()
+        for number in range(1, turns + 1):
+            tip = archive.commit(owner, tip, _turn(number)).tip
+        return owner
+
+    return made
+
+
+def _turn(number: int) -> Group:
+    tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
+    events = ({"type": "context", "tokens": tokens, "said": 40, "answer": 10, "alone": 5},)
+    human = {"type": "human", "data": {"content": f"Question {number}", "id": f"h{number}"}}
+    answer = {"type": "ai", "data": {"content": f"Answer {number}", "id": f"a{number}"}}
+    return Group(
+        number, (human, answer), "2026-03-01T10:00:00+00:00", events=events, nonce=f"{number:032x}"
+    )
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Start Chromium; without one the test is skipped."""
+    with browsing() as browser:
+        yield browser

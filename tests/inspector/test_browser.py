@@ -1,0 +1,144 @@
+"""The inspector in a real Chromium: every view, wide and narrow, light and dark, by keyboard."""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ebbtide.inspector.export import export_html
+from ebbtide.inspector.server import Inspected, local_app
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.record import Group, Owner
+from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
+from tests.inspector.conftest import HOSTILE
+
+TOKEN = "the-token"  # noqa: S105 (of these tests)
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
+
+
+@pytest.fixture
+def address(archive: SqlArchive) -> Iterator[str]:
+    """Serve the inspector, and return its address."""
+    with serving(local_app(Inspected(archive, archive.users), TOKEN)) as served:
+        yield served
+
+
+def enter(page: Page, address: str) -> None:
+    """Open the list with the token, and the one session in it."""
+    drawn(page, f"{address}/?token={TOKEN}")
+    page.click("main table a")
+    page.wait_for_selector("figure svg")
+
+
+@pytest.mark.usefixtures("owner")
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_views(
+    browser: Browser, address: str, size: dict[str, int], scheme: str, tmp_path: Path
+) -> None:
+    """Every view is drawn without an error, and nothing serious is in the way of a reader."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    folder = Path(os.environ.get("INSPECTOR_SCREENSHOTS", tmp_path))
+    with page_of(browser, viewport=size, color_scheme=scheme) as page:
+        enter(page, address)
+        base = path_of(page)
+        for view in (
+            "context",
+            "turn/5",
+            "efforts/auth-bug",
+            "search?q=token",
+            "cost",
+            "branches",
+            "memories",
+        ):
+            drawn(page, f"{base}/{view}")
+            found = axe.run(page).response["violations"]
+            serious = [rule["id"] for rule in found if rule["impact"] in {"serious", "critical"}]
+            assert (view, serious) == (view, [])
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+            picture = saved(
+                page, folder, f"{view.split('/')[0].split('?')[0]}-{scheme}-{size['width']}"
+            )
+            assert picture.stat().st_size > 5_000
+
+
+def test_hostile_text_is_text(browser: Browser, address: str, owner: Owner) -> None:
+    """Markup, scripts and names with quotes are shown as they were said, and do nothing."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, address)
+        drawn(page, f"{path_of(page)}/turn/2")
+
+        assert HOSTILE in page.inner_text("main")
+        assert page.title() == "Ebbtide inspector"
+        assert page.locator("main img, main script").count() == 0
+        assert owner.thread in page.inner_text("header")
+
+
+@pytest.mark.usefixtures("owner")
+def test_by_keyboard_alone(browser: Browser, address: str) -> None:
+    """From the list to a turn and its prompt, with Tab and Enter."""
+    with page_of(browser, viewport=WIDE) as page:
+        drawn(page, f"{address}/?token={TOKEN}")
+        for goal in ("a:has-text('thread')", "button:has-text('Earlier')"):
+            for _ in range(30):
+                page.keyboard.press("Tab")
+                if page.locator(f"{goal}:focus").count():
+                    break
+            page.keyboard.press("Enter")
+            page.wait_for_timeout(500)
+
+        assert page.url.endswith("/turn/5")
+        assert "Turn 5" in page.inner_text("h2 >> nth=0")
+
+
+def test_live(browser: Browser, address: str, archive: SqlArchive, owner: Owner) -> None:
+    """A turn that is committed while the page is open appears by itself."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, address)
+        tip = archive.newest(owner)
+        assert tip is not None
+        human = {"type": "human", "data": {"content": "And now?", "id": "7"}}
+        archive.commit(owner, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
+
+        page.wait_for_selector("#chosen[max='7']", timeout=10_000)
+
+
+def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path: Path) -> None:
+    """The exported file shows a session with no server and asks nobody for anything."""
+    tip = archive.newest(owner)
+    assert tip is not None
+    target = tmp_path / "session.html"
+    export_html(archive, owner, tip, target)
+    asked: list[str] = []
+
+    with page_of(browser, viewport=WIDE) as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(target.as_uri())
+        page.wait_for_selector("figure svg")
+        page.click("text=The figure as a table")
+        page.click("main a:has-text('turn 2')")
+        page.wait_for_selector("h2:has-text('Turn 2')")
+
+        assert HOSTILE in page.inner_text("main")
+        assert page.title() == "Ebbtide inspector"
+    assert {url for url in asked if not re.match("file:|data:", url)} == set()
+
+
+@pytest.mark.parametrize(("turns", "seconds"), [(1_000, 2.0)])
+def test_long_session(
+    browser: Browser, address: str, long_session: Callable[[int], Owner], turns: int, seconds: float
+) -> None:
+    """A long session opens at once, and its figure has no more bars than can be seen."""
+    long_session(turns)
+    with page_of(browser, viewport=WIDE) as page:
+        drawn(page, f"{address}/?token={TOKEN}")
+        began = time.monotonic()
+        page.click("main table a")
+        page.wait_for_selector("figure svg")
+        took = time.monotonic() - began
+
+        assert page.locator("figure rect").count() < 5_000
+        assert took < 5 * seconds  # a machine of the tests may be busy
