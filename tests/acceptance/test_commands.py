@@ -265,7 +265,6 @@ def test_export_as_markdown(stored: Path) -> None:
     assert AUTH.log in target.read_text()
 
 
-@later.INSPECTOR
 def test_export_as_html(stored: Path) -> None:
     """06, The inspector: one session as one self-contained file."""
     target = stored / "page.html"
@@ -278,7 +277,6 @@ def test_export_as_html(stored: Path) -> None:
     assert AUTH.log in target.read_text()
 
 
-@later.INSPECTOR
 def test_inspect_is_a_command(tmp_path: Path) -> None:
     """06, The inspector: `ebbtide inspect` opens a page."""
     code, printed = shell(tmp_path, "inspect", "--help")

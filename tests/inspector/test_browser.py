@@ -1,6 +1,5 @@
 """The inspector in a real Chromium: every view, wide and narrow, light and dark, by keyboard."""
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -41,7 +40,6 @@ def test_views(
 ) -> None:
     """Every view is drawn without an error, and nothing serious is in the way of a reader."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    folder = Path(os.environ.get("INSPECTOR_SCREENSHOTS", tmp_path))
     with page_of(browser, viewport=size, color_scheme=scheme) as page:
         enter(page, address)
         base = path_of(page)
@@ -59,9 +57,8 @@ def test_views(
             serious = [rule["id"] for rule in found if rule["impact"] in {"serious", "critical"}]
             assert (view, serious) == (view, [])
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
-            picture = saved(
-                page, folder, f"{view.split('/')[0].split('?')[0]}-{scheme}-{size['width']}"
-            )
+            name = re.split("[/?]", view)[0]
+            picture = saved(page, tmp_path, name)
             assert picture.stat().st_size > 5_000
 
 
