@@ -31,8 +31,8 @@ CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 WORKERS ?= --numprocesses $$(($(CORES) + 1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A strict editable install links every file, so a new one needs the install once more.
-FOLDERS := $(wildcard benchmarks cli evaluation graph memory nodes prompts testing)
-FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.pyi' -o -name '*.md' -o -name '*.yaml' -o -name '*.json' -o -name '*.tiktoken'))
+FOLDERS := $(wildcard benchmarks cli evaluation graph inspector memory nodes prompts testing)
+FILES := $(sort $(shell find $(FOLDERS) -name '*.py' -o -name '*.pyi' -o -name '*.md' -o -name '*.yaml' -o -name '*.json' -o -name '*.tiktoken' -o -path '*/static/*' -o -name '*.html'))
 LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable

@@ -23,7 +23,13 @@ PACKAGED = sorted(
     if path.relative_to(ROOT).parts[0] not in UNPACKAGED
 )
 """The source files of the package."""
-OPTIONAL = {"memory/archive/matrix.py", "graph/server.py", "memory/redis_attention.py"}
+OPTIONAL = {
+    "graph/server.py",
+    "inspector/page.py",
+    "inspector/server.py",
+    "memory/archive/matrix.py",
+    "memory/redis_attention.py",
+}
 """What is imported only where its extra is installed."""
 NAMED = {"langchain-openai", "langgraph-checkpoint-sqlite"}
 """Dependencies that are imported by a name, or share the package of another distribution."""

@@ -69,7 +69,7 @@ def _turn(number: int) -> Group:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # Playwright keeps an event loop, which others would meet
 def browser() -> Iterator[Browser]:
     """Start Chromium; without one the test is skipped."""
     with browsing() as browser:

@@ -1,18 +1,41 @@
 """The inspector in a real Chromium: every view, wide and narrow, light and dark, by keyboard."""
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
+from ebbtide import Settings, create_memory_agent
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Group, Owner
+from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
+
+EBB_AND_RETURN = (
+    "Let's work on the auth bug",
+    "The token expires after 3600 s, and nobody refreshes it.",
+    "An axios interceptor asks for a new one on a 401. " * 12,
+    "That's done",
+    "What is new today?",
+    "Show me the log of the auth bug",
+    "How long does the token live?",
+    "Let's work on the late parcel",
+    "Parcel 4711 is three days late. " * 15,
+    "Tell me about the weather.",
+    "That's done",
+    *(f"Small talk number {number}, about a blue sky." for number in range(28)),
+    "What did we decide about the auth bug?",
+    "Show me the log of the auth bug",
+    *(f"More small talk, number {number}." for number in range(6)),
+)
+"""A conversation in which memory ebbs and returns."""
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
@@ -139,3 +162,26 @@ def test_long_session(
 
         assert page.locator("figure rect").count() < 5_000
         assert took < 5 * seconds  # a machine of the tests may be busy
+
+
+def test_pictures_of_the_docs(
+    browser: Browser, address: str, archive: SqlArchive, tmp_path: Path
+) -> None:
+    """The pictures of docs/ are of this page; PICTURES=docs/images writes them anew."""
+    agent = create_memory_agent(
+        ScriptedModel(),
+        archive=archive,
+        checkpointer=InMemorySaver(),
+        settings=Settings(context_budget=4_000, summary_eviction_threshold=10),
+    )
+    for words in EBB_AND_RETURN:
+        agent.invoke({"messages": words}, {"configurable": {"thread_id": "demo"}})
+    folder = Path(os.environ.get("PICTURES", tmp_path))
+    with page_of(browser, viewport=WIDE, color_scheme="light") as page:
+        enter(page, address)
+        base = path_of(page)
+        for view in ("context", "efforts", "turn/6"):
+            drawn(page, f"{base}/{view}")
+            saved(page, folder, f"inspector-{view.split('/')[0]}")
+
+    assert len([*folder.glob("inspector-*.png")]) == 3
