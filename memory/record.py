@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeAlias
 from .messages import Message, fingerprint
 
 Event: TypeAlias = Mapping[str, Any]
-Status: TypeAlias = Literal["done", "aborted", "erased"]
+Status: TypeAlias = Literal["done", "aborted", "erased", "command"]
+"""How a turn ended; a `command` is no turn, but what a person did by hand after one."""
 
 _ID = 32
 """Hexadecimal digits of a turn's id: 128 bits, so that no two turns ever have the same."""
@@ -56,7 +57,8 @@ class Group:
 
     `at` is ISO 8601 in UTC, `state` the memory's state after the turn as plain data. `nonce` is
     drawn when the turn begins: a retry has the same one, a question that is repeated another.
-    `attachments` are data to which the messages refer, by digest.
+    `attachments` are data to which the messages refer, by digest. A `command` has events alone, and
+    the number of the turn that it follows.
     """
 
     turn: int
@@ -68,6 +70,11 @@ class Group:
     state: Mapping[str, Any] | None = None
     nonce: str = ""
     attachments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def content(self) -> Sequence[Mapping[str, Any]]:
+        """What the id is made of, see `Record.content`."""
+        return self.events if self.status == "command" else self.messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +98,19 @@ class Record:
         """The tip of a state whose last turn is this record."""
         return Tip(self.turn, self.id)
 
+    @property
+    def content(self) -> Sequence[Mapping[str, Any]]:
+        """What the id is made of: the messages of a turn, the events of a command."""
+        return self.events if self.status == "command" else self.messages
 
-def commit_id(nonce: str, parent: str, messages: Sequence[Message]) -> str:
-    """Return the id of a turn: a hash of its nonce, its parent's id and its stored messages.
+
+def commit_id(nonce: str, parent: str, content: Sequence[Mapping[str, Any]]) -> str:
+    """Return the id of a commit: a hash of its nonce, its parent's id and its stored content.
 
     >>> commit_id("", "", [{"type": "human", "data": {"content": "hi"}}])
     'aac967c36d492331a7cf1fa33c6231d0'
     """
-    return fingerprint([nonce, parent, [*messages]], _ID)
+    return fingerprint([nonce, parent, [*content]], _ID)
 
 
 SHORT_ID = 12

@@ -15,7 +15,7 @@ from ..record import Group, Owner, Record, Tip, commit_id
 from . import attachments
 from .database import added
 from .index import add_terms, headings, layout, postings
-from .lineage import AMBIENT, RECORD, Lineage, Segment, Session, Snapshot
+from .lineage import RECORD, Lineage, Segment, Session, Snapshot, is_ambient, memberships
 from .records import columns, left_by, packed, record_of, storable, zipped
 from .schema import (
     changes,
@@ -33,6 +33,7 @@ from .schema import (
 _STORED = select(*RECORD).where(
     turns.c.hash == bindparam("id"), turns.c.session == bindparam("of_session")
 )
+_END = select(turns.c.end).where(turns.c.id == bindparam("number"))
 _EXTEND_RUN = (
     update(runs)
     .where(runs.c.id == bindparam("of_run"), runs.c.last == bindparam("newest_place") - 1)
@@ -69,11 +70,11 @@ def commit(
 ) -> Committed:
     """Write a group after `tip`, once; `snapshot` is of the tip, None if none is cached.
 
-    The turn's number is the one after its parent's, whatever the group says. Raises
-    `TipNotFoundError` if the user has no turn of the tip.
+    A turn's number is the one after its parent's, a command's that of its parent, whatever the
+    group says. Raises `TipNotFoundError` if the user has no turn of the tip.
     """
     group = storable(group)
-    number = commit_id(group.nonce, tip.id, group.messages)
+    number = commit_id(group.nonce, tip.id, group.content)
     stored = connection.execute(_STORED, {"of_session": session.id, "id": number}).first()
     if stored is not None:  # what was committed first stays, even if its events differ
         record = record_of(stored)
@@ -84,7 +85,7 @@ def commit(
         raise TipNotFoundError(tip.id, tip.turn)
     parents = snapshot.segments[:1]
     record = Record(
-        1 + sum(parent.turn for parent in parents),
+        sum(parent.turn for parent in parents) + (group.status != "command"),
         number,
         tip.id,
         group.messages,
@@ -132,14 +133,16 @@ def write(
         "place": place,
         "nonce": group.nonce,
         "passages": layout(parts),
-        "ambient": ambient + (not record.efforts),
+        "ambient": ambient + is_ambient(record),
         "efforts_seen": efforts + len(names) - len(lineage.efforts_named(names)),
         "state": None if group.state is None else zipped(packed(group.state)),
     }
+    if record.status == "command":  # found like the turn that it follows
+        row["end"] = connection.execute(_END, {"number": snapshot.row}).scalar() or ""
     connection.execute(insert(turns), row)
     at = {"run": run, "place": place, "turn": record.turn}
-    rows = [{"effort": effort, **at} for effort in record.efforts or (AMBIENT,)]
-    connection.execute(insert(members), rows)
+    if rows := [{"effort": effort, **at} for effort in memberships(record)]:
+        connection.execute(insert(members), rows)
     add_terms(connection, said, session.owner, postings(number, parts))
     add_changes(connection, session, {"id": number, **at}, record)
     attachments.put(connection, session.owner, number, group.attachments)

@@ -12,7 +12,7 @@ from ..ranking import Rare, Topics, rarity, score
 from ..record import Owner, Tip
 from ..terms import query_terms
 from .index import among, heading, look_up
-from .lineage import Lineage, Segment, Session, Snapshot, effort_of
+from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
 from .query import TERMS, Said, in_turns, passages_in, rarest, strongest, terms_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
@@ -171,14 +171,20 @@ class OtherSessions:
         hits: list[Elsewhere] = []
         for number, (owner, lineage) in self._newest_branches(names_of).items():
             newest = lineage.changes([*names_of[number]]).values()
-            tips = lineage.tips({row.turn for row in newest})
+            tips = self._tips([row.id >> PASSAGE_BITS for row in newest])
             for row in newest:
                 effort = effort_of(row)
                 terms = frozenset(heading(effort)) & rare.keys()
                 if effort.status == "concluded" and (terms or not rare):
                     points = sum(weight for term, weight in rare.items() if term in terms)
-                    hits.append(Elsewhere(owner, effort, tips[row.turn], row.at, points, terms))
+                    tip = tips[row.id >> PASSAGE_BITS]
+                    hits.append(Elsewhere(owner, effort, tip, row.at, points, terms))
         return hits
+
+    def _tips(self, numbers: Sequence[int]) -> dict[int, Tip]:
+        """Return the tips of the commits in these rows."""
+        query = select(turns.c.id, *TIP).where(among(turns.c.id, numbers))
+        return {row.id: Tip(row.turn, row.hash) for row in self.connection.execute(query)}
 
     def _turns(
         self, terms: Mapping[int, frozenset[str]], passages: Said, rare: Rare

@@ -12,7 +12,7 @@ from ..compressions import Compression, as_data, from_data
 from ..efforts import Effort
 from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
-from ..messages import clean, digest
+from ..messages import clean
 from ..names import qualified
 from ..passages import passages
 from ..record import Event, Owner, Record, Tip
@@ -20,8 +20,9 @@ from . import attachments, index
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
-from .records import columns, packed, plain, record_of, state_of, unzipped, zipped
+from .records import columns, packed, plain, record_of, remains, state_of, unzipped, zipped
 from .schema import (
+    PASSAGE_BITS,
     changes,
     compressions,
     extractions,
@@ -147,9 +148,12 @@ class Scope:
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
         """Store a rewritten summary; see `Archive.resummarised`."""
-        row = self.lineage(tip).row(effort.turn, *_COLUMNS)
-        if row is None:
+        change = self.lineage(tip).changes([effort.id]).get(effort.id)
+        if change is None:
             return
+        row = self.connection.execute(
+            select(*_COLUMNS).where(turns.c.id == change.id >> PASSAGE_BITS)
+        ).one()
         fresh = {name: getattr(effort, name) for name in ("summary", "keywords", "importance")}
 
         def renewed(event: Event) -> Event:
@@ -267,10 +271,12 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     if has_vectors(connection):
         for table in (vectors, heading_vectors):
             connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
-    shortened = after.messages != before.messages and after.status != "erased"
+    shortened = after.content != before.content and after.status != "erased"
     parts = passages(after.messages)
-    content = digest(after.messages) if shortened else row.content
+    content = remains(after) if shortened else row.content
     values = {**columns(after), "passages": index.layout(parts), "content": content}
+    if after.status == "command":  # its mark is that of the turn that it follows
+        del values["end"]
     values["nonce"] = "" if after.status == "erased" else row.nonce
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))

@@ -41,6 +41,7 @@ Ts = TypeVarTuple("Ts")
 AMBIENT = "\0"
 """Stands for "no effort" in the table `members`; no effort can have this name."""
 
+
 _FEW = 64
 """Names that are looked up at once; of more, only those that the session has are looked up."""
 
@@ -80,8 +81,19 @@ _AMBIENT = (
 _COUNTS = (
     select(turns.c.ambient, turns.c.efforts_seen)
     .where(*_in_segment(turns), turns.c.turn <= bindparam("until"))
-    .order_by(turns.c.turn.desc())
+    .order_by(turns.c.turn.desc(), turns.c.place.desc())
     .limit(1)
+)
+_STATE = (
+    select(*TIP, turns.c.state)
+    .where(*_in_segment(turns), turns.c.turn <= bindparam("until"))
+    .order_by(turns.c.turn.desc(), turns.c.place.desc())
+    .limit(1)
+)
+_COMMITS = (
+    select(*RECORD)
+    .where(*_in_segment(turns), any_of(turns.c.turn, "numbers"))
+    .order_by(turns.c.place)
 )
 _SESSION = (
     select(sessions)
@@ -133,7 +145,8 @@ _PLACE = (
 @lru_cache
 def _turns(*columns: Any) -> Select[Any]:
     """Return the query for columns of turns of a run by their numbers."""
-    return select(*columns).where(*_in_segment(turns), any_of(turns.c.turn, "numbers"))
+    is_turn = turns.c.status != "command"
+    return select(*columns).where(*_in_segment(turns), any_of(turns.c.turn, "numbers"), is_turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +242,9 @@ class Snapshot:
             name: effort for name, effort in efforts.items() if effort and name not in changed_now
         }
         known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
-        ids = {**dict([*self.ids.copy().items()][-_MOST_EFFORTS:]), record.turn: record.id}
+        ids = dict([*self.ids.copy().items()][-_MOST_EFFORTS:])
+        if record.status != "command":
+            ids[record.turn] = record.id
         snapshot = Snapshot(segments, record.turn, row, known, ids=ids)
         if not efforts.keys() >= changed_now.keys():  # how many efforts are new cannot be told
             return snapshot
@@ -237,12 +252,12 @@ class Snapshot:
         for (question, arguments), answer in answers.items():
             match question:
                 case "ambient":
-                    numbers = answer if record.efforts else (*answer, record.turn)
+                    numbers = (*answer, record.turn) if is_ambient(record) else answer
                     updated = numbers[max(0, len(numbers) - arguments[0]) :]
                 case "effort_turns":
                     updated = (*answer, record.turn) if arguments[0] in record.efforts else answer
                 case "counts":
-                    updated = answer[0] + (not record.efforts), answer[1] + new
+                    updated = answer[0] + is_ambient(record), answer[1] + new
                 case "efforts":
                     unchanged = (one for one in answer.efforts if one.id not in changed_now)
                     listed = (*changed_now.values(), *unchanged)[: arguments[0]]
@@ -328,6 +343,17 @@ class Lineage:
             if len(row.messages) < LARGE:
                 self.records.put((self.edition, row.run, row.turn), record)
         return tuple(by_number[number] for number in sorted(by_number))
+
+    def commits(self, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the records of these turns, each with the commands that follow it, in order."""
+        seen = [number for number in numbers if number <= self.snapshot.until]
+        rows = [self._execute(_COMMITS, segment, numbers=seen) for segment in self.segments[::-1]]
+        return tuple(record_of(row) for part in rows for row in part)
+
+    def state(self) -> Row[Any] | None:
+        """Return tip and state of the last commit that is seen, None if there is none."""
+        rows = (self._execute(_STATE, segment).first() for segment in self.segments)
+        return next((row for row in rows if row is not None), None)
 
     def tips(self, numbers: Iterable[int]) -> Mapping[int, Tip]:
         """Return the tips of those of these turns that are seen."""
@@ -458,3 +484,13 @@ def effort_of(row: Any) -> Effort:
     if effort is None:
         raise ValueError(f"{row.entry[:80]!r} changes no effort")
     return effort
+
+
+def memberships(record: Record) -> tuple[str, ...]:
+    """Return under which names the table `members` lists a record; a command is in no log."""
+    return (AMBIENT,) if is_ambient(record) else record.efforts
+
+
+def is_ambient(record: Record) -> bool:
+    """Tell whether a record is a turn of no effort."""
+    return not record.efforts and record.status != "command"

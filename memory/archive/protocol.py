@@ -110,6 +110,7 @@ class Archive(Protocol):
     ) -> Record:
         """Store a group after `tip`, once however often it is committed, and return its record.
 
+        A group with the status `command` is no turn: it takes no number and counts nowhere as one.
         It may follow a turn of another session of the user: a thread that was copied. The turn's
         changes of attention are in the same transaction, and with an `embedder` its vectors, unless
         embedding fails. Raises `TipNotFoundError` if the user has no such turn,
@@ -126,12 +127,15 @@ class Archive(Protocol):
         """Return the ids of the visible turns with these numbers, without reading the turns."""
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
-        """Return the state that was stored with the turn of a tip, None if there is none."""
+        """Return the state that was stored with the last commit of a tip, None if there is none.
+
+        That is the turn's, or that of the last command after it.
+        """
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         """Return mark and tip of the turns whose last message has one of these marks, newest first.
 
-        Marks are made by `records.mark`.
+        Commands that follow such a turn are returned too. Marks are made by `records.mark`.
         """
 
     def tip(self, owner: Owner, tip: Tip) -> Tip | None:
@@ -145,6 +149,12 @@ class Archive(Protocol):
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out."""
+
+    def commits(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return the visible records of these turns and the commands that follow them, in order.
+
+        Commands before the first turn have the number 0.
+        """
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest visible ambient turns, ascending."""

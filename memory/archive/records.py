@@ -9,7 +9,7 @@ from typing import Any
 from ..attachments import data_of, referring
 from ..efforts import Effort, changes
 from ..errors import ArchiveFormatError
-from ..messages import Message, clean, fingerprint, unserialisable, with_content
+from ..messages import Message, clean, digest, fingerprint, unserialisable, with_content
 from ..record import Group, Record
 from ..state_blocks import cut_content
 
@@ -150,6 +150,11 @@ def state_of(row: Any) -> Any:
 
 def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
     return ArchiveFormatError(f"turn {row.turn} ({row.hash}) is damaged: {error}")
+
+
+def remains(record: Record) -> str:
+    """Return the digest of what is left of a commit that lost text."""
+    return fingerprint(record.events) if record.status == "command" else digest(record.messages)
 
 
 def left_by(turn: Group | Record) -> tuple[Effort, ...]:

@@ -163,10 +163,11 @@ runs = _table(
     *_required(ancestors=sa.Text, first=sa.Integer, last=sa.Integer),
 )
 
-# `hash` is the turn's id and `place` its distance from the first turn, in a run one after the
-# other. `ambient` and `efforts_seen` count what is visible from this turn; `end` is the mark of its
-# last message, `size` the length of its messages, `content` the digest of the remaining messages of
-# a turn that lost a copy of something erased, `state` the memory's state after it.
+# A row is a commit: a turn, or a command, which has the number of the turn that it follows and no
+# messages. `hash` is its id and `place` its distance from the first one, in a run one after the
+# other. `ambient` and `efforts_seen` count what is visible from this turn; `end` is the mark of the
+# last message so far, `size` the length of its messages, `content` the digest of what remains of
+# a commit that lost a copy of something erased, `state` the memory's state after it.
 turns = _table(
     "turns",
     *_key(id=_ID),
@@ -179,7 +180,7 @@ turns = _table(
     sa.Column("state", sa.LargeBinary),
     *_required(messages=sa.LargeBinary),
     sa.UniqueConstraint("hash", "session"),
-    sa.Index("ebbtide_turns_turn", "run", "turn"),
+    sa.Index("ebbtide_turns_turn", "run", "turn", "place"),
     sa.Index("ebbtide_turns_end", "session", "end"),
 )
 

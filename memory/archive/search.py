@@ -76,7 +76,11 @@ _AROUND = range(-2, 3)
 _TURN = (turns.c.id, turns.c.run, turns.c.place, turns.c.turn)
 _CANDIDATE = select(*_TURN, turns.c.efforts).where(any_of(turns.c.id, "ids"))
 # SQLite may not conclude that the turns are of these runs, too: it would read all of theirs first.
-_SAME_TURN = (turns.c.run == members.c.run + 0, turns.c.turn == members.c.turn)
+_SAME_TURN = (
+    turns.c.run == members.c.run + 0,
+    turns.c.turn == members.c.turn,
+    turns.c.place == members.c.place,
+)
 _OF_EFFORTS = (any_of(members.c.run, "runs"), any_of(members.c.effort, "efforts"))
 _IN_EFFORTS = (
     select(*_TURN, turns.c.passages, members.c.effort)

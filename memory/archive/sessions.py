@@ -127,7 +127,8 @@ class Sessions:
         record, snapshot = done.record, done.snapshot
         if done.before is None:
             return record
-        if sum(len(text(message)) for message in record.messages) < LARGE:
+        is_small = sum(len(text(message)) for message in record.messages) < LARGE
+        if is_small and record.status != "command":
             key = (self._edition(session), snapshot.segments[0].run, record.turn)
             self._records.put(key, record)
         self._snapshots.put(self._key(session, record.tip), snapshot)

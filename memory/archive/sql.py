@@ -115,12 +115,15 @@ class SqlArchive(Archive):
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         return self._sessions.ask(owner, tip, lambda lineage: lineage.turns(numbers), ())
 
+    def commits(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
+        return self._sessions.ask(owner, tip, lambda lineage: lineage.commits(numbers), ())
+
     def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
         return self._sessions.ask(owner, tip, lambda lineage: lineage.ids(numbers), {})
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
         def read(lineage: Lineage) -> Saved | None:
-            row = lineage.row(tip.turn, *TIP, turns.c.state)
+            row = lineage.state()
             if row is None or row.state is None:
                 return None
             return Saved(Tip(row.turn, row.hash), state_of(row))

@@ -208,7 +208,7 @@ def _write_turns(connection: Connection, session: Session, data: WholeSession) -
     snapshots: dict[str, Snapshot] = {}
     for turn in data.turns:
         record = turn.record
-        parent = Tip(record.turn - 1, record.parent)
+        parent = Tip(record.turn, record.parent)
         snapshot = snapshots.get(record.parent) or Snapshot.of(connection, session, parent)
         if snapshot is None:
             raise ArchiveFormatError(

@@ -7,14 +7,13 @@ from typing import Any, TypeAlias
 from sqlalchemy import select
 
 from ..efforts import changed
-from ..messages import digest
 from ..record import Record, commit_id
 from . import attachments
 from .erasures import Scope
 from .index import among
-from .lineage import AMBIENT
+from .lineage import memberships
 from .protocol import Finding
-from .records import packed, record_of, state_of
+from .records import packed, record_of, remains, state_of
 from .schema import changes, members, runs, turns
 
 _Place: TypeAlias = tuple[int, int]
@@ -74,8 +73,8 @@ def _is_sound(row: Any, record: Record) -> bool:
     if record.status == "erased":
         return not record.messages
     if row.content:
-        return digest(record.messages) == str(row.content)
-    return commit_id(row.nonce, record.parent, record.messages) == record.id
+        return remains(record) == str(row.content)
+    return commit_id(row.nonce, record.parent, record.content) == record.id
 
 
 def _counts(scope: Scope, places: dict[_Place, Any]) -> Iterator[Finding]:
@@ -103,7 +102,7 @@ def _listed(
     scope: Scope, places: dict[_Place, Any], records: dict[_Place, Record], expected: _Changes
 ) -> Iterator[Finding]:
     """Yield the turns whose rows in the tables of efforts differ from their records."""
-    efforts = {place: {*(record.efforts or (AMBIENT,))} for place, record in records.items()}
+    efforts = {place: {*memberships(record)} for place, record in records.items()}
     listed: dict[_Place, set[str]] = {}
     for row in scope.rows(members, "effort"):
         listed.setdefault((row.run, row.place), set()).add(row.effort)
@@ -114,7 +113,7 @@ def _listed(
     damaged = places.keys() - efforts.keys()
     for place in sorted((listed.keys() | stored.keys() | efforts.keys()) - damaged):
         where = _name(places[place]) if place in places else f"run {place[0]}"
-        if listed.get(place) != efforts.get(place):
+        if listed.get(place, set()) != efforts.get(place, set()):
             yield Finding(where, "the turn is listed under other efforts than it has")
         if stored.get(place, []) != expected.get(place, []):
             yield Finding(where, "the manifest has other changes of efforts than the turn")
