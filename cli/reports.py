@@ -17,7 +17,7 @@ from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.metrics import Report, report
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
-from ..memory.view import every_turn
+from ..memory.view import every_commit
 from .home import AnySession, ConfigFile, Root, User, configured, session_label
 from .printable import discreet, in_line, printable
 from .screen import fitted
@@ -78,8 +78,8 @@ def stats(
         if not owners:
             console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
         for owner in owners:
-            turns = [*every_turn(archive, owner, archive.newest(owner) or Tip())]
-            for table in stats_tables(session_label(owner), report(turns)):
+            commits = [*every_commit(archive, owner, archive.newest(owner) or Tip())]
+            for table in stats_tables(session_label(owner), report(commits)):
                 console.print(fitted(table, console))
 
 

@@ -37,7 +37,7 @@ from ..memory.errors import (
 )
 from ..memory.settings import Settings
 from ..nodes.turn.values import user_of
-from .commands import change, look, on_attention
+from .commands import by_hand, change, look, on_attention
 from .commands.threads import Agent, thread_at
 from .erase.erase import delete_session, delete_user, erase
 from .studio import make_graph
@@ -330,12 +330,12 @@ def _window(call: _CommandCall) -> dict[str, Any]:
 def _by_hand(call: _CommandCall) -> Any:
     """Run the memory tool that the path names, with arguments from the query."""
     command, *names = call.chosen(
-        open=(change.open_effort, "effort", "goal"),
-        close=(change.close_effort, "effort"),
-        switch=(change.switch_effort, "effort"),
-        reopen=(change.reopen_effort, "effort"),
-        expand=(change.expand_effort, "effort", "turns"),
-        collapse=(change.collapse_effort, "effort"),
+        open=(by_hand.open_effort, "effort", "goal"),
+        close=(by_hand.close_effort, "effort"),
+        switch=(by_hand.switch_effort, "effort"),
+        reopen=(by_hand.reopen_effort, "effort"),
+        expand=(by_hand.expand_effort, "effort", "turns"),
+        collapse=(by_hand.collapse_effort, "effort"),
     )
     user = call.config["configurable"].get("user_id")
     context = {**(call.context or {}), "user_id": user} if user else call.context

@@ -100,7 +100,7 @@ class Report:
 
 
 def report(records: Sequence[Record]) -> Report:
-    """Return the metrics of consecutive turns, oldest first."""
+    """Return the metrics of consecutive turns and the commands between them, oldest first."""
     events = [(record.turn, event) for record in records for event in record.events]
     kinds = Counter(event["type"] for _, event in events)
     last = records[-1].turn if records else 0
@@ -231,6 +231,7 @@ def _turns(events: Iterable[tuple[int, Event]]) -> Iterator[TurnTokens]:
             logs[name] = event["tokens"]
         elif event["type"] == "expanded":
             in_context[name] = event["tokens"]
+            faded = [log for log in faded if log != name]  # brought back by hand at once
         elif event["type"] == "evicted" or event.get("auto"):
             faded.append(name)
         elif event["type"] in {"collapsed", "reopened"}:

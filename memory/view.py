@@ -181,3 +181,9 @@ def every_turn(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
     """Yield all turns up to a tip, oldest first."""
     for first in range(1, tip.turn + 1, _CHUNK):
         yield from archive.turns(owner, tip, range(first, first + _CHUNK))
+
+
+def every_commit(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
+    """Yield all turns up to a tip, oldest first, and the commands by hand between them."""
+    for first in range(0, tip.turn + 1, _CHUNK):
+        yield from archive.commits(owner, tip, range(first, first + _CHUNK))

@@ -21,6 +21,7 @@ from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.view import past
+from .command import commit_command
 from .turn.arrivals import SplitInput, split_input, turn_numbers
 from .turn.attachments import kept_in_state
 from .turn.langchain_messages import to_dicts
@@ -91,6 +92,8 @@ def _settled(
     before = recovered(state, parts.archive, owner, window + 1)
     if before is not state:
         before = resumed(before, runtime, parts)
+    if before.get("command"):
+        before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, owner, parts.archive)
     settled = commit_unfinished(before, owner, arrived, parts.archive)
     if arrived.unfinished:  # the archive may have its end, which no checkpoint has

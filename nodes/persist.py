@@ -1,11 +1,10 @@
 """End the turn: mark its references, collapse what faded, and commit it to the archive."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import shown
@@ -29,9 +28,6 @@ from .turn.values import committed, group, packed, running, running_turn, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
 _context_log = logging.getLogger("ebbtide.context")
-
-BY_HAND = {"by_hand": True}
-"""The `response_metadata` of messages that no model wrote; providers are not sent it."""
 
 
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
@@ -58,7 +54,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     messages, archive = running(state), parts.archive
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
     turn = replace(group(state, messages), status="done")
-    if "context_report" in state and not _is_by_hand(messages):
+    if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
         alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
@@ -80,15 +76,9 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
 def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
     """Return the update of what the context shows, or `due` if an effort is compressed first."""
     try:  # the turn is committed by now, so an error of the archive must not end the run
-        if not _is_by_hand(messages) and to_do(work) is not None:
+        if to_do(work) is not None:
             return {"due": True}
         return view_after(work, messages)
     except (OSError, ArchiveError) as error:
         _context_log.warning("the context stays as it was: %s: %s", type(error).__name__, error)
         return {}
-
-
-def _is_by_hand(messages: Sequence[BaseMessage]) -> bool:
-    """Tell whether no model answered in the turn of these messages."""
-    answers = [message for message in messages if isinstance(message, AIMessage)]
-    return all(BY_HAND.keys() <= answer.response_metadata.keys() for answer in answers)

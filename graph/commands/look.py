@@ -24,7 +24,7 @@ from ...memory.settings import Settings
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES, effort_status
 from ...memory.valid_history import with_own_ids
-from ...memory.view import every_turn
+from ...memory.view import every_commit
 from ...nodes.begin_turn import begin_turn
 from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
@@ -140,7 +140,7 @@ def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of the state's lineage."""
     view = thread_at(agent, config).view
-    return report([*every_turn(view.archive, view.owner, view.tip)])
+    return report([*every_commit(view.archive, view.owner, view.tip)])
 
 
 def _work(thread: Thread) -> RunningTurn:

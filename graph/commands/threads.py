@@ -31,13 +31,14 @@ from ...memory.record import SHORT_ID, Owner, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.view import ArchiveView, past
 from ...nodes.ask import drive
+from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, unpacked
 from ...nodes.turn.values import is_anothers, repacked, resumed, tip_of, user_of
-from ..build import MemoryGraph
+from ..build import MemoryGraph, Node
 from ..middleware import EbbtideMiddleware, UnknownModel
 
 _log = logging.getLogger("ebbtide.calls")
@@ -276,6 +277,12 @@ class Thread:
         """Return the update of the state with these changes of its memory, empty without any."""
         return repacked(update, self.state)
 
+    def with_command(self) -> dict[str, Any]:
+        """Commit the command that waits in the state, and return the memory's channels after it."""
+        sized = self.with_sizes()
+        node = Node(sized.parts, commit_command)
+        return channels(sized.rehearse(sized.values, commit_command=node))
+
     def rehearse(
         self, values: Mapping[str, Any], schema: type = AgentState, **nodes: Any
     ) -> dict[str, Any]:
@@ -348,12 +355,22 @@ def _chosen(config: RunnableConfig) -> Mapping[str, Any]:
 def resting(agent: Agent, config: RunnableConfig, context: object = None) -> Thread:
     """Return a thread; raises `TurnRunningError` if its agent or the graph around it still runs.
 
-    If such a thread were changed, the graph's next nodes would never run.
+    If such a thread were changed, the graph's next nodes would never run. A command that waits for
+    its commit is committed.
     """
     thread = thread_at(agent, config, context).at_rest()
     if agent.get_state(config).next:
         raise TurnRunningError(thread.owner.thread, thread.turn)
-    return thread
+    if not thread.state.get("command"):
+        return thread
+    written = thread.place.write(thread.config, thread.with_command())
+    configurable = {**thread.config.get("configurable", {}), **written["configurable"]}
+    return thread_at(agent, {**config, "configurable": configurable}, context)
+
+
+def channels(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the channels of the memory."""
+    return {key: state[key] for key in ("memory", "bookkeeping")}
 
 
 def tip_named(archive: Archive, owner: Owner, branch: str) -> Tip:

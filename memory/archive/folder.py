@@ -1,7 +1,8 @@
 """Export a session to a folder of files that people can read.
 
 `session.json` names the session's owner. `raw.jsonl` has the ambient turns, `efforts/<name>.jsonl`
-the turns of an effort: a line of JSON for each turn, which is in the file of each of its efforts.
+the turns of an effort: a line of JSON for each turn, which is in the file of each of its efforts. A
+command by hand is a line without messages, in the files of the efforts that its events name.
 Beside them are the compressions, the log of the extractions, a manifest of the efforts, and large
 attachments as files in `attachments`, named by the digests with which messages refer to them.
 """
@@ -9,7 +10,7 @@ attachments as files in `attachments`, named by the digests with which messages 
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from ..attachments import named_files
 from ..compressions import as_data
 from ..errors import ArchiveError
-from ..names import safe_name
+from ..names import is_qualified, safe_name
 from ..record import Owner, Record
 from .page import manifest
 from .records import packed
@@ -54,7 +55,7 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     """Return the lines of each file by its name."""
     files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
     for turn in session.turns:
-        efforts = [f"{_EFFORTS}/{safe_name(effort)}.jsonl" for effort in turn.record.efforts]
+        efforts = [f"{_EFFORTS}/{safe_name(effort)}.jsonl" for effort in _efforts_of(turn.record)]
         for name in efforts or [_RAW]:
             files[name].append(_line(turn.record))
     files["compressed.jsonl"] = [
@@ -62,6 +63,14 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     ]
     files["extractions.jsonl"] = [*session.extractions]
     return files
+
+
+def _efforts_of(record: Record) -> Sequence[str]:
+    """Return the efforts of a turn, and those that a command by hand did something with."""
+    if record.status != "command":
+        return record.efforts
+    named = dict.fromkeys(str(event.get("effort", "")) for event in record.events)
+    return [name for name in named if name and not is_qualified(name)]
 
 
 def _contents(session: WholeSession) -> Iterator[Any]:

@@ -242,9 +242,8 @@ class Snapshot:
             name: effort for name, effort in efforts.items() if effort and name not in changed_now
         }
         known: dict[str, Effort | None] = {**dict([*older.items()][-_MOST_EFFORTS:]), **changed_now}
-        ids = dict([*self.ids.copy().items()][-_MOST_EFFORTS:])
-        if record.status != "command":
-            ids[record.turn] = record.id
+        own = {} if record.status == "command" else {record.turn: record.id}
+        ids = {**dict([*self.ids.copy().items()][-_MOST_EFFORTS:]), **own}
         snapshot = Snapshot(segments, record.turn, row, known, ids=ids)
         if not efforts.keys() >= changed_now.keys():  # how many efforts are new cannot be told
             return snapshot

@@ -17,7 +17,7 @@ from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..record import SHORT_ID, Owner, Record, Tip
 from ..transcript import recalled, visible_text
-from ..view import every_turn
+from ..view import every_commit
 from .protocol import Archive, every_effort
 from .records import left_by
 
@@ -77,8 +77,8 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
     if efforts := every_effort(archive, owner, tip):
         lines = (f"- {inline(effort.id)}: {effort.status}" for effort in reversed(efforts))
         parts.append("\n".join(lines))
-    for record in every_turn(archive, owner, tip):
-        parts += _turn(record)
+    for record in every_commit(archive, owner, tip):
+        parts += _command(record) if record.status == "command" else _turn(record)
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write("\n\n".join(parts) + "\n")
@@ -111,6 +111,20 @@ def inline(name: str) -> str:
     return f"{ticks}{space}{plain}{space}{ticks}"
 
 
+def _command(record: Record) -> Iterator[str]:
+    """Yield what was done by hand: its events, and the texts of efforts that they changed."""
+    named = (f"{e['type']} {inline(str(e.get('effort', '')))}" for e in record.events)
+    time = inline(record.at[:19].replace("T", " "))
+    yield f"**By hand** ({time} UTC): {'; '.join(named) or 'nothing changed'}"
+    yield from _changes(record)
+
+
+def _changes(record: Record) -> Iterator[str]:
+    for effort in left_by(record):
+        yield f"**Effort {inline(effort.id)}: {effort.status}**"
+        yield fenced(effort.summary if effort.status == "concluded" else effort.goal)
+
+
 def _turn(record: Record) -> Iterator[str]:
     yield f"## Turn {record.turn}"
     names = ", ".join(map(inline, record.efforts)) or "none"
@@ -119,9 +133,7 @@ def _turn(record: Record) -> Iterator[str]:
         yield "*This turn was erased.*"
     for message in record.messages:
         yield from _message(message)
-    for effort in left_by(record):
-        yield f"**Effort {inline(effort.id)}: {effort.status}**"
-        yield fenced(effort.summary if effort.status == "concluded" else effort.goal)
+    yield from _changes(record)
     if record.status == "aborted":
         yield "*This turn was not finished.*"
 

@@ -190,8 +190,8 @@ def _past_turns(work: RunningTurn, line: Timeline, records: Sequence[Record]) ->
     names = [*dict.fromkeys(filter(None, map(_effort_of, records)))]
     efforts = {e.id: e for e in work.view.as_of(line.built).efforts_named(names, ())}
     status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
-    if records and status.get(_effort_of(records[-1])) == "open":
-        status[_effort_of(records[-1])] = "active"
+    if status.get(line.active) == "open":
+        status[line.active] = "active"
     previous = ("", day_of(records[0].at)) if records else None
     for record in records:
         name, day, marker = _effort_of(record), day_of(record.at), None
@@ -201,6 +201,29 @@ def _past_turns(work: RunningTurn, line: Timeline, records: Sequence[Record]) ->
             marker = work.fences.note_within(text, _limit(work, line, "open"))
         previous = name, day
         yield from _committed(work, record, line, marker)
+        yield from _logs_by_hand(work, line, record.turn)
+
+
+def _logs_by_hand(work: RunningTurn, line: Timeline, turn: int) -> Iterator[Part]:
+    """Yield the logs that commands brought back after a turn."""
+    limit = log_limit(line.room(work.room))
+    for name, turns in line.by_hand.items():
+        records = work.view.turns_of(name, sorted(numbers(turns)))
+        if line.logs.get(name) == turn and records:
+            status = "open" if name in line.open else "concluded"
+            log = log_quote(name, status, records, limit, work.fences)
+            yield Part.of("expanded", [log], work.count, turn)
+
+
+def loaded_in(record: Record, effort: str) -> set[int]:
+    """Return the turns of an effort that the tools of a turn brought into the context."""
+    results = (
+        result
+        for tool in _LOG_TOOLS
+        for _, result in _results(record.messages, tool)
+        if result.get("effort_id") == effort and result.get("tokens_loaded")
+    )
+    return {turn for result in results for turn in _turns_of(result)}
 
 
 def _marker(record: Record, status: str, effort: Effort | None) -> str:
@@ -244,12 +267,16 @@ def _out_of_view(work: RunningTurn, line: Timeline, records: Sequence[Record]) -
     parked = [name for name in reversed(line.open) if name not in in_view]
     efforts = work.view.as_of(line.built).efforts_named(parked, ())
     lines = {
-        f"- {effort.id}": render("open_line", **effort.purpose)
+        f"- {_named(effort.id, line)}": render("open_line", **effort.purpose)
         for effort in efforts
         if effort.status == "open"
     }
     if lines:
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.count)
+
+
+def _named(effort: str, line: Timeline) -> str:
+    return render("open_active", effort=effort) if effort == line.active else effort
 
 
 def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Message:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,8 +13,9 @@ from ..names import is_qualified, ranges, ranges_between, span
 from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import count_message
-from .budget import MOST, TURN_SHARE, high_water, ladder, low_water
-from .layout import PREVIEW, Parts, fitting_summaries, has_long_results, lay_out
+from ..transcript import transcript
+from .budget import MOST, TURN_SHARE, high_water, ladder, log_limit, low_water
+from .layout import PREVIEW, Parts, fitting_summaries, has_long_results, lay_out, loaded_in
 from .timeline import Part, Timeline, Why, WorkingContext
 
 LAST_TURNS = 3
@@ -165,8 +166,10 @@ def _uncut(work: RunningTurn, reason: Why, previous: Timeline | None) -> Timelin
         summaries=summaries,
         older=max(0, concluded - sum(not is_qualified(name) for name in summaries)),
         open=tuple(state.open),
+        active=state.active or "",
         quotes=dict(state.compressed),
         logs=logs,
+        by_hand=_logs_by_hand(work, logs),
         key=key,
         why=reason,
     )
@@ -197,6 +200,34 @@ def _open_effort_turns(work: RunningTurn, limit: int) -> tuple[dict[str, int], s
         begin = bisect_left(log, compression.through + 1 if compression else opened)
         turns.update(log[begin:][-limit:])
     return reopened, turns
+
+
+def _logs_by_hand(work: RunningTurn, logs: Mapping[str, int]) -> dict[str, str]:
+    """Return for logs that no result in their turn brings into the context their turns."""
+    by_hand: dict[str, str] = {}
+    for name, turn in logs.items():
+        if turn > work.view.tip.turn:  # the running turn's
+            continue
+        loaded = {n for record in work.view.turns([turn]) for n in loaded_in(record, name)}
+        if name in work.state.expanded:
+            turns = {*work.state.expanded[name]["turns"]} - loaded
+        else:
+            turns = set() if loaded else _newest_of_log(work, name, turn)
+        if turns:
+            by_hand[name] = ranges(sorted(turns))
+    return by_hand
+
+
+def _newest_of_log(work: RunningTurn, effort: str, reopened: int) -> set[int]:
+    """Return the newest turns before an effort was reopened that a log may show, one at least."""
+    free, chosen = log_limit(work.room), set[int]()
+    log = [turn for turn in work.view.log_turns(effort) if turn < reopened]
+    for record in reversed(work.view.turns(log)):
+        free -= work.count(transcript([record]))
+        if chosen and free < 0:
+            break
+        chosen.add(record.turn)
+    return chosen
 
 
 def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:

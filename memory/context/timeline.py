@@ -16,7 +16,14 @@ from ..valid_history import with_own_ids
 _DIGITS = 6  # hex digits of the digest of a message: 24 bits tell the messages of one context apart
 
 Why: TypeAlias = Literal[
-    "new", "break-even", "every-turn", "compressed", "high-water", "cold-cache", "settings"
+    "new",
+    "break-even",
+    "every-turn",
+    "compressed",
+    "high-water",
+    "cold-cache",
+    "settings",
+    "command",
 ]
 """Why a context was rebuilt; "new" if the state had none: at first, after erasing or restoring."""
 
@@ -45,10 +52,14 @@ class Timeline:
     """How many concluded efforts have none."""
     open: tuple[str, ...] = ()
     """The efforts that were open."""
+    active: str = ""
+    """The one of them that was active, empty for none."""
     quotes: Mapping[str, int] = field(default_factory=dict)
     """Effort -> the turn after which the compression was made that is shown for it."""
     logs: Mapping[str, int] = field(default_factory=dict)
     """Effort -> the turn that expanded or reopened its log; 0 if the log had to leave."""
+    by_hand: Mapping[str, str] = field(default_factory=dict)
+    """Effort -> turns of its log, such as "3-5,8", that a command brought back after the turn."""
     size: int = 0
     """Tokens of all parts after the rebuild, without the fixed ones."""
     hold: float = 0.0

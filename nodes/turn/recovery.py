@@ -30,7 +30,7 @@ from .langchain_messages import (
     with_ids,
 )
 from .state import TurnState, updated
-from .values import committed, group, is_anothers, memory_at, tip_of, tip_update
+from .values import command_group, committed, group, is_anothers, memory_at, tip_of, tip_update
 
 _CHUNK = 100
 """Archived turns read at once when a history is compared with them."""
@@ -51,7 +51,7 @@ def commit(
     `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
     """
     tip = archive.tip(owner, tip) or tip  # somebody may have edited its number
-    if turn.turn <= tip.turn:
+    if turn.turn <= tip.turn and turn.status != "command":
         tip, turn = _again(archive, owner, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
     # because the archive has waited for the lock already, and random so that writers do not meet
@@ -70,11 +70,11 @@ def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, 
 
     It keeps its events and efforts, and its status if nothing new happened in it.
     """
-    records = archive.turns(owner, tip, [tip.turn - 1, tip.turn])
+    records = archive.turns(owner, tip, [tip.turn])
     if not records or records[-1].turn != tip.turn:
         raise TipNotFoundError(tip.id, tip.turn)
     original = records[-1]
-    parent = records[0].tip if len(records) > 1 else Tip()
+    parent = Tip(original.turn - 1, original.parent)
     efforts = tuple(dict.fromkeys((*turn.efforts, *original.efforts)))
     keeps_status = not turn.events and original.status != "erased"
     again = replace(
@@ -95,13 +95,24 @@ def commit_unfinished(
     """Commit the last turn if it was edited, and an unfinished turn; return the state's update."""
     tip, archived = tip_of(state), {}
     if arrived.last is not None and (edited := _edited(state, owner, arrived.last, archive)):
-        tip = commit(archive, owner, tip, edited).tip
+        tip = _with_commands(state, owner, commit(archive, owner, tip, edited).tip, archive)
         archived = {"archived": str(arrived.last[-1].id)}
     if not arrived.unfinished:  # a compression after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
         return {**tip_update(tip), **archived, "events": events}
     record = commit(archive, owner, tip, group(state, arrived.unfinished))
     return committed(record, str(arrived.unfinished[-1].id))
+
+
+def _with_commands(state: TurnState, owner: Owner, edited: Tip, archive: Archive) -> Tip:
+    """Commit the commands that followed a turn after its edited form too; return the last tip."""
+    before = tip_of(state)
+    for record in archive.commits(owner, before, [before.turn]):
+        if record.status == "command":
+            nonce = archive.keyed_digest(f"{owner} {edited.id} {record.id}")
+            again = command_group(updated(state, {"events": record.events, "command": nonce}))
+            edited = archive.commit(owner, edited, replace(again, at=record.at)).tip
+    return edited
 
 
 def _edited(
@@ -191,7 +202,8 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
         return _adopted(remembered(state, archive, owner, window), archive, owner)
     known = archive.tip(owner, tip)
     if known is not None:
-        return state if known == tip else updated(state, tip_update(known))
+        state = state if known == tip else updated(state, tip_update(known))
+        return state if known.turn else _adopted(state, archive, owner)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
     newest = archive.newest(owner)
@@ -290,7 +302,7 @@ def _by_likelihood(
     for tip in tips:
         for record in archive.turns(owner, tip, [tip.turn]):
             if _before_turn(history, record.messages) is not None:
-                renamed[record.tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
+                renamed[tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
 
 

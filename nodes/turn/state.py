@@ -139,8 +139,10 @@ class PackedTimeline(TypedDict, total=False):
     summaries: list[str]
     older: Annotated[int, Field(ge=0)]
     open: list[str]
+    active: str
     quotes: dict[str, _Turn]
     logs: dict[str, _Turn]
+    by_hand: dict[str, Annotated[str, AfterValidator(_valid_ranges)]]
     anchor: dict[str, str]
     size: Annotated[int, Field(ge=0)]
     hold: Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -154,7 +156,8 @@ class Bookkeeping(TypedDict, total=False):
     """What only the nodes want, in a channel of its own.
 
     `archive` is the id of the archive that has the turns, `tip` that of the last committed one and
-    `persisted` its number; `nonce` is the running turn's. `window` is the thread's ambient window,
+    `persisted` its number; `nonce` is the running turn's, `command` that of a command by hand whose
+    `events` are not committed yet, "" for none. `window` is the thread's ambient window,
     None for that of the settings. `view` is what the context shows, None to build it anew. `due`
     tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
     turn to the number of that turn.
@@ -164,6 +167,7 @@ class Bookkeeping(TypedDict, total=False):
     tip: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     persisted: _Turn
     nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
+    command: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     view: PackedTimeline | None
     due: bool
     sent: str

@@ -97,7 +97,7 @@ def drawn(archive: Archive, owner: Owner, random: str) -> str:
 
 def is_anothers(state: TurnState, archive: Archive, owner: Owner) -> bool:
     """Tell whether a state is of another user of the archive: its last turn, or its first one."""
-    tip, nonce = tip_of(state), state.get("nonce", "")
+    tip, nonce = tip_of(state), state.get("command") or state.get("nonce", "")
     if tip.id:
         return archive.tip(owner, tip) is None and archive.has_of_another(owner, tip)
     is_ours = state.get("archive") == archive.id
@@ -207,6 +207,15 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         nonce=state.get("nonce", ""),
         attachments=data_of(message.content for message in messages),
     )
+
+
+def command_group(state: TurnState) -> Group:
+    """Return the command that waits in the state as the archive stores it."""
+    # What the context shows is made anew after it.
+    after = _saved({key: value for key, value in state.items() if key != "view"})
+    events, nonce = tuple(state.get("events", ())), state.get("command", "")
+    turn = state.get("persisted", 0)
+    return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:

@@ -219,7 +219,6 @@ def test_collapse_by_hand_by_default(tmp_path: Path) -> None:
     assert log_in(following.first, AUTH) == 0
 
 
-@later.GRAPH
 def test_commands_by_hand_age_nothing(tmp_path: Path) -> None:
     """01, What belongs to an effort: commands by hand are no exchanges."""
     here = stage(tmp_path)

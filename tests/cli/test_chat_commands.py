@@ -81,13 +81,13 @@ def calls_of(message: dict[str, object]) -> list[str]:
 
 def test_efforts_by_hand() -> None:
     """Opened, listed, concluded, expanded, collapsed and reopened, each is said."""
-    verbs = ("/close", "/expand auth bug 2", "/collapse auth-bug", "/reopen auth-bug", "/efforts")
+    verbs = ("/close", "/expand auth bug 1", "/collapse auth-bug", "/reopen auth-bug", "/efforts")
     result = chat(*OPENED, "/efforts", *verbs, "/open css", "/switch auth-bug", "/switch auth-bug")
     paused = chat(*OPENED, "/switch", "/switch")
 
     said = ("Started", "Concluded", "Expanded", "Collapsed", "Reopened", "Switched to")
     assert [f"--- {what} effort: " in result.stdout for what in said] == [True] * 6
-    assert "auth-bug (open, active) turns 1-2, " in result.stdout
+    assert "auth-bug (open, active) turns 1, " in result.stdout
     assert "auth-bug: switched" in result.stdout
     assert "--- Paused effort: auth-bug ---" in paused.stdout
     assert "no effort: paused" in paused.stdout
@@ -139,7 +139,7 @@ def test_looking_back() -> None:
 
     assert "    1  " in result.stdout
     assert " UTC  -  The [red]port[/] is 8123.\npage 1 of 1\n" in result.stdout
-    assert "auth-bug  /open auth bug: sign-in works" in result.stdout
+    assert "/open" not in result.stdout
     assert re.search(r"turn 1, \d{4}-\d\d-\d\d, outside of efforts\n  ", result.stdout)
     assert "savings vs full history" in result.stdout
 
@@ -261,16 +261,16 @@ def test_erasing_that_was_stopped_is_finished_by_erasing_again() -> None:
             ("The code is umbrella-17, and the key lies under the mat.", "Noted."),
             ("The garden gate is open to all of us, day and night, as it ever was.", "Noted."),
             ("/close", "Concluded effort"),
-            ("/message remove 2", "Type yes to go on."),
+            ("/message remove 1", "Type yes to go on."),
         )
         person.see("> ")
         person.type("yes")
         assert model.waiting.wait(30)
         person.send(signal.SIGINT)
-        person.see("Turn 2 may be erased in part: /message remove 2 finishes it.")
+        person.see("Turn 1 may be erased in part: /message remove 1 finishes it.")
         model.released.set()
         person.converse(
-            ("/message remove 2", "(erased before) for good?"), ("yes", "turn 2 erased")
+            ("/message remove 1", "(erased before) for good?"), ("yes", "turn 1 erased")
         )
 
         assert person.quit() == 0

@@ -1,5 +1,6 @@
-"""The memory tools by hand: turns like any other, archived once, restored, forked, resumed."""
+"""The memory tools by hand: commands, archived once, restored, forked, resumed, and no turns."""
 
+import json
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -21,9 +22,11 @@ from ebbtide import (
     commands,
     restore,
 )
+from ebbtide.memory.archive.folder import export
+from ebbtide.memory.archive.page import export_markdown
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
-from tests.agents import THREAD, Talk, lasting, talk
+from tests.agents import THREAD, Talk, lasting, talk, tip_in
 from tests.doubles import call
 from tests.faults.disks import FullDisk
 
@@ -49,14 +52,14 @@ def state_of(chat: Talk) -> dict[str, Any]:
 
 
 def test_every_tool_works_by_hand(tmp_path: Path) -> None:
-    """Each command does what its tool does, says so, and is a turn; no model answers."""
+    """Each command does what its tool does and says so; no model answers, and no turn passes."""
     chat = begun(tmp_path)
 
     done = [
         commands.open_effort(chat.agent, THREAD, "css"),
         commands.switch_effort(chat.agent, THREAD, "auth-bug"),
         commands.close_effort(chat.agent, THREAD),
-        commands.expand_effort(chat.agent, THREAD, "auth-bug", "3"),
+        commands.expand_effort(chat.agent, THREAD, "auth-bug", "2"),
         commands.collapse_effort(chat.agent, THREAD, "auth-bug"),
         commands.reopen_effort(chat.agent, THREAD, "auth-bug"),
         commands.close_effort(chat.agent, THREAD, "css"),
@@ -65,47 +68,84 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
     assert [one.result["status"] for one in done] == [
         *("opened", "switched", "concluded", "expanded", "collapsed", "reopened", "concluded"),
     ]
-    assert [one.turn for one in done] == [4, 5, 6, 7, 8, 9, 10]
-    assert done[3].result["turns"] == "3"
+    assert [one.turn for one in done] == [2] * 7
+    assert done[3].result["turns"] == "2"
     assert done[1].banners == ("--- Switched to effort: auth-bug ---",)
     assert len(chat.model.sent) == 2
     assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
 
 
-def test_a_command_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
-    """Its record has the command, the call, the result and an answer, and its events."""
+def done_by_hand(chat: Talk) -> list[Record]:
+    """Return the commands that the thread's state can see."""
+    tip = tip_in(state_of(chat))
+    commits = chat.archive.commits(OWNER, tip, range(tip.turn + 1))
+    return [record for record in commits if record.status == "command"]
+
+
+def test_a_command_is_a_commit_of_events(tmp_path: Path) -> None:
+    """It stands between the turns, has no messages, and is no turn for any command."""
     chat = begun(tmp_path)
 
-    record = chat.records(state_of(chat))[1]
+    (record,) = done_by_hand(chat)
 
-    assert [message["type"] for message in record.messages] == ["human", "ai", "tool", "ai"]
-    assert record.messages[0]["data"]["content"] == "/open auth bug: sign-in works"
-    assert record.messages[-1]["data"]["content"] == ("auth-bug: opened.")
     assert [event["type"] for event in record.events] == ["opened"]
-    assert (record.efforts, record.status) == (("auth-bug",), "done")
+    assert (record.turn, record.messages, record.efforts) == (1, (), ())
+    assert [line.turn for line in commands.messages(chat.agent, THREAD).lines] == [2, 1]
+    said = [message.text for message in commands.transcript(chat.agent, THREAD)]
+    assert said == ["hi", "hello", LONG, "noted"]
+    assert [turn.turn for turn in commands.stats(chat.agent, THREAD).turns] == [1, 2]
 
 
 def test_the_model_sees_what_the_user_did(tmp_path: Path) -> None:
-    """In the next call the command stands where it was said, well formed."""
+    """The next call names the effort that was opened, and that it is active."""
     chat = begun(tmp_path)
 
-    types = [message.type for message in chat.last]
+    sent = "\n".join(message.text for message in chat.last)
 
-    assert types[-5:] == ["human", "ai", "tool", "ai", "human"]
-    assert "/open auth bug: sign-in works" in [m.content for m in chat.last]
+    assert "auth-bug (active)" in sent
+    assert "sign-in works" in sent
+    assert "/open" not in sent
 
 
-def test_turns_without_a_call_of_the_model_cost_nothing(tmp_path: Path) -> None:
-    """The metrics have a row for each turn in which the model was called, and no other."""
-    chat = begun(tmp_path)
+def test_a_log_brought_back_by_hand_is_sent_until_it_fades(tmp_path: Path) -> None:
+    """The model sees an expanded log where the command was given, for three turns."""
+    chat = begun(tmp_path, *["yes"] * 8, settings=Settings(rebuild="every-turn"))
+    commands.close_effort(chat.agent, THREAD)
+    chat.say_all(["one", "two", "three"])
+    commands.expand_effort(chat.agent, THREAD, "auth-bug")
 
-    found = commands.stats(chat.agent, THREAD)
+    in_view = []
+    for words in ("four", "five", "six", "seven"):
+        chat.say(words)
+        in_view.append(any(LONG in message.text for message in chat.last))
 
-    assert [turn.turn for turn in found.turns] == [1, 3]
+    assert in_view == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("undo", "expected"),
+    [
+        pytest.param(commands.collapse_effort, False, id="collapsed"),
+        pytest.param(commands.reopen_effort, True, id="reopened"),
+    ],
+)
+def test_what_is_done_by_hand_is_in_the_next_call(
+    tmp_path: Path, undo: Any, *, expected: bool
+) -> None:
+    """A log that was collapsed is gone from the prompt, that of a reopened effort is back."""
+    chat = begun(tmp_path, *["yes"] * 4)
+    commands.close_effort(chat.agent, THREAD)
+    chat.say_all(["one", "two", "three"])
+    commands.expand_effort(chat.agent, THREAD, "auth-bug")
+
+    undo(chat.agent, THREAD, "auth-bug")
+    chat.say("four")
+
+    assert any(LONG in message.text for message in chat.last) == expected
 
 
 def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
-    """The turn that pauses is ambient, and a thread that is restored is as paused as before."""
+    """A thread that is restored is as paused as before."""
     chat = begun(tmp_path)
 
     done = [commands.switch_effort(chat.agent, THREAD) for _ in range(2)]
@@ -115,8 +155,6 @@ def test_switching_to_no_effort_pauses(tmp_path: Path) -> None:
     paused = {"status": "paused", "effort_id": "auth-bug"}
     assert [one.result for one in done] == [paused, {"status": "paused"}]
     assert done[0].banners == ("--- Paused effort: auth-bug ---",)
-    assert chat.said(state_of(chat))[-2:] == ["/switch", "/switch"]
-    assert chat.records(state_of(chat))[-1].efforts == ()
     memory = state_of(again)["memory"]
     assert (memory["active_effort"], [*memory["open_efforts"]]) == (None, ["auth-bug"])
 
@@ -143,7 +181,7 @@ def test_a_command_that_fails_changes_nothing(
         command(chat.agent, THREAD)
 
     assert chat.agent.get_state(THREAD) == before
-    assert chat.archive.newest(OWNER) == Tip(3, before.values["bookkeeping"]["tip"])
+    assert chat.archive.newest(OWNER) == Tip(2, before.values["bookkeeping"]["tip"])
 
 
 @pytest.mark.usefixtures("impatient")
@@ -155,21 +193,21 @@ def test_a_failed_summary_leaves_the_effort_open(tmp_path: Path) -> None:
         commands.close_effort(chat.agent, THREAD)
 
     assert state_of(chat)["memory"]["active_effort"] == "auth-bug"
-    assert state_of(chat)["memory"]["turn"] == 3
+    assert state_of(chat)["memory"]["turn"] == 2
 
 
-def test_decay_counts_commands_as_turns(tmp_path: Path) -> None:
-    """A log that nobody mentions collapses during commands as it does during talk."""
+def test_commands_age_nothing(tmp_path: Path) -> None:
+    """A log that nobody mentions stays during commands."""
     chat = begun(tmp_path, settings=Settings(decay_threshold=2))
     commands.close_effort(chat.agent, THREAD)
     commands.expand_effort(chat.agent, THREAD, "auth-bug")
 
-    done = [commands.open_effort(chat.agent, THREAD, name) for name in ("one", "two")]
+    done = [commands.open_effort(chat.agent, THREAD, name) for name in ("one", "two", "three")]
 
-    assert done[0].banners == ("--- Started effort: one ---",)
-    assert done[1].banners[1:] == (
-        "--- Auto-collapsed effort: auth-bug (inactive for 2 turns) ---",
-    )
+    assert [one.banners for one in done] == [
+        (f"--- Started effort: {name} ---",) for name in ("one", "two", "three")
+    ]
+    assert [*state_of(chat)["memory"]["expanded"]] == ["auth-bug"]
 
 
 def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
@@ -178,20 +216,19 @@ def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
 
     commands.open_effort(chat.agent, THREAD, "a\ud800b", "goal \udfff")
 
-    (record,) = chat.records(state_of(chat))
-    assert record.messages[1]["data"]["tool_calls"][0]["args"] == {
-        "name": "a\ufffdb",
-        "goal": "goal \ufffd",
-    }
+    (record,) = done_by_hand(chat)
+    assert (record.events[0]["effort"], record.events[0]["goal"]) == ("a-b", "goal \ufffd")
 
 
-def test_the_first_turn_may_be_a_command(tmp_path: Path) -> None:
+def test_a_command_may_come_before_the_first_turn(tmp_path: Path) -> None:
     """An effort can be opened before anything was said."""
     chat = talk(tmp_path, ["well"])
 
-    commands.open_effort(chat.agent, THREAD, "a")
+    done = commands.open_effort(chat.agent, THREAD, "a")
+    state = chat.say("go on")
 
-    assert chat.said(chat.say("go on")) == ["/open a", "go on"]
+    assert (done.turn, state["memory"]["turn"]) == (0, 1)
+    assert chat.records(state)[0].efforts == ("a",)
 
 
 def test_an_unfinished_turn_is_in_the_way(tmp_path: Path) -> None:
@@ -235,40 +272,94 @@ def test_a_fork_after_a_command_knows_it_and_one_before_does_not(tmp_path: Path)
     """Each branch sees the commands of its own past."""
     chat = begun(tmp_path, "on one", "on the other")
     commands.close_effort(chat.agent, THREAD)
-    rests = [one for one in chat.agent.get_state_history(THREAD) if not one.next]
-    after, before = rests[:2]
+    history = [one for one in chat.agent.get_state_history(THREAD) if not one.next]
+    after = history[0]
+    before = next(one for one in history if one.values["memory"]["active_effort"])
 
     one, other = chat.say("one", after.config), chat.say("other", before.config)
 
     assert (one["memory"]["active_effort"], other["memory"]["active_effort"]) == (None, "auth-bug")
-    assert chat.said(one)[-2:] == ["/close", "one"]
-    assert chat.said(other)[-2:] == [LONG, "other"]
+    assert chat.said(one) == ["hi", LONG, "one"]
+    assert chat.said(other) == ["hi", LONG, "other"]
+
+
+def test_a_command_stands_after_an_edit_of_the_turn_before_it(tmp_path: Path) -> None:
+    """The edited turn is committed beside the old one, and what was done by hand follows it."""
+    chat = begun(tmp_path, "on")
+    commands.close_effort(chat.agent, THREAD)
+    *_, answer = state_of(chat)["messages"]
+    edited = answer.model_copy(update={"content": "Noted, and filed."})
+    chat.agent.update_state(THREAD, {"messages": [edited]})
+
+    state = chat.say("on")
+
+    assert chat.records(state)[1].messages[-1]["data"]["content"] == "Noted, and filed."
+    assert [*state["memory"]["summaries"]] == ["auth-bug"]
+    assert [one.events[0]["type"] for one in done_by_hand(chat)] == ["opened", "concluded"]
+    assert chat.branches == 2
+
+
+def test_the_metrics_know_what_was_done_by_hand(tmp_path: Path) -> None:
+    """A log that was expanded and collapsed by hand counts as such."""
+    chat = begun(tmp_path)
+    commands.close_effort(chat.agent, THREAD)
+    commands.expand_effort(chat.agent, THREAD, "auth-bug")
+    commands.collapse_effort(chat.agent, THREAD, "auth-bug")
+
+    found = commands.stats(chat.agent, THREAD)
+
+    assert (found.manual_collapses, found.auto_collapses) == (1, 0)
+
+
+def test_commands_are_exported_as_events(tmp_path: Path) -> None:
+    """In the folder they are lines without messages, in the transcript they say what was done."""
+    chat = begun(tmp_path)
+    commands.close_effort(chat.agent, THREAD)
+
+    export(chat.archive, OWNER, tmp_path / "folder")
+    export_markdown(chat.archive, OWNER, tip_in(state_of(chat)), tmp_path / "page.md")
+
+    log = (tmp_path / "folder" / "efforts" / "auth-bug.jsonl").read_text("utf-8").splitlines()
+    lines = [json.loads(line) for line in log]
+    assert [line["status"] for line in lines] == ["command", "done", "command"]
+    assert [len(line["messages"]) for line in lines] == [0, 2, 0]
+    page = (tmp_path / "page.md").read_text("utf-8")
+    assert "opened `auth-bug`" in page
+    assert page.count("## Turn") == 2
 
 
 def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path) -> None:
     """A config that names a checkpoint is where the command begins its branch."""
     chat = begun(tmp_path)
-    first = next(
-        one for one in chat.agent.get_state_history(THREAD) if one.values["memory"]["turn"] == 1
-    )
+    history = [one for one in chat.agent.get_state_history(THREAD) if not one.next]
+    first = next(one for one in history if one.values["memory"]["turn"] == 1)
 
     done = commands.open_effort(chat.agent, first.config, "other")
 
-    assert (done.turn, state_of(chat)["memory"]["active_effort"]) == (2, "other")
-    assert chat.said(state_of(chat)) == ["hi", "/open other"]
+    assert (done.turn, state_of(chat)["memory"]["active_effort"]) == (1, "other")
+    assert chat.said(state_of(chat)) == ["hi"]
 
 
-def test_a_full_disk_leaves_a_turn_that_is_ended_once(tmp_path: Path) -> None:
-    """The command is done, its turn waits for the archive, and resuming commits it once."""
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param(lambda _agent: None, id="asked"),
+        pytest.param(lambda agent: commands.open_effort(agent, THREAD, "more"), id="command"),
+        pytest.param(lambda agent: agent.invoke(None, THREAD), id="resumed"),
+    ],
+)
+def test_a_full_disk_leaves_a_command_that_is_committed_once(tmp_path: Path, then: Any) -> None:
+    """The command is done and waits for the archive; whatever comes next commits it."""
     chat = begun(tmp_path, "on", archive=FullDisk(tmp_path, durable=False))
     assert isinstance(chat.archive, FullDisk)
     chat.archive.failures = 3
 
     with pytest.raises(OSError, match="No space left"):
         commands.close_effort(chat.agent, THREAD)
-    chat.agent.invoke(None, THREAD)
+    then(chat.agent)
+    chat.say("on")
 
-    assert chat.said(chat.say("on"))[-2:] == ["/close", "on"]
+    assert [one.events[0]["type"] for one in done_by_hand(chat)][:2] == ["opened", "concluded"]
     assert len(chat.archive.tips(OWNER)) == 1
     assert len(chat.model.asked) == 1
 
@@ -323,29 +414,32 @@ def killed(root: Path, *, before: bool) -> bool:
 )
 @pytest.mark.parametrize("before", [True, False])
 def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: bool) -> None:
-    """Killed around its commit, a command stands once in the lineage that goes on."""
+    """Killed around its commit, a command is committed once in the lineage that goes on."""
     died = killed(tmp_path, before=before)
     with on_sqlite(tmp_path, DiskArchive(tmp_path / "kept"), "on") as chat:
         begin(chat.agent)
         state = chat.say("on")
 
     assert died
-    assert chat.said(state) == ["work", "more work", "/close", "on"]
+    assert chat.said(state) == ["work", "more work", "on"]
     assert [*state["memory"]["summaries"]] == ["a"]
-    assert [record.status for record in chat.records(state)] == ["done"] * 4
+    assert len(chat.archive.commits(OWNER, tip_in(state), [1, 2, 3])) == 4
     assert chat.archive.verify(OWNER) == ()
 
 
 async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -> None:
     """With checkpoints in SQLite, read and written asynchronously, they do the same."""
     async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "c.sqlite")) as saver:
-        chat = talk(tmp_path / "kept", [], checkpointer=saver)
+        chat = talk(tmp_path / "kept", ["hello"], checkpointer=saver)
         agent = chat.agent
 
         done = [
             await commands.aopen_effort(agent, THREAD, "a", "first"),
             await commands.aopen_effort(agent, THREAD, "b"),
             await commands.aswitch_effort(agent, THREAD, "a"),
+        ]
+        await agent.ainvoke({"messages": "hi"}, THREAD)
+        done += [
             await commands.aclose_effort(agent, THREAD),
             await commands.aexpand_effort(agent, THREAD, "a"),
             await commands.acollapse_effort(agent, THREAD, "a"),
@@ -354,5 +448,5 @@ async def test_commands_work_with_an_asynchronous_checkpointer(tmp_path: Path) -
         with pytest.raises(CommandError, match="no effort 'c'"):
             await commands.aclose_effort(agent, THREAD, "c")
 
-    assert [one.turn for one in done] == [1, 2, 3, 4, 5, 6, 7]
+    assert [one.turn for one in done] == [0, 0, 0, 1, 1, 1, 1]
     assert chat.archive.newest(OWNER) is not None

@@ -1,0 +1,132 @@
+"""The commands that use the memory's tools by hand: they change efforts, and are no turns."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import Runtime
+
+from ...memory.errors import CommandError
+from ...memory.messages import clean
+from ...memory.settings import Settings
+from ...nodes.command import commit_command, run_command
+from ...nodes.turn.parts import AgentParts
+from ...nodes.turn.state import TurnState, unpacked
+from ...nodes.turn.values import tip_of
+from ..build import Node
+from .threads import Agent, Thread, channels, newest_config, on_a_thread, resting
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """The result of a command: the turn before it, 0 for none, the tool's result, the banners."""
+
+    turn: int
+    result: dict[str, Any]
+    banners: tuple[str, ...]
+
+
+def _run_by_hand(
+    agent: Agent,
+    config: RunnableConfig,
+    verb: str,
+    arguments: Mapping[str, Any],
+    context: object,
+) -> CommandResult:
+    """Run the memory tool of a command such as `/open auth-bug: its goal`.
+
+    The tool runs on a copy of the state: if it fails, nothing is changed. Then the new state is
+    written with the events, and these are committed; after a crash in between, the next run or
+    command commits them. Raises `CommandError` if the tool fails, `TurnRunningError` if a turn is
+    not finished.
+    """
+    for name, value in arguments.items():
+        if not isinstance(value, str | None):
+            raise CommandError(f"{name} must be a text, got {value!r}")
+    thread = resting(agent, config, context).with_sizes()
+    if verb == "close":
+        thread.checked("summary")
+    call = {"name": f"{verb}_effort", "args": clean(arguments), "id": f"call_{uuid4().hex}"}
+
+    def command(
+        state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
+    ) -> dict[str, Any]:
+        return run_command(state, runtime, parts, call)
+
+    done = thread.rehearse(thread.values, command=Node(thread.parts, command))
+    result: dict[str, Any] = json.loads(done["messages"][-1].text)
+    if "error" in result:
+        raise CommandError(result["error"])
+    memory = _committed(thread, channels(done))["memory"]
+    return CommandResult(memory["turn"], result, tuple(memory["banners"]))
+
+
+def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a state whose command waits, commit it, and return the state after it."""
+    place, node = thread.place, Node(thread.parts, commit_command)
+    if place.has_memory:
+        place.write(thread.config, dict(waiting))
+    ended = thread.rehearse({**thread.values, **waiting}, commit_command=node)
+    if place.has_memory:
+        place.write(newest_config(thread.config), channels(ended))
+        return ended
+    # The next run finds the command by the messages before it, or by this note if there are none.
+    tip = tip_of(unpacked(ended))
+    if not tip.turn:
+        thread.parts.archive.reseed(thread.owner, tip)
+    place.write(thread.config, {})
+    return ended
+
+
+def open_effort(
+    agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
+) -> CommandResult:
+    """Begin an effort and make it active."""
+    return _run_by_hand(agent, config, "open", {"name": name, "goal": goal}, context)
+
+
+def close_effort(
+    agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
+) -> CommandResult:
+    """Conclude an effort, by default the active one; this calls the summary model."""
+    arguments = {"effort_id": effort_id} if effort_id else {}
+    return _run_by_hand(agent, config, "close", arguments, context)
+
+
+def switch_effort(
+    agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
+) -> CommandResult:
+    """Make another open effort the active one; without an id none is active."""
+    return _run_by_hand(agent, config, "switch", {"effort_id": effort_id}, context)
+
+
+def reopen_effort(
+    agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
+) -> CommandResult:
+    """Continue a concluded effort."""
+    return _run_by_hand(agent, config, "reopen", {"effort_id": effort_id}, context)
+
+
+def expand_effort(
+    agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
+) -> CommandResult:
+    """Put the raw log of a concluded effort into the context, or turns of it such as "3-5,8"."""
+    return _run_by_hand(agent, config, "expand", {"effort_id": effort_id, "turns": turns}, context)
+
+
+def collapse_effort(
+    agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
+) -> CommandResult:
+    """Take the raw log of an expanded effort out of the context."""
+    return _run_by_hand(agent, config, "collapse", {"effort_id": effort_id}, context)
+
+
+aopen_effort = on_a_thread(open_effort)
+aclose_effort = on_a_thread(close_effort)
+aswitch_effort = on_a_thread(switch_effort)
+areopen_effort = on_a_thread(reopen_effort)
+aexpand_effort = on_a_thread(expand_effort)
+acollapse_effort = on_a_thread(collapse_effort)

@@ -1,0 +1,85 @@
+"""Commands by hand: a memory tool runs on a thread at rest, and its events are committed.
+
+A command is no exchange: it has no messages and no turn number, and ages nothing.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ..memory.archive.memories import accessed
+from ..memory.archive.records import left_by
+from ..memory.context.rebuild import rebuild
+from ..memory.record import Tip
+from ..memory.settings import Settings, resolve
+from ..memory.tools.toolbox import run
+from ..memory.view import past
+from .ask import drive
+from .turn.langchain_messages import from_dicts
+from .turn.parts import AgentParts
+from .turn.recovery import commit, recovered
+from .turn.state import TurnState
+from .turn.values import (
+    command_group,
+    drawn,
+    owner_of,
+    packed,
+    resumed,
+    tip_of,
+    tip_update,
+    traced,
+    turn_at_rest,
+)
+
+
+def run_command(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, call: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run the call of a memory tool, and return the update with the tool's result as a message.
+
+    The events wait in the state under a nonce until `commit_command` commits them: whatever happens
+    in between, they are committed once.
+    """
+    settings = resolve(runtime.context, parts.settings)
+    owner = owner_of(state, runtime, settings)
+    before = recovered(state, parts.archive, owner, settings.messages_window + 1)
+    if before is not state:
+        before = resumed(before, runtime, parts)
+    rest = turn_at_rest(before, runtime, parts)
+    work = replace(
+        rest.put(replace(rest.state, banners=())),
+        related=lambda text: parts.related(rest.view, text, runtime),
+    )
+    done = drive(run(work, [call], frozenset()), parts.models, about=traced(before))
+    waiting = {
+        "archive": parts.archive.id,
+        "turn": rest.view.tip.turn,
+        **tip_update(rest.view.tip),
+        "command": drawn(parts.archive, owner, secrets.token_hex(8)),
+    }
+    own = {key: value for key, value in before.items() if key != "messages"}
+    return {**own, **packed(done.state), **waiting, "messages": from_dicts(done.results)}
+
+
+def commit_command(
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
+) -> dict[str, Any]:
+    """Commit the command that waits in the state, if there is one; return the update.
+
+    The model sees what was done in what the context shows from now on.
+    """
+    if not state.get("command"):
+        return {}
+    work, tip = turn_at_rest(state, runtime, parts), tip_of(state)
+    archive, owner = parts.archive, work.view.owner
+    moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip
+    record = commit(archive, owner, tip, command_group(state), parts.embedder)
+    if left_by(record) or accessed(record.events) or moved:
+        parts.memories_changed(owner)
+    rest = replace(work.state, events=())
+    after = replace(work, state=rest, view=past(archive, owner, record.tip))
+    view = rebuild(after, "command", work.line).packed()
+    return {**tip_update(record.tip), "events": [], "command": "", "view": view}
