@@ -44,8 +44,8 @@ def export(archive: SqlArchive, owner: Owner, folder: str | os.PathLike[str]) ->
     for name, data in named_files(session.attachments, _contents(session)).items():
         (target / _ATTACHMENTS).mkdir(exist_ok=True)
         (target / _ATTACHMENTS / name).write_bytes(data)
-    changes = manifest(turn.record for turn in session.turns)
-    (target / "manifest.yaml").write_text(changes, "utf-8", newline="\n")
+    efforts = manifest([turn.record for turn in session.turns])
+    (target / "manifest.yaml").write_text(efforts, "utf-8", newline="\n")
     names = json.dumps(asdict(owner), ensure_ascii=False, indent=1) + "\n"
     # As JSON writes it: UTF-8 has no lone surrogates, which a name may have.
     (target / "session.json").write_bytes(names.encode("utf-8", "backslashreplace"))

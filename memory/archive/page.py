@@ -7,14 +7,17 @@ than any run of backticks in it, so that none of it is taken for the page's own 
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from ..efforts import Effort
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
+from ..names import ranges
 from ..record import SHORT_ID, Owner, Record, Tip
 from ..transcript import recalled, visible_text
 from ..view import every_commit
@@ -36,17 +39,46 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_str)
 
 
-def manifest(records: Iterable[Record]) -> str:
-    """Return as YAML the efforts after each change of their status, oldest first."""
-    entries = [
-        {**asdict(effort), "commit": record.id, "at": record.at}
-        for record in records
-        for effort in left_by(record)
-    ]
-    for entry in entries:
-        if not entry["stale"]:  # so in nearly all: a reader need not see it there
-            del entry["stale"]
-    return yaml.dump(entries, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100)
+def manifest(records: Sequence[Record]) -> str:
+    """Return the efforts of a session as YAML, an entry for each, in the order of their opening.
+
+    An effort stands there as the newest branch left it, one that only other branches have as those
+    did. `records` are in the order of their commit.
+    """
+    newest = _branch(records)
+    ids = {record.id for record in newest}
+    entries: dict[str, dict[str, Any]] = {e.id: {} for one in records for e in left_by(one)}
+    for branch in ([record for record in records if record.id not in ids], newest):
+        turns: dict[str, list[int]] = {}
+        for record in branch:
+            for name in record.efforts:
+                turns.setdefault(name, []).append(record.turn)
+        for record in branch:
+            for effort in left_by(record):
+                entries[effort.id] = _entry(effort, turns.get(effort.id, ()), record)
+    return yaml.dump(
+        [*entries.values()], Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=100
+    )
+
+
+def _branch(records: Sequence[Record]) -> list[Record]:
+    """Return the last record and those that it follows, oldest first."""
+    by_id = {record.id: record for record in records}
+    branch: list[Record] = []
+    record = records[-1] if records else None
+    while record is not None:
+        branch.append(record)
+        record = by_id.get(record.parent)
+    return branch[::-1]
+
+
+def _entry(effort: Effort, turns: Sequence[int], record: Record) -> dict[str, Any]:
+    """Return an effort with its turns, and the commit that changed it last."""
+    entry = {**asdict(effort), "turns": ranges(sorted({*turns}))}
+    del entry["turn"]
+    if not effort.stale:  # so in nearly all: a reader need not see it there
+        del entry["stale"]
+    return {**entry, "commit": record.id, "at": record.at}
 
 
 # A message of another type is named by its type, a tool's result by its tool.

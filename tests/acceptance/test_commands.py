@@ -243,7 +243,6 @@ def test_export_in_the_terminal(stored: Path) -> None:
     assert AUTH.summary.split(":")[0] in (target / "manifest.yaml").read_text()
 
 
-@later.COMMIT
 def test_manifest_has_one_entry_for_each_effort(stored: Path) -> None:
     """01, The archive: `manifest.yaml` in block form, with one entry per effort."""
     target = stored / "exported-manifest"

@@ -89,14 +89,14 @@ def test_the_owner_is_named(disk: SqlArchive, tmp_path: Path) -> None:
 
 
 def test_the_manifest_is_for_people(disk: SqlArchive, tmp_path: Path) -> None:
-    """The manifest is YAML in block form, with an entry for each change of an effort."""
+    """The manifest is YAML in block form, with an entry for each effort."""
     commit_all(disk, [turn(1, "", ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", "x")])])
 
     export(disk, OWNER, tmp_path / "out")
 
     text = (tmp_path / "out" / MANIFEST).read_text("utf-8")
-    assert text.startswith("- id: a\n  status: open\n")
-    assert [entry["status"] for entry in yaml.safe_load(text)] == ["open", "concluded"]
+    assert text.startswith("- id: a\n  status: concluded\n")
+    assert [entry["turns"] for entry in yaml.safe_load(text)] == ["1-2"]
 
 
 def test_no_name_leaves_the_folder(disk: SqlArchive, tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def test_what_is_written_is_read_back(drawn: list[tuple[str, str, list[str]]]) -
 
     entries = yaml.safe_load(written(*events))
 
-    assert [(entry["id"], entry["summary"], entry["keywords"]) for entry in entries] == drawn
+    last = {name: (name, text, words) for name, text, words in drawn}
+    found = [(entry["id"], entry["summary"], entry["keywords"]) for entry in entries]
+    assert found == [*last.values()]
 
 
 def test_nasty_text_is_kept() -> None:
@@ -39,14 +41,34 @@ def test_nasty_text_is_kept() -> None:
     assert "🌊" in written(opened("a", goal="🌊"))
 
 
-def test_entries_of_a_record() -> None:
-    """A record adds an entry for each status change, with its turn and time."""
-    entries = yaml.safe_load(
-        written(opened("a"), {"type": "switched", "effort": "b"}, concluded("b", "s"))
-    )
-
+def test_effort_has_one_entry() -> None:
+    """However often it changed, it stands there once, with its turns, as it is now."""
     at = turn(3).at
-    assert [(entry["id"], entry["commit"], entry["at"]) for entry in entries] == [
-        ("a", "b1", at),
-        ("b", "b1", at),
+    records = [
+        Record(1, "a1", "", (), at, ("a",), (opened("a", goal="g"),)),
+        Record(2, "a2", "a1", (), at, ("a",), (opened("b"),)),
+        Record(2, "a3", "a2", (), at, events=(concluded("a", "Over."),), status="command"),
+    ]
+
+    first, second = yaml.safe_load(manifest(records))
+
+    known = [first[key] for key in ("id", "status", "summary", "turns", "commit")]
+    assert known == ["a", "concluded", "Over.", "1-2", "a3"]
+    assert (second["id"], second["status"], second["turns"]) == ("b", "open", "")
+
+
+def test_effort_stands_as_the_newest_branch_left_it() -> None:
+    """What another branch did later to an effort of the same name does not count."""
+    at = turn(3).at
+    records = [
+        Record(1, "a1", "", (), at, ("a",), (opened("a"),)),
+        Record(2, "b2", "a1", (), at, ("a",), (concluded("a", "Left."), opened("b"))),
+        Record(2, "a2", "a1", (), at, ("a",)),
+    ]
+
+    entries = yaml.safe_load(manifest(records))
+
+    assert [(one["id"], one["status"], one["turns"]) for one in entries] == [
+        ("a", "open", "1-2"),
+        ("b", "open", ""),
     ]
