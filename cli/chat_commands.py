@@ -13,6 +13,7 @@ from rich.text import Text
 from ..graph import commands
 from ..graph.commands.look import PAGE
 from ..graph.erase.erase import aerase
+from ..memory.clock import minute_of
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import calls
 from ..memory.record import SHORT_ID
@@ -140,8 +141,7 @@ def _messages(talk: Conversation, words: str) -> Page:
     for line in page.lines:
         efforts = ", ".join(line.efforts) or "-"
         status = "" if line.status == "done" else f" ({line.status})"
-        time = line.at[:16].replace("T", " ")
-        yield in_line(f"{line.turn:>5}  {time} UTC  {efforts}  {line.said}{status}")
+        yield in_line(f"{line.turn:>5}  {minute_of(line.at)}  {efforts}  {line.said}{status}")
     yield _note(f"page {page.page} of {page.pages}")
 
 

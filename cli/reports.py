@@ -13,6 +13,7 @@ from ..graph.commands.on_attention import UserAttention
 from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Explanation
+from ..memory.clock import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.metrics import Report, report
 from ..memory.record import Owner, Tip
@@ -57,7 +58,7 @@ def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
     if tip is None:
         return name, "0", "0", "never"
     records = archive.turns(owner, tip, [tip.turn])
-    time = records[0].at[:16].replace("T", " ") + " UTC" if records else "unknown"
+    time = minute_of(records[0].at) if records else "unknown"
     return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", time
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from ..clock import minute_of
 from ..efforts import Effort
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
@@ -146,8 +147,8 @@ def inline(name: str) -> str:
 def _command(record: Record) -> Iterator[str]:
     """Yield what was done by hand: its events, and the texts of efforts that they changed."""
     named = (f"{e['type']} {inline(str(e.get('effort', '')))}" for e in record.events)
-    time = inline(record.at[:19].replace("T", " "))
-    yield f"**By hand** ({time} UTC): {'; '.join(named) or 'nothing changed'}"
+    time = inline(minute_of(record.at))
+    yield f"**By hand** ({time}): {'; '.join(named) or 'nothing changed'}"
     yield from _changes(record)
 
 
@@ -160,7 +161,7 @@ def _changes(record: Record) -> Iterator[str]:
 def _turn(record: Record) -> Iterator[str]:
     yield f"## Turn {record.turn}"
     names = ", ".join(map(inline, record.efforts)) or "none"
-    yield f"{inline(record.at[:19].replace('T', ' '))} UTC. Efforts: {names}."
+    yield f"{inline(minute_of(record.at))}. Efforts: {names}."
     if record.status == "erased":
         yield "*This turn was erased.*"
     for message in record.messages:

@@ -48,6 +48,7 @@ _TIME = (
     .order_by(turns.c.id)
     .limit(1)
 )
+_FIRST_TIME = _TIME.where(turns.c.at != "")  # adopted turns may have no time
 
 
 Said: TypeAlias = Mapping[str, Collection[int]]
@@ -214,9 +215,12 @@ def dated(lineage: Lineage, query: str) -> list[tuple[int, int]]:
 
     def time_of(number: int) -> str:
         bounds = {"first": number, "last": numbers[-1]}
-        return lineage.connection.execute(_TIME, bounds).scalar() or "~"
+        at = lineage.connection.execute(_TIME, bounds).scalar()
+        return "~" if at is None else at
 
-    years = time_of(numbers[0])[:4], time_of(numbers[-1])[:4]
+    bounds = {"first": numbers[0], "last": numbers[-1]}
+    earliest = lineage.connection.execute(_FIRST_TIME, bounds).scalar() or ""
+    years = earliest[:4], time_of(numbers[-1])[:4]
     if not all(map(str.isdecimal, years)):
         return []
     # "~" is higher than what follows in any time that begins with the day.

@@ -56,7 +56,8 @@ def before_turn(work: RunningTurn, now: str) -> Timeline:
         return rebuild(work, "settings", line)
     newest = work.view.turns([work.view.tip.turn])
     # A rebuild is free where the provider has forgotten the prefix.
-    pauses = (datetime.fromisoformat(now) - datetime.fromisoformat(record.at) for record in newest)
+    times = (record.at for record in newest if record.at)
+    pauses = (datetime.fromisoformat(now) - datetime.fromisoformat(at) for at in times)
     cold = any(pause.total_seconds() > _CACHE_SECONDS for pause in pauses)
     return rebuild(work, "cold-cache", line) if cold else line
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
+from ..clock import UNDATED
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
@@ -72,7 +73,8 @@ def _texts(
         if view is not work.view and isinstance(turn, Record):
             efforts = [qualified(view.owner, name) for name in efforts]
             place = {"session": session_name(view.owner), "id": turn.id}
-        time = turn.at[:16].replace("T", " ") or "now"
+        none = UNDATED if isinstance(turn, Record) else "now"
+        time = turn.at[:16].replace("T", " ") or none
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
         if speaking := offset and speaker_at(turn.messages, offset):
             head["speaker"] = speaking  # who goes on there, as no label says so

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
@@ -15,6 +16,7 @@ from langchain_core.messages import (
 from pydantic_core import to_jsonable_python
 
 from ...memory.attachments import referring
+from ...memory.clock import stamped
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.valid_history import no_result, without_reserved_name
 from ...prompts.loader import render
@@ -113,6 +115,40 @@ def with_ids(message: _Message) -> _Message:
         unique.append({**call, "name": call.get("name") or "", "id": call_id})
     update: dict[str, Any] = {"tool_calls": unique[:valid], "invalid_tool_calls": unique[valid:]}
     return message.model_copy(update=update)
+
+
+_TIMES = ("timestamp", "created_at", "created")
+"""Where messages carry their time, in `additional_kwargs` or `response_metadata`."""
+
+_MILLISECONDS = 1e11
+"""Numbers from here on are milliseconds since 1970: as seconds they would be after 5138."""
+
+
+def time_of(messages: Sequence[BaseMessage]) -> str:
+    """Return the time that the last of these messages with one carries, "" if none does.
+
+    >>> message = {"type": "ai", "data": {"content": "", "response_metadata": {"created": 1e9}}}
+    >>> time_of(from_dicts([message])), time_of([])
+    ('2001-09-09T01:46:40.000Z', '')
+    """
+    for message in reversed(messages):
+        for extra in (message.additional_kwargs, message.response_metadata):
+            moments = (_moment(extra.get(name)) for name in _TIMES)
+            if moment := next(filter(None, moments), None):
+                return stamped(moment)
+    return ""
+
+
+def _moment(value: Any) -> datetime | None:
+    """Return a time in any form that is usual for it, None for anything else."""
+    try:
+        if isinstance(value, str):
+            return datetime.fromisoformat(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / (1000 if value > _MILLISECONDS else 1), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return value if isinstance(value, datetime) else None
 
 
 def question_start(messages: Sequence[BaseMessage]) -> int:

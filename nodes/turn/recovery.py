@@ -26,6 +26,7 @@ from .langchain_messages import (
     closed,
     from_dicts,
     question_start,
+    time_of,
     to_dicts,
     with_ids,
 )
@@ -370,7 +371,9 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         nonce = archive.keyed_digest(f"{owner} {tip.id} {digest(to_dicts(said))}")
         turn = closed(said, nonce)
         ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
-        tip = commit(archive, owner, tip, replace(ambient, efforts=(), events=())).tip
+        # Not filed under today: at the time that its messages carry, or at none.
+        ambient = replace(ambient, at=time_of(said), efforts=(), events=())
+        tip = commit(archive, owner, tip, ambient).tip
         numbers[tip.turn] = turn
     adopted = [message for turn in numbers.values() for message in turn]
     update = {

@@ -1,5 +1,6 @@
 """Messages come back from the archive as they were."""
 
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 
 from ebbtide import DiskArchive
 from ebbtide.memory.record import Group, Owner, Tip
-from ebbtide.nodes.turn.langchain_messages import cleaned, from_dicts, to_dicts
+from ebbtide.nodes.turn.langchain_messages import cleaned, from_dicts, time_of, to_dicts
 from tests.draws import examples
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
@@ -162,3 +163,27 @@ def test_what_is_at_its_default_is_left_out(times: int) -> None:
     assert to_dicts([AIMessage("hi", id="1", additional_kwargs={})]) == (
         {"type": "ai", "data": {"content": "hi", "id": "1"}},
     )
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"additional_kwargs": {"timestamp": "2024-05-06T07:08:09+00:00"}},
+        {"additional_kwargs": {"timestamp": "2024-05-06T09:08:09+02:00"}},
+        {"response_metadata": {"created_at": "2024-05-06T07:08:09Z"}},
+        {"response_metadata": {"created": 1714979289}},
+        {"additional_kwargs": {"created_at": 1714979289000}},
+        {"additional_kwargs": {"timestamp": datetime(2024, 5, 6, 7, 8, 9)}},  # noqa: DTZ001
+    ],
+)
+def test_time_that_messages_carry(extra: Any) -> None:
+    """The last time among them counts, in any usual form; a time without a zone is in UTC."""
+    messages = [HumanMessage("hi", additional_kwargs={"timestamp": 1}), AIMessage("ho", **extra)]
+
+    assert time_of([*messages, AIMessage("")]) == "2024-05-06T07:08:09.000Z"
+
+
+@pytest.mark.parametrize("value", ["soon", "", None, True, [1], 1e300, float("nan"), -1e30])
+def test_what_is_no_time(value: Any) -> None:
+    """Anything else is as if no time was there."""
+    assert time_of([HumanMessage("hi", additional_kwargs={"timestamp": value})]) == ""

@@ -1,5 +1,6 @@
 """A thread without memory: it goes on where the archive knows its messages, or is adopted."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import interrupt
 
-from ebbtide import InputError, TipNotFoundError, build_memory_graph, erase
+from ebbtide import InputError, TipNotFoundError, build_memory_graph, commands, erase
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.prompts.loader import render
@@ -101,6 +102,34 @@ def test_a_thread_of_another_agent_is_taken_over(tmp_path: Path) -> None:
     assert NOTE in results[-1]
     assert '"turn":2' in results[-2].replace(" ", "")
     assert place(chat, states[-1]) == (5, 1)
+
+
+def test_adopted_turns_are_filed_under_their_own_days(tmp_path: Path) -> None:
+    """A turn has the time that its messages carry, or none; none of them is of today."""
+    then = {"timestamp": "2021-03-04T05:06:07Z"}
+    history = [
+        HumanMessage("The depot is in Leith."),
+        AIMessage("Noted."),
+        HumanMessage("The ferry leaves at noon.", additional_kwargs=then),
+        AIMessage("Noted too."),
+    ]
+    chat = talk(tmp_path, ["Yes.", call("read_log", turns="1-3"), "Read."])
+
+    first = chat.agent.invoke({"messages": [*history, HumanMessage("And?")]}, THREAD)
+    page = commands.messages(chat.agent, THREAD)
+    read = chat.say("Read them.")
+
+    times = [record.at for record in chat.records(first)]
+    assert times[:2] == ["", "2021-03-04T05:06:07.000Z"]
+    assert times[2] > "2026"
+    assert [line.at for line in page.lines] == times[::-1]
+    result = next(m.text for m in read["messages"][::-1] if isinstance(m, ToolMessage))
+    assert [turn["at"] for turn in json.loads(result)["turns"]][:2] == [
+        "undated",
+        "2021-03-04 05:06",
+    ]
+    found = commands.search(chat.agent, THREAD, "What was noted on 2021-03-04?")["results"]
+    assert found[0]["turn"] == 2
 
 
 def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
