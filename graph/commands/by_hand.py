@@ -74,9 +74,9 @@ def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
         place.write(newest_config(thread.config), channels(ended))
         return ended
     # The next run finds the command by the messages before it, or by this note if there are none.
-    tip = tip_of(unpacked(ended))
-    if not tip.turn:
-        thread.parts.archive.reseed(thread.owner, tip)
+    tip, archive = tip_of(unpacked(ended)), thread.parts.archive
+    if not tip.turn or archive.reseeding(thread.owner) is not None:
+        archive.reseed(thread.owner, tip)
     place.write(thread.config, {})
     return ended
 

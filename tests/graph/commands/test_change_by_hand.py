@@ -367,18 +367,18 @@ def test_a_full_disk_leaves_a_command_that_is_committed_once(tmp_path: Path, the
 class Deadly(DiskArchive):
     """An archive that kills its process at its third commit, before or after it."""
 
-    commits = 0
+    attempts = 0
     before = True
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         """Commit, or die."""
-        self.commits += 1
-        if self.commits == 3 and self.before:
+        self.attempts += 1
+        if self.attempts == 3 and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
         record = super().commit(owner, tip, group, embedder)
-        if self.commits == 3:
+        if self.attempts == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return record
 

@@ -153,7 +153,7 @@ def test_one_turn_after_the_other(tmp_path: Path, schema: Any) -> None:
         (tip,) = chat.archive.tips(OWNER)
         open_ = [one["id"] for one in commands.efforts(outer, THREAD)["efforts"]]
 
-    assert (tip.turn, sorted(open_)) == (5, ["keys", "other"])
+    assert (tip.turn, sorted(open_)) == (4, ["keys", "other"])
 
 
 def test_what_cannot_be_erased_changes_nothing(tmp_path: Path, schema: Any) -> None:
