@@ -11,7 +11,6 @@ def _later(title: str) -> pytest.MarkDecorator:
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=title)
 
 
-COMMIT = _later("A turn is a commit")
 GRAPH = _later("The graph that was asked for: one turn, one truth")
 REFERENCES = _later("References with reasons, metrics that are true, proof for a paper")
 LONG_TURN = _later("A turn as long as an afternoon's work")

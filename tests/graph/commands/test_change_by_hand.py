@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -362,6 +363,23 @@ def test_a_full_disk_leaves_a_command_that_is_committed_once(tmp_path: Path, the
     assert [one.events[0]["type"] for one in done_by_hand(chat)][:2] == ["opened", "concluded"]
     assert len(chat.archive.tips(OWNER)) == 1
     assert len(chat.model.asked) == 1
+
+
+def test_a_command_that_waits_is_not_done_for_another_user(tmp_path: Path) -> None:
+    """Who goes on in a thread of somebody else commits nothing that they did."""
+    chat = talk(tmp_path, ["on", "on"], archive=FullDisk(tmp_path, durable=False))
+    assert isinstance(chat.archive, FullDisk)
+    ann, bob = ({"configurable": {"thread_id": "t", "user_id": name}} for name in ("ann", "bob"))
+    chat.archive.failures = 3
+    with pytest.raises(OSError, match="No space left"):
+        commands.open_effort(chat.agent, cast("RunnableConfig", ann), "secret")
+
+    states = [chat.say(words, cast("RunnableConfig", bob)) for words in ("one", "two")]
+
+    owner = Owner("bob", "t")
+    commits = chat.archive.commits(owner, tip_in(states[-1]), range(3))
+    assert [record.status for record in commits] == ["done", "done"]
+    assert "secret" not in str([state["memory"] for state in states])
 
 
 class Deadly(DiskArchive):
