@@ -67,8 +67,6 @@ def begin_turn(
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
-        if state.get("command"):  # committed by now, or another user's
-            update["command"] = ""
         work = running_turn(updated(before, update), runtime, parts)
         line = before_turn(work, stamp())
         update |= {"view": line.packed(), "events": [*update["events"], *hinted(work, line)]}
@@ -103,6 +101,8 @@ def _settled(
         before = updated(before, memory_at(parts.archive, owner, tip))
     if before is not state:
         settled = {**before, **settled}
+    if state.get("command"):  # committed by now, or another user's
+        settled["command"] = ""
     return before, arrived, settled
 
 

@@ -125,7 +125,7 @@ def test_export_writes_a_folder_for_people() -> None:
 
     manifest = yaml.safe_load(Path("out/manifest.yaml").read_text("utf-8"))
     assert (result.exit_code, result.stdout) == (0, "Wrote default to out\n")
-    assert [entry["status"] for entry in manifest] == ["open", "concluded"]
+    assert [entry["status"] for entry in manifest] == ["concluded"]
     assert json.loads(Path("out/raw.jsonl").read_text("utf-8"))["turn"] == 3
 
 
