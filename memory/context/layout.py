@@ -221,7 +221,7 @@ def loaded_in(record: Record, effort: str) -> set[int]:
         result
         for tool in _LOG_TOOLS
         for _, result in _results(record.messages, tool)
-        if result.get("effort_id") == effort and result.get("tokens_loaded")
+        if result.get("effort_id") == effort and result.get("tokens", 1)
     )
     return {turn for result in results for turn in _turns_of(result)}
 
