@@ -63,7 +63,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:
     """Run a turn; return the state, and the ambient turns in the last call of the model."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
-    *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
+    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
     requests = [m for m in sent["messages"] if m.type == "human" and m.name != "ebbtide"]
     return agent.get_state(CONFIG).values, len(requests) - 1
 

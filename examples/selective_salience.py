@@ -69,7 +69,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:
     """Run a turn; return the state, and the text of the last call of the model."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
-    *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
+    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
     return agent.get_state(CONFIG).values, "\n".join(m.text for m in sent["messages"])
 
 

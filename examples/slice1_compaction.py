@@ -55,7 +55,7 @@ def talk() -> list[list[dict[str, int]]]:
         agent = create_memory_agent(model, tools=[server_log], checkpointer=saver, **options)
         for words in SAID:
             steps = agent.stream({"messages": words}, config, stream_mode="updates")
-            sent = [step["call_model"] for step in steps if "call_model" in step]
+            sent = [step["assemble_context"] for step in steps if "assemble_context" in step]
             calls.append([context["memory"]["context_report"]["tokens"] for context in sent])
     return calls
 

@@ -59,7 +59,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
     """Run a turn; return for each call of the model the tokens by part, and the text."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
-    calls = [step["call_model"] for step in steps if "call_model" in step]
+    calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
     tokens = (call["memory"]["context_report"]["tokens"] for call in calls)
     sizes = [[by_part.get(part, 0) for part in PARTS] for by_part in tokens]
     sent = ["\n".join(part.text for part in call["context"]["messages"]) for call in calls]

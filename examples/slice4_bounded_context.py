@@ -67,7 +67,7 @@ def main() -> None:
 def say(agent: Any, words: str) -> tuple[int, int]:
     """Run a turn; return the summaries and the ambient exchanges in the last call of the model."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
-    *_, sent = (step["call_model"]["context"] for step in steps if "call_model" in step)
+    *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
     requests = [part for part in sent["messages"] if part.type == "human"]
     memory = "".join(part.text for part in requests if ">concluded efforts" in part.text)
     return memory.count("\n- "), sum(part.name != "ebbtide" for part in requests) - 1

@@ -1,10 +1,11 @@
 """The graph: nodes, edges and routers; compiled, the input it accepts and the streams it gives."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from inspect import getdoc
 from itertools import chain
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -21,11 +22,14 @@ from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import NAMES
 from ..nodes.application_tools import application_tools
+from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import acall_model, call_model
 from ..nodes.compress import acompress, compress
+from ..nodes.decay import decay
+from ..nodes.detect_references import detect_references
+from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.forks import Source, asource, source
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
@@ -35,7 +39,17 @@ from ..nodes.turn.values import is_anothers, repacked, user_of
 _NAMING = ("checkpoint_ns", "checkpoint_id")
 """The keys with which a run names the checkpoint that it goes on from."""
 
-_Routed: TypeAlias = list[Send | Literal["run_tools", "persist"]]
+_NODES: Mapping[Callable[..., dict[str, Any]], Callable[..., Any] | None] = {
+    begin_turn: None,
+    assemble_context: None,
+    call_model: acall_model,
+    memory_tools: amemory_tools,
+    detect_references: None,
+    decay: None,
+    persist: None,
+    compress: acompress,
+}
+"""The nodes, those that call a model with their async form; `application_tools` is a `ToolNode`."""
 
 
 class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
@@ -50,52 +64,71 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
             output_schema=MemoryState,
         )
         self.parts = parts
-        self.add_node("begin_turn", Node(parts, begin_turn))
-        self.add_node("call_model", Node(parts, call_model, acall_model))
-        self.add_node("run_tools", Node(parts, run_tools, arun_tools))
-        self.add_node("persist", Node(parts, persist))
-        self.add_node("compress", Node(parts, compress, acompress))
+        for node, async_ in _NODES.items():
+            self._add(node.__name__, Node(parts, node, async_), node)
+        tools = application_tools([*parts.tools.values()])
+        self._add("application_tools", tools, application_tools)
 
         self.add_edge(START, "begin_turn")
-        self.add_edge("begin_turn", "call_model")
-        targets = ["run_tools", "persist"]
-        if parts.tools:
-            self.add_node("application_tools", application_tools([*parts.tools.values()]))
-            if any(tool.return_direct for tool in parts.tools.values()):
-                after = ["call_model", "persist"]
-                self.add_conditional_edges("application_tools", self.route_results, after)
-            else:
-                self.add_edge("application_tools", "call_model")
-            targets.append("application_tools")
-        self.add_conditional_edges("call_model", self.route_calls, targets)
-        self.add_edge("run_tools", "call_model")
+        self.add_edge("begin_turn", "assemble_context")
+        self.add_edge("assemble_context", "call_model")
+        after = ["memory_tools", "application_tools", "detect_references"]
+        self.add_conditional_edges("call_model", self.route_calls, after)
+        after = ["application_tools", "assemble_context"]
+        self.add_conditional_edges("memory_tools", self.route_rest, after)
+        if any(tool.return_direct for tool in parts.tools.values()):
+            after = ["assemble_context", "detect_references"]
+            self.add_conditional_edges("application_tools", self.route_results, after)
+        else:
+            self.add_edge("application_tools", "assemble_context")
+        self.add_edge("detect_references", "decay")
+        self.add_edge("decay", "persist")
         self.add_conditional_edges("persist", self.route_pass, ["compress", END])
         self.add_edge("compress", END)
 
-    def route_calls(self, state: AgentState) -> _Routed:
-        """Return the steps after `call_model`.
+    def _add(self, name: str, runnable: Runnable[Any, Any], described: Any) -> None:
+        """Add a node, described to people in Studio by the first line of a docstring."""
+        description = str(getdoc(described)).partition("\n")[0]
+        self.add_node(name, runnable, metadata={"description": description})
 
-        Each call of an application's tool is a task of its own: resuming after an interrupt in one
-        does not run the others again.
-        """
+    def route_calls(self, state: AgentState) -> list[Send | str]:
+        """Return the steps after `call_model`: the memory's calls and invalid ones come first."""
         answer = next(reversed(state["messages"]), None)
-        called = answer.tool_calls if isinstance(answer, AIMessage) else []
-        theirs = [call for call in called if call["name"] in self.parts.tools]
-        sends: _Routed = [Send("application_tools", [call]) for call in theirs]
-        is_broken = isinstance(answer, AIMessage) and bool(answer.invalid_tool_calls)
-        ours: _Routed = ["run_tools"] if is_broken or len(theirs) < len(called) else []
-        return [*ours, *sends] or ["persist"]
+        if not isinstance(answer, AIMessage):
+            return ["detect_references"]
+        names = {call["name"] for call in answer.tool_calls}
+        if answer.invalid_tool_calls or names - self.parts.tools.keys():
+            return ["memory_tools"]
+        return self._sends(state) or ["detect_references"]
 
-    def route_results(self, state: AgentState) -> Literal["call_model", "persist"]:
+    def route_rest(self, state: AgentState) -> list[Send | str]:
+        """Return the steps after `memory_tools`: the application's calls of the same message."""
+        return self._sends(state) or ["assemble_context"]
+
+    def _sends(self, state: AgentState) -> list[Send | str]:
+        """Return a task for each waiting call of an application's tool.
+
+        Resuming after an interrupt in one does not run the others again.
+        """
+        answer, results = _last_round(state["messages"])
+        done = {result.tool_call_id for result in results}
+        return [
+            Send("application_tools", [call])
+            for call in answer.tool_calls
+            if call["name"] in self.parts.tools and call["id"] not in done
+        ]
+
+    def route_results(self, state: AgentState) -> Literal["assemble_context", "detect_references"]:
         """Return the step after `application_tools`.
 
         As in LangChain's `create_agent`, the turn ends if all tools of the last answer are
         `return_direct`.
         """
         direct = {name for name, tool in self.parts.tools.items() if tool.return_direct}
-        answer = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
+        answer, _ = _last_round(state["messages"])
         calls = [*answer.tool_calls, *answer.invalid_tool_calls]
-        return "persist" if all(call["name"] in direct for call in calls) else "call_model"
+        is_over = all(call["name"] in direct for call in calls)
+        return "detect_references" if is_over else "assemble_context"
 
     def route_pass(self, state: AgentState) -> Literal["compress", "__end__"]:
         """Return the step after `persist`: `compress` if a pass is due, else the end."""
@@ -135,6 +168,17 @@ class Node(Runnable[Any, Any]):
         state = unpacked(input)
         update = await self._async(state, get_runtime(Settings), parts=self._parts)
         return repacked(update, state)
+
+
+def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:
+    """Return the last answer, an empty one if there is none, and the results after it."""
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            return message, results
+        if isinstance(message, ToolMessage):
+            results.append(message)
+    return AIMessage(""), results
 
 
 class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):

@@ -48,11 +48,14 @@ from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import cleaned_result
+from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
+from ..nodes.decay import decay
+from ..nodes.detect_references import detect_references
+from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.run_tools import arun_tools, run_tools
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.forks import agone_on_from, gone_on_from
 from ..nodes.turn.langchain_messages import to_dicts
@@ -173,7 +176,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, parts = self._memory_calls(state)
         if parts is None:
             return None
-        return self._after_tools(state, turn_state, run_tools(turn_state, runtime, parts=parts))
+        update = memory_tools(turn_state, runtime, parts=parts)
+        return self._after_tools(state, turn_state, update)
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(
@@ -184,7 +188,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, parts = await asyncio.to_thread(self._memory_calls, state)
         if parts is None:
             return None
-        update = await arun_tools(turn_state, runtime, parts=parts)
+        update = await amemory_tools(turn_state, runtime, parts=parts)
         return await asyncio.to_thread(self._after_tools, state, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
@@ -322,7 +326,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         _check_messages(state)
         settings = resolve(runtime.context, parts.settings)
         check_budget(settings, *parts.sizes(settings))
-        call = Call.prepared(state, runtime, parts)
+        assembled = assemble_context(state, runtime, parts=parts)
+        context = assembled.pop("context")
+        call = Call.prepared(updated(state, {**assembled, "context": context}), runtime, parts)
         system, *messages = cast("list[Any]", call.messages)
         new_request = request.override(
             system_message=_system_message(request, system.text, settings),
@@ -334,9 +340,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         def to_update(response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
             ended = response.structured_response is not None
             final_call = replace(call, limit=None) if ended else call
-            update = final_call.answered(response.result)
+            update = {**assembled, **final_call.answered(response.result)}
             shown = replace(response, result=update.pop("messages"))
-            update.pop("context", None)
             self._requests.drop(request.state.get("ebbtide_request"))
             key = uuid4().hex
             self._requests.put(key, parts)
@@ -376,8 +381,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             self._check_user(state, runtime)
         if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
             return turn_state, update
-        update |= persist(turn_state, runtime, parts=parts)
-        return updated(turn_state, update), update
+        for node in (detect_references, decay, persist):
+            step = node(turn_state, runtime, parts=parts)
+            turn_state, update = updated(turn_state, step), {**update, **step}
+        return turn_state, update
 
 
 def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:

@@ -1,4 +1,4 @@
-"""Send the working context to the model, and take its answer; the middleware does so too."""
+"""Send the assembled context to the model, and take its answer; the middleware does so too."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,8 +18,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
 from ..memory.banners import banner_of
-from ..memory.context.rebuild import assemble
-from ..memory.context.timeline import Timeline, WorkingContext
+from ..memory.context.timeline import Timeline
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
 from ..memory.messages import speaks
@@ -27,11 +26,11 @@ from ..memory.settings import Settings, resolve
 from ..memory.state_blocks import Cutter, cut_content
 from ..memory.tokens import TokenCounter
 from ..prompts.loader import render
-from .turn.attachments import completed
-from .turn.langchain_messages import cleaned, closed, from_dicts, to_dicts, with_ids
-from .turn.parts import STEADY, AgentParts, taking_tools
+from .assemble_context import assemble_context
+from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
+from .turn.parts import AgentParts, taking_tools
 from .turn.state import TurnState, updated
-from .turn.values import effort_state, owner_of, packed, running, running_turn, traced
+from .turn.values import effort_state, packed, running, traced
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
@@ -40,7 +39,7 @@ _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 def call_model(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Return the model's answer; at the limit of tool rounds one without calls."""
+    """Send the assembled context to the model; at the limit of tool rounds it may call no tool."""
     call = Call.prepared(state, runtime, parts)
     return call.answered([call.model.invoke(call.messages, call.config)])
 
@@ -72,22 +71,13 @@ class Call:
 
     @classmethod
     def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
-        """Return the next call with its working context; an equal state gives equal bytes."""
-        context = working_context(state, runtime, parts)
+        """Return the next call; a run that was resumed here assembles its context again."""
+        update: dict[str, Any] = {}
+        if (context := state.get("context")) is None:  # it is not checkpointed
+            update = assemble_context(state, runtime, parts=parts)
+            context = update.pop("context")
+            update = {} if update["sent"] == state.get("sent") else update
         settings = resolve(runtime.context, parts.settings)
-        owner = owner_of(state, runtime, settings)
-        shown = from_dicts(context.messages)
-        messages = completed(parts.archive, owner, shown, running(state))
-        report = {
-            **context.report,
-            "prefix": context.prefix(state.get("sent", ""), parts.count),
-        }
-        update = {
-            "context": {"messages": messages},
-            "context_report": report,
-            "view": context.timeline.packed(),
-            "sent": context.sent,
-        }
         reached = sum(map(_is_calling, running(state))) >= settings.max_tool_rounds
         limit = settings.max_tool_rounds if reached else None
         purpose = {**traced(state), "ebbtide_purpose": "answer"}
@@ -95,7 +85,7 @@ class Call:
         if settings.anchor != "off":  # the stream must not show the blocks of an anchor
             streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
             config = merge_configs(config, cast("RunnableConfig", streamed))
-        return cls(state, runtime, parts, settings, messages, config, limit, update)
+        return cls(state, runtime, parts, settings, context["messages"], config, limit, update)
 
     @property
     def tool_choice(self) -> Any:
@@ -173,15 +163,6 @@ def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortS
     if anchor != fields:
         banner = banner_of("anchor_cut", tokens=count(rendered(fields)), limit=ANCHOR_TOKENS)
     return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
-
-
-def working_context(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
-) -> WorkingContext:
-    """Return the prompt of the next model call, part by part."""
-    work = running_turn(state, runtime, parts)
-    with parts.archive.together(STEADY):
-        return assemble(work, parts.opening(work.settings))
 
 
 def _is_calling(message: BaseMessage) -> bool:

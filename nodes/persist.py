@@ -1,4 +1,4 @@
-"""End the turn: mark its references, collapse what faded, and commit it to the archive."""
+"""Commit the turn to the archive, once, and choose what the next one shows."""
 
 import logging
 from dataclasses import replace
@@ -15,7 +15,6 @@ from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.metrics import cost, without_calls
 from ..memory.record import Owner, Record, Tip
-from ..memory.references import referenced
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
 from ..memory.settings import Settings
@@ -23,30 +22,25 @@ from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
-from .turn.state import TurnState, updated
-from .turn.values import committed, group, packed, running, running_turn, tip_of, view_after
+from .turn.state import TurnState
+from .turn.values import committed, group, running, running_turn, tip_of, view_after
 
 _log = logging.getLogger("ebbtide.embeddings")
 _context_log = logging.getLogger("ebbtide.context")
 
 
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Mark what the turn mentioned, collapse what faded, and commit the turn.
+    """Commit the turn to the archive, once, and choose what the next one shows.
 
-    One node does it all, since each node costs a checkpoint. An archive that fails after retries
-    raises, and nothing changes. An embedder adds the turn's vectors, and a few that are missing.
+    An archive that fails after retries raises, and nothing changes. An embedder adds the turn's
+    vectors, and a few that are missing.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
-        efforts = referenced(work, parts.keywords).decayed(work.settings)
-        update = packed(efforts)
-        record = _committed(updated(state, update), work.view.owner, parts)
-        for banner in efforts.banners_since(work.state):
-            runtime.stream_writer({"banner": banner})
+        record = _committed(state, work.view.owner, parts)
         view = past(parts.archive, work.view.owner, record.tip)
-        after = replace(work, state=replace(efforts, events=()), view=view)
-        update |= committed(record, str(messages[-1].id))
-        return {**update, **_view(after, messages)}
+        after = replace(work, state=replace(work.state, events=()), view=view)
+        return {**committed(record, str(messages[-1].id)), **_view(after, messages)}
 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:

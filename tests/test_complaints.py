@@ -95,7 +95,7 @@ def test_pairs_stay_whole_in_the_window(tmp_path: Path) -> None:
 def test_open_call_does_not_block(tmp_path: Path) -> None:
     """Row 4: an unfinished turn is committed as aborted, and the conversation goes on."""
     here = talk(tmp_path, [call("effort_status"), "fine"])
-    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+    here.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["memory_tools"])
 
     state = here.say("next")
 
@@ -272,7 +272,7 @@ def test_time_travel_takes_the_archive_along(tmp_path: Path) -> None:
 def test_state_is_serialisable_inside_tool_loops(tmp_path: Path) -> None:
     """Row 20: in the middle of a tool loop the state is plain data and is up to date."""
     here = talk(tmp_path, [call("open_effort", name="a"), "x"])
-    here.agent.invoke({"messages": LONG}, THREAD, interrupt_after=["run_tools"])
+    here.agent.invoke({"messages": LONG}, THREAD, interrupt_after=["memory_tools"])
 
     values = here.agent.get_state(THREAD).values
 

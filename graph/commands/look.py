@@ -25,8 +25,8 @@ from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES, effort_status
 from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
+from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
-from ...nodes.call_model import working_context
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.attachments import completed
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts

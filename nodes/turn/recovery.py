@@ -18,7 +18,7 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
-from .arrivals import SplitInput, split_messages, turn_numbers
+from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
 from .attachments import completed
 from .langchain_messages import (
     MADE_HERE,
@@ -363,6 +363,8 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     ids = [message.id for message in messages]
     archived = ids.index(state["archived"]) + 1 if state.get("archived") in ids else 0
     question = question_start(messages)
+    if state.get("turn", 0) > state.get("persisted", 0):  # a turn that broke off is no history
+        question = min(question, boundaries(messages, state).unfinished)
     if question <= archived:
         return state
     before = [with_ids(cleaned(message)) for message in messages[:question]]

@@ -295,6 +295,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     messages: list[AnyMessage]
     raw_answers: dict[str, Any]
+    context: dict[str, list[BaseMessage]]
     adopted: int
     unseen: Tip
     lost: bool

@@ -157,6 +157,13 @@ def packed(efforts: EffortState) -> dict[str, Any]:
     }
 
 
+def changed(before: EffortState, after: EffortState, runtime: Runtime[Settings]) -> dict[str, Any]:
+    """Return the update of the efforts' state, and stream the banners that are new in it."""
+    for banner in after.banners_since(before):
+        runtime.stream_writer({"banner": banner})
+    return packed(after)
+
+
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the state that is saved with a turn, without empty values."""
     values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}

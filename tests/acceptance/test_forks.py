@@ -13,7 +13,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import EbbtideError, delete_session
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, Stage, ambient, stage
 from tests.acceptance.test_state import NODES
 from tests.agents import THREAD
@@ -22,8 +21,6 @@ from tests.doubles import call
 pytestmark = pytest.mark.forks
 
 COPY: RunnableConfig = {"configurable": {"thread_id": "copy"}}
-TODAY = {"begin_turn", "call_model", "persist", "compress"}
-"""The nodes of the page that are there."""
 
 
 def talked(root: Path, turns: int) -> Stage:
@@ -191,9 +188,7 @@ def test_checkpoints_that_are_lost(tmp_path: Path) -> None:
     assert lost.asked() == [ambient(1), ambient(2), "Three."]
 
 
-@pytest.mark.parametrize(
-    "node", [name if name in TODAY else pytest.param(name, marks=later.GRAPH) for name in NODES]
-)
+@pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("then", ["resume", "say"])
 def test_every_node_boundary(tmp_path: Path, node: str, then: str) -> None:
     """01: resume from every node boundary, by `None` or by a new message."""

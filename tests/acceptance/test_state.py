@@ -138,7 +138,6 @@ def test_turn_is_counted_before_the_model_is_called(tmp_path: Path) -> None:
     assert here.talk.model.sent == []
 
 
-@later.GRAPH
 def test_nodes_say_what_they_do(tmp_path: Path) -> None:
     """00, One turn: each node has a one-line description in its metadata."""
     nodes = stage(tmp_path).talk.agent.get_graph().nodes
@@ -147,7 +146,6 @@ def test_nodes_say_what_they_do(tmp_path: Path) -> None:
     assert {name for name, metadata in told.items() if metadata.get("description")} == {*NODES}
 
 
-@later.GRAPH
 def test_prompt_is_an_update(tmp_path: Path) -> None:
     """00, `assemble_context`: the assembled prompt is what a person looks at."""
     here = stage(tmp_path)

@@ -71,8 +71,8 @@ def test_two_messages_of_a_turn_stand_on_lines_of_their_own() -> None:
 def test_tool_results_and_inner_calls_are_not_shown() -> None:
     """Only what the model says to the user is printed."""
     page = shown(
-        ("messages", (ToolMessage("{}", tool_call_id="1"), {"langgraph_node": "run_tools"})),
-        ("messages", (AIMessageChunk(content="a summary"), {"langgraph_node": "run_tools"})),
+        ("messages", (ToolMessage("{}", tool_call_id="1"), {"langgraph_node": "memory_tools"})),
+        ("messages", (AIMessageChunk(content="a summary"), {"langgraph_node": "memory_tools"})),
         ("messages", (AIMessageChunk(content=""), MODEL)),
         ("custom", {"progress": 1}),
     )

@@ -74,7 +74,7 @@ def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
 def test_open_call_does_not_block_the_next_turn(tmp_path: Path) -> None:
     """A call that was never run gets an error result, so no context has an orphan (complaint 4)."""
     chat = talk(tmp_path, [call("effort_status"), "answer"])
-    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["memory_tools"])
 
     chat.say("next")
 

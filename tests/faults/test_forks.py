@@ -19,7 +19,7 @@ from tests.faults.places import Place
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 NODES = [
-    *("begin_turn", "call_model", "run_tools", "persist", "compress"),
+    *("begin_turn", "call_model", "memory_tools", "persist", "compress"),
 ]
 
 
@@ -187,7 +187,7 @@ def test_edit_of_an_answered_turn(agent: Any, archive: SqlArchive) -> None:
     assert len(archive.tips(Owner("", "t"))) == 2
 
 
-INNER = ["begin_turn", "call_model", "run_tools"]
+INNER = ["begin_turn", "call_model", "memory_tools"]
 
 
 @pytest.mark.parametrize("node", INNER)

@@ -19,7 +19,7 @@ from tests.graph.journeys import EXACT
 
 pytestmark = pytest.mark.usefixtures("entry")
 
-NODES = ["run_tools", "persist", "compress"]
+NODES = ["memory_tools", "persist", "compress"]
 FIRST, SECOND = {"Goal": "ship 1.2"}, {"Goal": "ship 1.2", "Technical Anchors": "port 8443"}
 
 
@@ -276,7 +276,7 @@ def test_a_turn_that_is_run_again_keeps_its_block(tmp_path: Path) -> None:
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
     chat = talk(tmp_path, [first, saying("Seen.", SECOND), "Seen again."])
     gone = RemoveMessage(str(chat.say("look")["messages"][-1].id))
-    config = chat.agent.update_state(THREAD, {"messages": [gone]}, as_node="run_tools")
+    config = chat.agent.update_state(THREAD, {"messages": [gone]}, as_node="memory_tools")
 
     state = chat.agent.invoke(None, config)
 
@@ -335,7 +335,7 @@ def test_a_turn_that_is_broken_off_keeps_its_block(tmp_path: Path) -> None:
     """A new message in the middle of a turn commits what was said, block and all."""
     first = together(call("effort_status"), text=saying("Looking.", FIRST))
     chat = talk(tmp_path, [first, "Next."])
-    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["run_tools"])
+    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["memory_tools"])
 
     state = chat.say("other")
 

@@ -196,7 +196,7 @@ def test_tool_calls_stream(tmp_path: Path) -> None:
     part: Any = {**asked, "type": "tool_call_chunk"}
     agent = streaming(tmp_path, pieces(f"See.\n{BLOCK}\n", "", tool_call_chunks=[part]))
 
-    found = streamed(agent, interrupt_before=["run_tools"])
+    found = streamed(agent, interrupt_before=["memory_tools"])
 
     values = agent.get_state(THREAD).values
     assert said(found) == "See."

@@ -79,7 +79,9 @@ def prompts(streamed: list[Any]) -> list[int]:
     """Return how long the prompts are that updates show, as each kind of stream has them."""
     steps = [one["data"] if isinstance(one, dict) else one[-1] for one in streamed]
     return [
-        len(step["call_model"]["context"]["messages"]) for step in steps if "call_model" in step
+        len(step["assemble_context"]["context"]["messages"])
+        for step in steps
+        if "assemble_context" in step
     ]
 
 

@@ -51,7 +51,7 @@ def calls(chat: Talk, words: str, **options: Any) -> list[Call]:
     """Go through a turn, and return its calls."""
     begin, message = len(chat.model.sent), {"messages": words}
     steps = [*chat.agent.stream(message, THREAD, stream_mode="updates", **options)]
-    found = [step["call_model"]["memory"] for step in steps if "call_model" in step]
+    found = [step["assemble_context"]["memory"] for step in steps if "assemble_context" in step]
     sent = chat.model.sent[begin:]
     return [
         Call(to_dicts(one.messages), one.tools, memory["context_report"])

@@ -221,7 +221,7 @@ def test_updates_show_what_changed_and_the_working_context(client: SyncLangGraph
     updates = {
         node: new for event, data in streamed if event == "updates" for node, new in data.items()
     }
-    prompt = updates["call_model"]["context"]["messages"]
+    prompt = updates["assemble_context"]["context"]["messages"]
     assert (prompt[0]["type"], prompt[-1]["content"]) == ("system", "And?")
     assert all("context" not in data for event, data in streamed if event == "values")
 

@@ -104,6 +104,6 @@ async def test_events_name_tools_and_nodes(tmp_path: Path) -> None:
         "on_tool_end",
     ]
     started = {name for event, name in events if event == "on_chain_start"}
-    nodes = {"begin_turn", "call_model", "run_tools", "persist"}
+    nodes = {"begin_turn", "call_model", "memory_tools", "decay", "persist"}
     assert nodes <= started
     assert "run" not in started

@@ -227,7 +227,7 @@ def test_call_without_an_id_from_outside(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", ["graph"], indirect=True)
-@pytest.mark.parametrize("node", ["begin_turn", "call_model", "run_tools"])
+@pytest.mark.parametrize("node", ["begin_turn", "call_model", "memory_tools"])
 def test_run_from_an_empty_state(tmp_path: Path, node: str) -> None:
     """A run that begins inside the turn of an empty thread says that there is nothing to answer."""
     chat = talk(tmp_path, ["a"])

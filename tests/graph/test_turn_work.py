@@ -101,7 +101,7 @@ def test_message_without_a_subject_is_not_searched_for(archive: Watched) -> None
 
 
 def test_steps_of_a_turn(archive: Watched) -> None:
-    """A turn of one call is five checkpoints: two of the input, and one for each node."""
+    """A turn of one call is eight checkpoints: two of the input, and one for each node."""
     saver = InMemorySaver()
     chat = talk(archive.root, ["Done."] * 9, archive=archive, checkpointer=saver)
     chat.say(SAID)
@@ -109,4 +109,4 @@ def test_steps_of_a_turn(archive: Watched) -> None:
 
     chat.say(SAID)
 
-    assert len([*saver.list(THREAD)]) - before == 5
+    assert len([*saver.list(THREAD)]) - before == 8

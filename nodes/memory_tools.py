@@ -21,15 +21,17 @@ from .turn.state import TurnState
 from .turn.values import packed, running_turn, traced
 
 
-def run_tools(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Answer the calls of memory tools, and those of tools that do not exist."""
+def memory_tools(
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
+) -> dict[str, Any]:
+    """Run the memory's tools, one after the other, and answer calls of tools that do not exist."""
     return drive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 
-async def arun_tools(
+async def amemory_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Do what `run_tools` does, without blocking a thread while a model summarises."""
+    """Do what `memory_tools` does, without blocking a thread while a model summarises."""
     return await adrive(_steps(state, runtime, parts), parts.models, about=traced(state))
 
 

@@ -1,0 +1,41 @@
+"""Assemble the prompt of the next model call within the budget."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ..memory.context.rebuild import assemble
+from ..memory.context.timeline import WorkingContext
+from ..memory.settings import Settings, resolve
+from .turn.attachments import completed
+from .turn.langchain_messages import from_dicts
+from .turn.parts import STEADY, AgentParts
+from .turn.state import TurnState
+from .turn.values import owner_of, running, running_turn
+
+
+def assemble_context(
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
+) -> dict[str, Any]:
+    """Assemble the prompt of the next model call within the budget."""
+    context = working_context(state, runtime, parts)
+    owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
+    messages = from_dicts(context.messages)
+    return {
+        "context": {"messages": completed(parts.archive, owner, messages, running(state))},
+        "context_report": {
+            **context.report,
+            "prefix": context.prefix(state.get("sent", ""), parts.count),
+        },
+        "view": context.timeline.packed(),
+        "sent": context.sent,
+    }
+
+
+def working_context(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> WorkingContext:
+    """Return the prompt part by part; an equal state gives equal bytes."""
+    work = running_turn(state, runtime, parts)
+    with parts.archive.together(STEADY):
+        return assemble(work, parts.opening(work.settings))

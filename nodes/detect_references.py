@@ -1,0 +1,20 @@
+"""Note which efforts the turn mentioned."""
+
+from typing import Any
+
+from langgraph.runtime import Runtime
+
+from ..memory.references import referenced
+from ..memory.settings import Settings
+from .turn.parts import STEADY, AgentParts
+from .turn.state import TurnState
+from .turn.values import changed, running_turn
+
+
+def detect_references(
+    state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
+) -> dict[str, Any]:
+    """Note which efforts the turn mentioned; a mentioned effort that was evicted returns."""
+    work = running_turn(state, runtime, parts)
+    with parts.archive.together(STEADY):
+        return changed(work.state, referenced(work, parts.keywords), runtime)

@@ -1,0 +1,77 @@
+"""A turn that stops before any node goes on in another process, in each durability mode."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+
+from tests.acceptance.test_state import NODES
+from tests.agents import THREAD, Talk, archive_in, talk
+from tests.doubles import call, together
+
+README = Path(__file__).parents[2] / "README.md"
+SCRIPT = ["Noted.", together(call("look"), call("open_effort", name="a", goal="Find it")), "Found."]
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "It is in drawer 7."
+
+
+def begun(root: Path, saver: InMemorySaver, answers: list[Any]) -> Talk:
+    """Return an agent as a new process makes it."""
+    return talk(root, answers, tools=[look], archive=archive_in(root), checkpointer=saver)
+
+
+def sent(chats: list[Talk]) -> list[list[tuple[str, Any]]]:
+    """Return what the model was sent, call by call."""
+    calls = [one for chat in chats for one in chat.model.sent]
+    return [[(message.type, message.content) for message in one.messages] for one in calls]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("node", [name for name in NODES if name != "compress"])
+def test_resumed_before_a_node(tmp_path: Path, node: str, durability: Any) -> None:
+    """A turn stopped before a node is committed once, with the prompts of one that did not stop."""
+    whole = begun(tmp_path / "whole", InMemorySaver(), SCRIPT)
+    saver = InMemorySaver()
+    first = begun(tmp_path / "broken", saver, SCRIPT)
+    for chat in (whole, first):
+        chat.say("Hello.")
+    whole.say("Where is it?")
+
+    how: dict[str, Any] = {"interrupt_before": [node], "durability": durability}
+    first.agent.invoke({"messages": "Where is it?"}, THREAD, **how)
+    chats, state = [first], first.agent.get_state(THREAD)
+    while state.next:
+        assert state.next == (node,)
+        done = sum(len(chat.model.sent) for chat in chats)
+        chats.append(begun(tmp_path / "broken", saver, SCRIPT[done:]))
+        chats[-1].agent.invoke(None, THREAD, **how)
+        state = chats[-1].agent.get_state(THREAD)
+
+    assert sent(chats) == sent([whole])
+    assert first.said(state.values) == ["Hello.", "Where is it?"]
+    assert state.values["memory"]["active_effort"] == "a"
+    assert len(chats) == 2 + (node in {"assemble_context", "call_model"})
+
+
+def test_application_tools_run_after_the_memorys(tmp_path: Path) -> None:
+    """Of one message the memory's calls are answered first, whatever their order in it."""
+    chat = begun(tmp_path, InMemorySaver(), SCRIPT[1:])
+
+    steps = [*chat.agent.stream({"messages": "Where is it?"}, THREAD, stream_mode="updates")]
+
+    nodes = [name for step in steps for name in step]
+    between = nodes[nodes.index("call_model") + 1 : nodes.index("detect_references")]
+    assert between == ["memory_tools", "application_tools", "assemble_context", "call_model"]
+
+
+def test_picture_of_the_graph(tmp_path: Path) -> None:
+    """The picture in the README is drawn from the code."""
+    picture = talk(tmp_path, []).agent.get_graph().draw_mermaid(with_styles=False)
+
+    assert picture.strip() in README.read_text()
