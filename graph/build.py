@@ -139,8 +139,6 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         agent = super().compile(*args, **kwargs)
         agent.__class__ = MemoryAgent  # LangGraph has no argument for the class
         agent.context_schema = None  # with a schema, LangGraph would convert the run's context
-        # Users see answers without state blocks, in streams and snapshots.
-        agent.stream_channels = [n for n in agent.stream_channels_list if n != "raw_answers"]
         return cast("MemoryAgent", agent)
 
 
@@ -158,16 +156,17 @@ class Node(Runnable[Any, Any]):
     def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the sync function."""
         del config
-        state = unpacked(input)
-        return repacked(self._sync(state, get_runtime(Settings), parts=self._parts), state)
+        state, runtime = unpacked(input), get_runtime(Settings)
+        update = self._sync(state, runtime, parts=self._parts)
+        return repacked(update, state, resolve(runtime.context, self._parts.settings))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the async function."""
         if self._async is None:
             return await super().ainvoke(input, config)
-        state = unpacked(input)
-        update = await self._async(state, get_runtime(Settings), parts=self._parts)
-        return repacked(update, state)
+        state, runtime = unpacked(input), get_runtime(Settings)
+        update = await self._async(state, runtime, parts=self._parts)
+        return repacked(update, state, resolve(runtime.context, self._parts.settings))
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:

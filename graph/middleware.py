@@ -12,7 +12,7 @@ from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from inspect import getclosurevars
 from itertools import takewhile
-from typing import Annotated, Any, NotRequired, TypeAlias, Unpack, cast
+from typing import Annotated, Any, NotRequired, Unpack, cast
 from uuid import uuid4
 
 from langchain.agents import AgentState
@@ -25,6 +25,7 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -48,7 +49,6 @@ from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import cleaned_result
-from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
@@ -71,8 +71,6 @@ _probe: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe",
 _REQUESTS = 1_000
 """Turns whose last request is kept at once. Only turns that broke off are ever too many."""
 
-_ToUpdate: TypeAlias = Callable[[ModelResponse[Any]], ExtendedModelResponse[Any]]
-
 
 class MemoryAgentState(AgentState[Any]):
     """The state of a thread beside its messages, which are the input.
@@ -82,7 +80,6 @@ class MemoryAgentState(AgentState[Any]):
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
     bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
-    raw_answers: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
     ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
 
 
@@ -144,9 +141,17 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if (probe := _probe.get()) is not None:
             probe.append(request)
             return AIMessage("")
-        config, new_request, to_update = self._prepared(request)
-        with set_config_context(config) as context:
-            return to_update(context.run(handler, new_request))
+
+        def sent(call: Call) -> ExtendedModelResponse[Any]:
+            with set_config_context(call.config) as context:
+                response = context.run(handler, _request_of(request, call))
+            return self._answered(request, call, response)
+
+        call = self._call(request)
+        try:
+            return sent(call)
+        except ContextOverflowError:
+            return sent(call.cut())
 
     async def awrap_model_call(
         self,
@@ -157,14 +162,20 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if (probe := _probe.get()) is not None:
             probe.append(request)
             return AIMessage("")
-        config, new_request, to_update = await asyncio.to_thread(self._prepared, request)
 
-        async def answer() -> ModelResponse[Any]:
-            return await handler(new_request)
+        async def sent(call: Call) -> ExtendedModelResponse[Any]:
+            async def answer() -> ModelResponse[Any]:
+                return await handler(_request_of(request, call))
 
-        with set_config_context(config) as context:
-            response = await asyncio.create_task(answer(), context=context)
-        return await asyncio.to_thread(to_update, response)
+            with set_config_context(call.config) as context:
+                response = await asyncio.create_task(answer(), context=context)
+            return await asyncio.to_thread(self._answered, request, call, response)
+
+        call = await asyncio.to_thread(self._call, request)
+        try:
+            return await sent(call)
+        except ContextOverflowError:
+            return await sent(await asyncio.to_thread(call.cut))
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -177,7 +188,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if parts is None:
             return None
         update = memory_tools(turn_state, runtime, parts=parts)
-        return self._after_tools(state, turn_state, update)
+        return self._after_tools(state, repacked(update, turn_state, self._settings(runtime)))
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(
@@ -189,7 +200,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if parts is None:
             return None
         update = await amemory_tools(turn_state, runtime, parts=parts)
-        return await asyncio.to_thread(self._after_tools, state, turn_state, update)
+        return self._after_tools(state, repacked(update, turn_state, self._settings(runtime)))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
         """Run a tool, and clean its result so that it can be stored.
@@ -212,7 +223,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, update = self._committed(state, runtime, new)
         if turn_state.get("due"):
             update |= compress(turn_state, runtime, parts=self._parts(state))
-        return self._ended(update, state)
+        return self._ended(update, state, runtime)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
@@ -220,7 +231,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
         if turn_state.get("due"):
             update |= await acompress(turn_state, runtime, parts=self._parts(state))
-        return await asyncio.to_thread(self._ended, update, state)
+        return await asyncio.to_thread(self._ended, update, state, runtime)
 
     def parts(
         self,
@@ -258,11 +269,15 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return self._parts_from(request, known=request.model is built_with)
 
     def sized(self, state: Mapping[str, Any]) -> AgentParts:
-        """Return the parts without a request: with the thread's sizes, and no model of its own."""
-        tokens = unpacked(state).get("context_report", {}).get("tokens")
-        if not tokens:
+        """Return the parts without a request: with the thread's sizes, and no model of its own.
+
+        The last budget counts too: it may be the window of a model that is not known here.
+        """
+        report = unpacked(state).get("context_report", {})
+        if not (tokens := report.get("tokens")):
             return self._initial
-        return replace(self._initial, fixed=(tokens["system"], tokens["tools"]))
+        fixed = tokens["system"], tokens["tools"]
+        return replace(self._initial, fixed=fixed, window=report.get("budget"))
 
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""
@@ -278,12 +293,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state = _with_new(turn_state, new)
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
         # A turn that broke off may have left its key.
-        return {**repacked(update, turn_state), "ebbtide_request": ""}
+        update = repacked(update, turn_state, self._settings(runtime))
+        return {**update, "ebbtide_request": ""}
 
     def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
         """Return the session of a run, and whether the state is another user's."""
         turn_state, archive = unpacked(state), self._initial.archive
-        owner = owner_of(turn_state, runtime, resolve(runtime.context, self._initial.settings))
+        owner = owner_of(turn_state, runtime, self._settings(runtime))
         with archive.together(STEADY):
             return owner, is_anothers(turn_state, archive, owner)
 
@@ -295,10 +311,15 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if is_of_another:
             raise SessionNotFoundError(owner.thread)
 
-    def _ended(self, update: dict[str, Any], state: MemoryAgentState) -> dict[str, Any]:
+    def _settings(self, runtime: Runtime[Any]) -> Settings:
+        return resolve(runtime.context, self._initial.settings)
+
+    def _ended(
+        self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
+    ) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
         self._requests.drop(state.get("ebbtide_request"))
-        return repacked(update, unpacked(state))
+        return repacked(update, unpacked(state), self._settings(runtime))
 
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
@@ -309,46 +330,35 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return turn_state, None
         return turn_state, replace(self._parts(state), tools=application_calls)
 
-    def _after_tools(
-        self, state: MemoryAgentState, turn_state: TurnState, update: dict[str, Any]
-    ) -> dict[str, Any]:
+    @staticmethod
+    def _after_tools(state: MemoryAgentState, update: dict[str, Any]) -> dict[str, Any]:
         """Return the update after memory tools; LangChain would end a turn of invalid calls."""
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
-        return {**repacked(update, turn_state), **jump}
+        return {**update, **jump}
 
-    def _prepared(
-        self, request: ModelRequest[Any]
-    ) -> tuple[RunnableConfig, ModelRequest[Any], _ToUpdate]:
-        """Return the config, the request with the working context, and what reads the answer."""
+    def _call(self, request: ModelRequest[Any]) -> Call:
+        """Return the call of the model with its working context."""
         parts, runtime = self._parts_from(request), request.runtime
         state = unpacked(cast("Mapping[str, Any]", request.state))
         _check_messages(state)
-        settings = resolve(runtime.context, parts.settings)
+        settings = parts.settings_of(runtime.context)
         check_budget(settings, *parts.sizes(settings))
-        assembled = assemble_context(state, runtime, parts=parts)
-        context = assembled.pop("context")
-        call = Call.prepared(updated(state, {**assembled, "context": context}), runtime, parts)
-        system, *messages = cast("list[Any]", call.messages)
-        new_request = request.override(
-            system_message=_system_message(request, system.text, settings),
-            messages=messages,
-            tools=[*schemas(), *request.tools],
-            tool_choice=call.tool_choice or request.tool_choice,
-        )
+        state.pop("context", None)  # the application's own
+        return Call.prepared(state, runtime, parts)
 
-        def to_update(response: ModelResponse[Any]) -> ExtendedModelResponse[Any]:
-            ended = response.structured_response is not None
-            final_call = replace(call, limit=None) if ended else call
-            update = {**assembled, **final_call.answered(response.result)}
-            shown = replace(response, result=update.pop("messages"))
-            self._requests.drop(request.state.get("ebbtide_request"))
-            key = uuid4().hex
-            self._requests.put(key, parts)
-            update = {**repacked(update, state), "ebbtide_request": key}
-            return ExtendedModelResponse(shown, Command(update=update))
-
-        return call.config, new_request, to_update
+    def _answered(
+        self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
+    ) -> ExtendedModelResponse[Any]:
+        """Return the response with the update of the state."""
+        ended = response.structured_response is not None
+        final_call = replace(call, limit=None) if ended else call
+        update = final_call.answered(response.result)
+        shown = replace(response, result=update.pop("messages"))
+        self._requests.drop(request.state.get("ebbtide_request"))
+        self._requests.put(key := uuid4().hex, call.parts)
+        update = repacked(update, call.state, call.settings)
+        return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_request": key}))
 
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
         """Return the parts of the agent that sends a request; its model may not be `known`."""
@@ -474,6 +484,17 @@ def _check_messages(state: TurnState) -> None:
             "a call of a memory tool was refused after it had been run: in middleware=[...] put "
             "EbbtideMiddleware before what decides about its tools"
         )
+
+
+def _request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
+    """Return the request with the working context instead of the messages."""
+    system, *messages = cast("list[Any]", call.messages)
+    return request.override(
+        system_message=_system_message(request, system.text, call.settings),
+        messages=messages,
+        tools=[*schemas(), *request.tools],
+        tool_choice=call.tool_choice or request.tool_choice,
+    )
 
 
 def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:

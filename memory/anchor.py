@@ -113,6 +113,32 @@ def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(map(without_blocks, messages))
 
 
+OWN = "ebbtide"
+"""The key of an answer's `response_metadata` for its report, and `raw` with its state block."""
+
+
+def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
+    r"""Return messages of the state as the archive stores them: with blocks, without reports.
+
+    >>> metadata = {"ebbtide": {"raw": "Done.\n---STATE---\nGoal: ship\n---END STATE---"}}
+    >>> said = {"content": "Done.", "id": "1", "response_metadata": metadata}
+    >>> as_stored([{"type": "ai", "data": said}])[0]["data"]["response_metadata"]
+    {}
+    """
+    plain, raw = list[Message](), dict[str, Any]()
+    for message in messages:
+        metadata = message["data"].get("response_metadata")
+        if message["type"] != "ai" or not isinstance(metadata, Mapping) or OWN not in metadata:
+            plain.append(message)
+            continue
+        rest = {key: value for key, value in metadata.items() if key != OWN}
+        plain.append({**message, "data": {**message["data"], "response_metadata": rest}})
+        own = metadata[OWN]
+        if isinstance(own, Mapping) and "raw" in own:
+            raw[str(message["data"].get("id"))] = own["raw"]
+    return with_blocks(plain, raw) if raw else tuple(plain)
+
+
 def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Message, ...]:
     r"""Return messages with their state blocks restored; `raw` has original contents by message id.
 

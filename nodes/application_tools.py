@@ -15,7 +15,7 @@ from ..memory.tools.toolbox import NAMES
 from .turn.langchain_messages import cleaned
 from .turn.state import without_reserved
 
-_RESERVED = ("memory", "bookkeeping", "raw_answers")
+_RESERVED = ("memory", "bookkeeping")
 """Keys that no command of a tool may write; a key `context` may be the application's own."""
 
 

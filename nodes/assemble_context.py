@@ -25,6 +25,7 @@ def assemble_context(
         "context": {"messages": completed(parts.archive, owner, messages, running(state))},
         "context_report": {
             **context.report,
+            "budget": parts.settings_of(runtime.context).context_budget,
             "prefix": context.prefix(state.get("sent", ""), parts.count),
         },
         "view": context.timeline.packed(),

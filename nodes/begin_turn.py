@@ -19,13 +19,14 @@ from ..memory.efforts import EffortState, happened
 from ..memory.messages import text
 from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
-from ..memory.settings import Settings, resolve
+from ..memory.settings import Settings
 from ..memory.view import past
 from .command import commit_command
 from .turn.arrivals import SplitInput, split_input, turn_numbers
 from .turn.attachments import kept_in_state
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
+from .turn.readable import of_other_sessions, texts_of
 from .turn.recovery import commit_unfinished, recovered
 from .turn.state import TurnState, updated
 from .turn.values import (
@@ -50,7 +51,7 @@ def begin_turn(
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
-    settings = resolve(runtime.context, parts.settings)
+    settings = parts.settings_of(runtime.context)
     check_budget(settings, *parts.sizes(settings))
     owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
     window = settings.messages_window
@@ -67,6 +68,7 @@ def begin_turn(
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
+        update |= _for_people(before, settled, efforts, parts.archive, owner)
         work = running_turn(updated(before, update), runtime, parts)
         line = before_turn(work, stamp())
         update |= {"view": line.packed(), "events": [*update["events"], *hinted(work, line)]}
@@ -133,6 +135,19 @@ def _counted(state: TurnState) -> EffortState:
     if state.get("lost"):
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
     return efforts if efforts.active is None else efforts.activated(efforts.active)
+
+
+def _for_people(
+    before: TurnState,
+    settled: Mapping[str, Any],
+    efforts: EffortState,
+    archive: Archive,
+    owner: Owner,
+) -> dict[str, Any]:
+    """Return the texts of the efforts, those of this session as stored now, and no reference."""
+    known = of_other_sessions(before.get("texts", {}))
+    view = past(archive, owner, tip_of(updated({}, settled)))
+    return {"texts": texts_of(efforts, view, known), "references": []}
 
 
 def _messages(

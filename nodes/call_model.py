@@ -1,12 +1,14 @@
 """Send the assembled context to the model, and take its answer; the middleware does so too."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
@@ -16,13 +18,13 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
-from ..memory.anchor import ANCHOR_TOKENS, limited, newest, rendered
+from ..memory.anchor import ANCHOR_TOKENS, OWN, limited, newest, rendered
 from ..memory.banners import banner_of
 from ..memory.context.timeline import Timeline
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
-from ..memory.messages import speaks
-from ..memory.settings import Settings, resolve
+from ..memory.messages import fingerprint, speaks
+from ..memory.settings import Settings
 from ..memory.state_blocks import Cutter, cut_content
 from ..memory.tokens import TokenCounter
 from ..prompts.loader import render
@@ -31,6 +33,14 @@ from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
 from .turn.parts import AgentParts, taking_tools
 from .turn.state import TurnState, updated
 from .turn.values import effort_state, packed, running, traced
+
+CUT = 0.8
+"""Share of a context that is sent once more if it was too long.
+
+Providers count up to a fifth more than the tokenizer that the budget is counted with.
+"""
+
+_log = logging.getLogger("ebbtide.context")
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
@@ -41,7 +51,12 @@ def call_model(
 ) -> dict[str, Any]:
     """Send the assembled context to the model; at the limit of tool rounds it may call no tool."""
     call = Call.prepared(state, runtime, parts)
-    return call.answered([call.model.invoke(call.messages, call.config)])
+    try:
+        answer = call.model.invoke(call.messages, call.config)
+    except ContextOverflowError:
+        call = call.cut()
+        answer = call.model.invoke(call.messages, call.config)
+    return call.answered([answer])
 
 
 async def acall_model(
@@ -49,7 +64,12 @@ async def acall_model(
 ) -> dict[str, Any]:
     """Do what `call_model` does, without blocking a thread while the model answers."""
     call = await asyncio.to_thread(Call.prepared, state, runtime, parts)
-    return call.answered([await call.model.ainvoke(call.messages, call.config)])
+    try:
+        answer = await call.model.ainvoke(call.messages, call.config)
+    except ContextOverflowError:
+        call = await asyncio.to_thread(call.cut)
+        answer = await call.model.ainvoke(call.messages, call.config)
+    return call.answered([answer])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +97,7 @@ class Call:
             update = assemble_context(state, runtime, parts=parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
-        settings = resolve(runtime.context, parts.settings)
+        settings = parts.settings_of(runtime.context)
         reached = sum(map(_is_calling, running(state))) >= settings.max_tool_rounds
         limit = settings.max_tool_rounds if reached else None
         purpose = {**traced(state), "ebbtide_purpose": "answer"}
@@ -86,6 +106,16 @@ class Call:
             streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
             config = merge_configs(config, cast("RunnableConfig", streamed))
         return cls(state, runtime, parts, settings, context["messages"], config, limit, update)
+
+    def cut(self) -> "Call":
+        """Return the call with less in its context, after the provider said that it is too long."""
+        state = updated(self.state, self.update)
+        state.pop("context", None)
+        total = state["context_report"]["total"]
+        window = int(CUT * total)
+        _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
+        less = Call.prepared(state, self.runtime, replace(self.parts, window=window))
+        return replace(less, parts=self.parts)
 
     @property
     def tool_choice(self) -> Any:
@@ -119,6 +149,7 @@ class Call:
         if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
         answer, hidden = self._anchored(cleaned(with_ids(answer)))
+        answer = _noted(answer, **self._report)
         messages = [answer, *results]
         if self.limit is not None and _is_calling(answer):
             reason = render("too_many_rounds", limit=self.limit)
@@ -126,6 +157,12 @@ class Call:
             words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
             messages = [*errors, words]
         return {**self.update, **hidden, "messages": messages}
+
+    @property
+    def _report(self) -> dict[str, Any]:
+        """What was sent, and a digest of it: equal digests are equal prompts."""
+        state = updated(self.state, self.update)
+        return {**state.get("context_report", {}), "digest": fingerprint([state.get("sent", "")])}
 
     def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
         """Return the answer as users see it, and the update with its state block.
@@ -143,12 +180,18 @@ class Call:
             efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
         for banner in efforts.banners_since(before):
             self.runtime.stream_writer({"banner": banner})
-        answers = {**state.get("raw_answers", {}), str(answer.id): raw}
-        update = {"raw_answers": answers, **packed(efforts)}
+        update = packed(efforts)
         line = Timeline.unpacked(state.get("view"))
         if line is not None and efforts.anchor != before.anchor:
             update["view"] = line.with_anchor(before.anchor).packed()
-        return answer.model_copy(update={"content": content}), update
+        return _noted(answer.model_copy(update={"content": content}), raw=raw), update
+
+
+def _noted(answer: AIMessage, **own: Any) -> AIMessage:
+    """Return an answer with what the memory notes of it in its metadata."""
+    metadata = answer.response_metadata
+    noted = {**metadata, OWN: {**metadata.get(OWN, {}), **own}}
+    return answer.model_copy(update={"response_metadata": noted})
 
 
 def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:

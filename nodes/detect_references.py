@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 from ..memory.references import referenced
 from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
+from .turn.readable import mentioned, texts_of
 from .turn.state import TurnState
 from .turn.values import changed, running_turn
 
@@ -17,4 +18,7 @@ def detect_references(
     """Note which efforts the turn mentioned; a mentioned effort that was evicted returns."""
     work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
-        return changed(work.state, referenced(work, parts.keywords), runtime)
+        efforts = referenced(work, parts.keywords)
+        update = changed(work.state, efforts, runtime)
+        texts = texts_of(efforts, work.view, state.get("texts", {}))
+    return {**update, "texts": texts, "references": mentioned(efforts)}

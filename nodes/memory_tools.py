@@ -17,6 +17,7 @@ from ..memory.tools.toolbox import Watch, run, waiting
 from .ask import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
+from .turn.readable import texts_of
 from .turn.state import TurnState
 from .turn.values import packed, running_turn, traced
 
@@ -42,7 +43,8 @@ def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> A
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
-    return {**packed(done.state), "messages": from_dicts(done.results)}
+    texts = texts_of(done.state, work.view, state.get("texts", {}))
+    return {**packed(done.state), "texts": texts, "messages": from_dicts(done.results)}
 
 
 def _watch(config: RunnableConfig) -> Watch:

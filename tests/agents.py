@@ -144,6 +144,21 @@ def shown_turns(shown: ShownContext) -> dict[str, tuple[int, ...]]:
     return {name: tuple(turns) for name, turns in found.items()}
 
 
+def unreported(values: dict[str, Any]) -> list[BaseMessage]:
+    """Return the messages of a state without the reports of their calls, which are not archived."""
+    found = []
+    for message in values["messages"]:
+        metadata = {k: v for k, v in message.response_metadata.items() if k != "ebbtide"}
+        found.append(message.model_copy(update={"response_metadata": metadata}))
+    return found
+
+
+def referenced(values: dict[str, Any]) -> dict[str, int]:
+    """Return in which turn each summary of a state was referenced last."""
+    summaries = values["memory"]["summaries"].items()
+    return {name: entry["last_referenced_turn"] for name, entry in summaries}
+
+
 def tip_in(values: dict[str, Any]) -> Tip:
     """Return the last turn that a state has committed."""
     return tip_of(unpacked(values))

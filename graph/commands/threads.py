@@ -275,7 +275,7 @@ class Thread:
 
     def changed(self, **update: Any) -> dict[str, Any]:
         """Return the update of the state with these changes of its memory, empty without any."""
-        return repacked(update, self.state)
+        return repacked(update, self.state, self.settings)
 
     def with_command(self) -> dict[str, Any]:
         """Commit the command that waits in the state, and return the memory's channels after it."""
@@ -326,18 +326,12 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
             raise SessionNotFoundError(thread.owner.thread)
         return thread
     if not place.path or "tip" in thread.state:
-        if not thread.unfinished:
-            return thread
-        # A snapshot leaves out `raw_answers`; the checkpoint has them.
-        checkpoint = place.saver.get_tuple(snapshot.config)
-        channel_values = checkpoint.checkpoint["channel_values"] if checkpoint else {}
-        raw = {"raw_answers": channel_values.get("raw_answers", {})}
-        return replace(thread, values={**thread.values, **raw})
+        return thread
     state = remembered(thread.state, place.parts.archive, thread.owner, 1)
     if "tip" in state:
         settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
         state = resumed(state, Runtime(context=settings), place.parts)
-    return replace(thread, values=repacked(state))
+    return replace(thread, values=repacked(state, None, thread.settings))
 
 
 def _chosen(config: RunnableConfig) -> Mapping[str, Any]:

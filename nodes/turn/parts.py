@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -29,6 +30,7 @@ from ...memory.view import ArchiveView
 from ..ask import Models
 
 _log = logging.getLogger("ebbtide.attention")
+_context_log = logging.getLogger("ebbtide.context")
 
 STEADY = 2.0
 """Seconds for which a turn relies on what it read of its session, instead of reading it again.
@@ -44,6 +46,7 @@ class AgentParts:
 
     `schemas` are all tools as the provider sees them. `schema_tokens` counts the schemas of all
     tools, `own_schema_tokens` those of the application's.
+    `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
     """
@@ -62,8 +65,27 @@ class AgentParts:
     embedder: Embedder | None = None
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
+    window: int | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
+
+    def settings_of(self, context: object, ambient_window: int | None = None) -> Settings:
+        """Return the settings of a run, with no larger budget than the model's window.
+
+        The `ambient_window` of the thread comes before the agent's, and the run's before that.
+        """
+        defaults = self.settings
+        if ambient_window is not None:
+            defaults = defaults.model_copy(update={"ambient_window": ambient_window})
+        settings = resolve(context, defaults)
+        known = max_input_tokens(self.model)
+        if known is not None and known < settings.context_budget:
+            _warn_of_window(type(self.model).__name__, known, settings.context_budget)
+        windows = [window for window in (known, self.window) if window is not None]
+        budget = min([settings.context_budget, *windows])
+        if budget == settings.context_budget:
+            return settings
+        return settings.model_copy(update={"context_budget": budget})
 
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""
@@ -104,7 +126,7 @@ class AgentParts:
             return ()
 
     def _attended(self, view: ArchiveView, runtime: Runtime[Settings]) -> Attended | None:
-        settings = resolve(runtime.context, self.settings)
+        settings = self.settings_of(runtime.context)
         attention = self.attention_of(view.owner, settings)
         return None if attention is None else Attended(attention, view, settings, datetime.now(UTC))
 
@@ -117,6 +139,20 @@ class AgentParts:
         except AttentionError as error:
             _log.warning("attention of %r may be a day old: %s", owner.user, error)
             return False
+
+
+def max_input_tokens(model: BaseChatModel) -> int | None:
+    """Return the tokens that a model takes, by its profile; None if that is not known."""
+    tokens = (getattr(model, "profile", None) or {}).get("max_input_tokens")
+    return tokens if isinstance(tokens, int) and tokens > 0 else None
+
+
+@lru_cache(maxsize=100)
+def _warn_of_window(model: str, window: int, budget: int) -> None:
+    """Warn once of a budget that the model does not take."""
+    _context_log.warning(
+        "%s takes %d tokens, so context_budget is %d and not %d", model, window, window, budget
+    )
 
 
 def taking_tools(model: BaseChatModel) -> BaseChatModel:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Required, TypeAlias, cast
+from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
@@ -24,6 +24,7 @@ from ...memory.context.timeline import Why
 from ...memory.errors import StateError, ToolError
 from ...memory.names import numbers
 from ...memory.record import Tip
+from .readable import as_nodes_read
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
 """What JSON can hold."""
@@ -100,8 +101,10 @@ _EVENT = TypeAdapter(_EventFields)
 
 @with_config(_STRICT)
 class OpenEffort(TypedDict):
-    """The turns in which an open effort was opened, last active and last referenced."""
+    """Goal and constraints of an open effort, and when it was opened, last active, referenced."""
 
+    goal: NotRequired[str]
+    constraints: NotRequired[list[str]]
     opened_turn: _Turn
     last_active_turn: _Turn
     last_referenced_turn: _Turn
@@ -109,11 +112,28 @@ class OpenEffort(TypedDict):
 
 @with_config(_STRICT)
 class ExpandedEffort(TypedDict):
-    """The turns in which an effort was expanded and last referenced, and the turns it shows."""
+    """When an effort was expanded and last referenced, the turns it shows, those it has left."""
 
     expanded_turn: _Turn
     last_referenced_turn: _Turn
     turns: list[_Turn]
+    collapses_in: NotRequired[_Turn]
+
+
+@with_config(_STRICT)
+class Summary(TypedDict):
+    """The text of a summary, when its effort was last referenced, and the turns it has left."""
+
+    summary: NotRequired[str]
+    last_referenced_turn: _Turn
+    leaves_in: NotRequired[_Turn]
+
+
+@with_config(_STRICT)
+class Reference(TypedDict):
+    """An effort that the turn mentioned."""
+
+    effort: str
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
@@ -121,6 +141,7 @@ class _ReportFields(TypedDict, total=False):
     """The figures of the last prompt's report that nodes read, in tokens."""
 
     total: Annotated[int, Field(ge=0)]
+    budget: Annotated[int, Field(ge=0)]
     tokens: Required[dict[str, Annotated[int, Field(ge=0)]]]
 
 
@@ -183,7 +204,8 @@ class _Readable(TypedDict, total=False):
     active_effort: str | None
     open_efforts: dict[str, OpenEffort]
     expanded: dict[str, ExpandedEffort]
-    summaries: dict[str, _Turn]
+    summaries: dict[str, _Turn | Summary]
+    references: list[Reference]
     anchor: dict[str, str]
     banners: list[str]
     context_report: Annotated[dict[str, Plain], AfterValidator(_valid_report)]
@@ -246,13 +268,11 @@ class MemoryState(InputState, total=False):
 
 
 class AgentState(MemoryState, total=False):
-    """The state inside the graph: what a run returns, and two keys that it does not.
+    """The state inside the graph: what a run returns, and a key that it does not.
 
-    `raw_answers` maps the ids of the running turn's answers to their text with the state blocks
-    that users do not see. `context` has the assembled `messages`, which are never checkpointed.
+    `context` has the assembled `messages`, which are never checkpointed.
     """
 
-    raw_answers: dict[str, Any]
     context: Annotated[dict[str, list[BaseMessage]], UntrackedValue]
 
 
@@ -290,16 +310,17 @@ class TurnState(_Readable, Bookkeeping, total=False):
 
     `adopted` counts the turns of a history that was just adopted. `unseen` is the newest archived
     turn of a thread whose messages do not continue it. `lost` tells that the user does not have the
-    turn that the state named. `put_right` are keys that somebody edited in vain.
+    turn that the state named. `put_right` are keys that somebody edited in vain. `texts` are those
+    that people read of the efforts.
     """
 
     messages: list[AnyMessage]
-    raw_answers: dict[str, Any]
     context: dict[str, list[BaseMessage]]
     adopted: int
     unseen: Tip
     lost: bool
     put_right: tuple[str, ...]
+    texts: dict[str, Any]
 
 
 CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
@@ -313,9 +334,8 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     {'messages': [], 'turn': 2, 'due': True}
     """
     own = {key: value for key, value in state.items() if key in CHANNELS}
-    if not isinstance(own.get("raw_answers", {}), Mapping):
-        del own["raw_answers"]
-    own |= valid(state.get("memory", {}), Memory)
+    memory = valid(state.get("memory", {}), Memory)
+    own |= {**memory, **as_nodes_read(memory)}
     return _counted(cast("TurnState", own | valid(state.get("bookkeeping", {}), Bookkeeping)))
 
 

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ...memory.anchor import with_blocks
+from ...memory.anchor import as_stored
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
 from ...memory.banners import banner_of
@@ -24,11 +24,12 @@ from ...memory.names import span
 from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
-from ...memory.settings import Settings, resolve, user_named
+from ...memory.settings import Settings, user_named
 from ...memory.transcript import stored
 from ...memory.view import past
 from .langchain_messages import from_dicts, to_dicts
 from .parts import STEADY, AgentParts
+from .readable import readable, texts_of
 from .state import CHANNELS, Bookkeeping, Memory, TurnState, unpacked, updated
 
 _LEAST_FREE = 256
@@ -46,8 +47,18 @@ _SAVED = frozenset(
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
 
 
-def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+_READABLE = frozenset({"turn", "open_efforts", "expanded", "summaries", "texts"})
+"""Keys of the state on which depends what people read of the efforts."""
+
+
+def repacked(
+    update: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> dict[str, Any]:
     """Return a node's update for the graph, with the keys that differ from `before`.
+
+    The efforts stand in it as people read them; how many turns they have left is by the `settings`.
 
     >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
     {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
@@ -55,6 +66,11 @@ def repacked(update: Mapping[str, Any], before: Mapping[str, Any] | None = None)
     read: Mapping[str, Any] = before or {}
     # What was put right when it was read stands there as somebody edited it.
     old = {key: value for key, value in read.items() if key not in read.get("put_right", ())}
+    if update.keys() & _READABLE:
+        after = {**read, **update}
+        shown, was_shown = (readable(state, settings or Settings()) for state in (after, read))
+        old |= {key: value for key, value in was_shown.items() if key in old}
+        update = {**update, **{key: value for key, value in shown.items() if key in after}}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
     packed = {key: value for key, value in update.items() if key in CHANNELS}
     for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
@@ -129,7 +145,7 @@ def effort_state(state: TurnState) -> EffortState:
         active=state.get("active_effort"),
         open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
         expanded=state.get("expanded", {}),
-        summaries=state.get("summaries", {}),
+        summaries=cast("Mapping[str, int]", state.get("summaries", {})),
         anchor=state.get("anchor", {}),
         compressed=state.get("compressed", {}),
         events=tuple(state.get("events", ())),
@@ -169,8 +185,12 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
     if "anchor" in values.get("view", ()):  # erasing looks for an anchor's text in one place alone
         del values["view"]
-    packed_values = repacked(values)
-    return {key: packed_values[key] for key in ("memory", "bookkeeping") if key in packed_values}
+    kinds = (("memory", Memory), ("bookkeeping", Bookkeeping))
+    kept = {
+        channel: {key: values[key] for key in kind.__annotations__ if key in values}
+        for channel, kind in kinds
+    }
+    return {channel: entries for channel, entries in kept.items() if entries}
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
@@ -178,12 +198,14 @@ def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     place = {"archive": archive.id, "turn": tip.turn, **tip_update(tip)}
     row = archive.saved(owner, tip)
     state = unpacked(row.state if row else {})
-    return {**state, **packed(effort_state(state)), **place}
+    efforts = effort_state(state)
+    texts = texts_of(efforts, past(archive, owner, tip), {})
+    return {**state, **packed(efforts), **place, "texts": texts}
 
 
 def committed(record: Record, last: str) -> dict[str, Any]:
     """Return the update after a commit; `last` is the id of the turn's last message."""
-    return {**tip_update(record.tip), "archived": last, "events": [], "raw_answers": {}}
+    return {**tip_update(record.tip), "archived": last, "events": []}
 
 
 def running(state: TurnState) -> list[BaseMessage]:
@@ -202,7 +224,7 @@ def running(state: TurnState) -> list[BaseMessage]:
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages of the running turn as the archive stores them, with their state blocks."""
     efforts = effort_state(state)
-    archived = tuple(map(stored, with_blocks(to_dicts(messages), state.get("raw_answers", {}))))
+    archived = tuple(map(stored, as_stored(to_dicts(messages))))
     return Group(
         turn=efforts.turn,
         messages=archived,
@@ -227,7 +249,7 @@ def command_group(state: TurnState) -> Group:
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as the memory tools and the context read it."""
-    messages = with_blocks(to_dicts(running(state)), state.get("raw_answers", {}))
+    messages = as_stored(to_dicts(running(state)))
     work = turn_at_rest(state, runtime, parts)
     efforts, tip = work.state, work.view.tip
     now = Group(efforts.turn, messages, at="", efforts=memberships(efforts.active, efforts.events))
@@ -241,10 +263,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
     Raises `SessionNotFoundError` if another user's turn is resumed.
     """
-    defaults, window = parts.settings, state.get("window")
-    if window is not None:  # the thread's own; what a run sets comes before it
-        defaults = defaults.model_copy(update={"ambient_window": window})
-    settings = resolve(runtime.context, defaults)
+    settings = parts.settings_of(runtime.context, state.get("window"))
     owner, tip = owner_of(state, runtime, settings), tip_of(state)
     archive = parts.archive
     with archive.together(STEADY):

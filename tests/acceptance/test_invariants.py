@@ -232,6 +232,13 @@ def test_changes_say_why(tmp_path: Path) -> None:
     assert changed["why"]
 
 
+def uncounted(value: Any) -> Any:
+    """Return a part of the memory without the turns that are left, which each turn counts down."""
+    if not isinstance(value, dict):
+        return value
+    return {key: uncounted(one) for key, one in value.items() if key != "leaves_in"}
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("error", [ConnectionError("gone"), ValueError("no"), TimeoutError("slow")])
 def test_failed_model_changes_nothing(tmp_path: Path, error: Exception) -> None:
@@ -239,13 +246,13 @@ def test_failed_model_changes_nothing(tmp_path: Path, error: Exception) -> None:
     here = stage(tmp_path)
     here.work(AUTH)
     kept = ("active_effort", "open_efforts", "expanded", "summaries", "anchor")
-    before = {name: here.values["memory"].get(name) for name in kept}
+    before = {name: uncounted(here.values["memory"].get(name)) for name in kept}
 
     with pytest.raises(type(error)):
         here.say("Hello.", error)
     following = here.say("And now?")
 
-    assert {name: following.memory.get(name) for name in kept} == before
+    assert {name: uncounted(following.memory.get(name)) for name in kept} == before
     assert here.asked()[-2:] == ["Hello.", "And now?"]
 
 

@@ -76,7 +76,6 @@ def test_state_is_plain_data(memory: dict[str, Any]) -> None:
     assert json.loads(json.dumps(memory)) == memory
 
 
-@later.GRAPH
 def test_open_efforts_as_people_read_them(memory: dict[str, Any]) -> None:
     """00, State: goal and constraints of an open effort."""
     effort = memory["open_efforts"]["late-parcel"]
@@ -85,7 +84,6 @@ def test_open_efforts_as_people_read_them(memory: dict[str, Any]) -> None:
     assert effort["constraints"] == ["Be polite"]
 
 
-@later.GRAPH
 def test_summaries_as_people_read_them(memory: dict[str, Any]) -> None:
     """00, State: the text of a summary, and the turns that it has left."""
     summary = memory["summaries"]["auth-bug"]
@@ -95,7 +93,6 @@ def test_summaries_as_people_read_them(memory: dict[str, Any]) -> None:
     assert (summary["last_referenced_turn"], summary["leaves_in"]) == (7, 19)
 
 
-@later.GRAPH
 def test_expanded_says_how_long_it_has(memory: dict[str, Any]) -> None:
     """00, State: `collapses_in`."""
     assert memory["expanded"]["auth-bug"].get("collapses_in") == 2

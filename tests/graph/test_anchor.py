@@ -53,7 +53,7 @@ def test_the_block_is_kept_and_not_shown(tmp_path: Path) -> None:
     assert shown(state) == ["Understood."]
     assert state["memory"]["anchor"] == FIRST
     assert answers(chat, state) == [saying("Understood.", FIRST)]
-    assert "raw_answers" not in state
+    assert state["messages"][-1].response_metadata["ebbtide"]["raw"] == saying("Understood.", FIRST)
 
 
 @pytest.mark.parametrize("budget", [2_400, 3_400, 4_500, 16_000])
@@ -354,7 +354,7 @@ def test_restore_brings_the_anchor_back(tmp_path: Path) -> None:
     restore(chat.agent, THREAD)
 
     state = chat.agent.get_state(THREAD).values
-    assert (state["memory"]["anchor"], state["messages"]) == (SECOND, lived["messages"])
+    assert (state["memory"]["anchor"], shown(state)) == (SECOND, shown(lived))
     chat.say("three")
     assert chat.branches == 1
 

@@ -108,7 +108,7 @@ def approve(what: str) -> str:
 def overreach(call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
     """Answer, and write into the memory."""
     answer = ToolMessage("done", tool_call_id=call_id)
-    return Command(update={"messages": [answer], "memory": FORGED, "raw_answers": {"x": "y"}})
+    return Command(update={"messages": [answer], "memory": FORGED})
 
 
 def test_nor_has_that_of_who_resumes(tmp_path: Path) -> None:

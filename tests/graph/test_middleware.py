@@ -45,7 +45,7 @@ from ebbtide import (
     erase,
 )
 from ebbtide.memory.messages import text
-from tests.agents import SUMMARY, THREAD, Talk
+from tests.agents import SUMMARY, THREAD, Talk, referenced
 from tests.doubles import ScriptedModel, call, together
 from tests.graph.test_budget import tokens
 from tests.test_complaints import orphans
@@ -204,7 +204,7 @@ def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path, saver: An
 
     state = approved(there, {"type": "approve"})
 
-    assert (state["memory"]["summaries"], orphans(there.last)) == ({"a": 2}, 0)
+    assert (referenced(state), orphans(there.last)) == ({"a": 2}, 0)
     assert len(there.records(state)) == 2
 
 

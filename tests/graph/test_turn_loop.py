@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.errors import InputError, SettingsError
-from tests.agents import ENTRIES, SUMMARY, THREAD, talk
+from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
 from tests.graph.journeys import EXACT
 
@@ -77,7 +77,7 @@ def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
     after = chat.say("is it gone?")
 
     assert opened["memory"]["active_effort"] == "auth-bug"
-    assert (closed["memory"]["active_effort"], closed["memory"]["summaries"]) == (
+    assert (closed["memory"]["active_effort"], referenced(closed)) == (
         None,
         {"auth-bug": 2},
     )

@@ -7,7 +7,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, restore
 from ebbtide.memory.metrics import report
-from tests.agents import THREAD, lasting, talk
+from tests.agents import THREAD, lasting, referenced, talk
 from tests.graph.journeys import (
     EXACT,
     PAGES,
@@ -102,7 +102,7 @@ def test_a_summary_is_evicted_at_its_threshold(
     """Concluded at turn 2, it is in state after turn 21 and gone after turn 22."""
     *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *trains(silent)], settings=EXACT)
 
-    assert after.state["memory"]["summaries"] == left
+    assert referenced(after.state) == left
     assert after.summaries_sent == ["auth-bug"]
 
 
@@ -116,7 +116,7 @@ def test_keywords_keep_a_summary_alive(tmp_path: Path) -> None:
 
     *_, after = play(tmp_path, [*effort("auth-bug", PAGES[0]), *turns])
 
-    assert after.state["memory"]["summaries"] == {"auth-bug": 15}
+    assert referenced(after.state) == {"auth-bug": 15}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_branch_has_counters_of_its_own(tmp_path: Path) -> None:
     assert states[-1]["memory"]["expanded"]["auth-bug"]["last_referenced_turn"] == 9
     assert state["memory"]["turn"] == 10
     assert state["memory"]["expanded"] == {}
-    assert state["memory"]["summaries"] == {"auth-bug": 7, "css": 4}
+    assert referenced(state) == {"auth-bug": 7, "css": 4}
 
 
 def test_restore_rebuilds_the_counters(tmp_path: Path, run: list[After]) -> None:

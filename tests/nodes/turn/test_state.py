@@ -100,7 +100,7 @@ MIDDLE: list[Any] = [
     *({"memory": {"open_efforts": {"nobody": OPENED}, "active_effort": "nobody"}},),
     *({"memory": {"expanded": {"nobody": {**SHOWN, "turns": [1]}}, "summaries": {"nobody": 1}}},),
     *({"bookkeeping": {"events": [{"type": "opened"}]}}, {"bookkeeping": {"view": None}}),
-    *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"raw_answers": 5}),
+    *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"references": 5}),
 ]
 
 

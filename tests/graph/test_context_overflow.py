@@ -1,0 +1,74 @@
+"""A model whose window is smaller than the budget: it caps the budget, and overflow is acted on."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.exceptions import ContextOverflowError
+from langchain_core.messages import BaseMessage
+
+from ebbtide.memory.tokens import exact
+from tests.agents import THREAD, talk
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+WINDOW = 8_192
+LONG = "the quick brown fox jumps over the lazy dog " * 60
+
+
+class Provider:
+    """Answers what fits into its window, and refuses the rest."""
+
+    def __init__(self, window: int = WINDOW) -> None:
+        """Take the window in tokens of text."""
+        self.window, self.refused = window, 0
+
+    def __call__(self, messages: list[BaseMessage]) -> str:
+        """Answer, or raise as LangChain's adapters do."""
+        if sum(exact(str(message.text)) for message in messages) > self.window:
+            self.refused += 1
+            raise ContextOverflowError("maximum context length exceeded")
+        return "Yes."
+
+
+def test_window_of_the_profile(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No call exceeds it, whatever the budget is; that is logged."""
+    provider = Provider()
+    chat = talk(tmp_path, provider)
+    chat.model.profile = {"max_input_tokens": WINDOW}
+
+    with caplog.at_level(logging.WARNING, "ebbtide.context"):
+        states = [chat.say(f"Fact {number}: {LONG}") for number in range(20)]
+
+    reports = [state["memory"]["context_report"] for state in states]
+    assert max(report["total"] for report in reports) <= WINDOW
+    assert {report["budget"] for report in reports} == {WINDOW}
+    assert provider.refused == 0
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_context_that_is_too_long(tmp_path: Path, way: str) -> None:
+    """It is cut to 0.8 of its size and sent once more, so that no turn fails."""
+    provider = Provider()
+    chat = talk(tmp_path, provider)
+
+    states = [await chat.say_by(way, f"Fact {number}: {LONG}") for number in range(20)]
+
+    assert provider.refused
+    last: dict[str, Any] = states[-1]["messages"][-1].response_metadata["ebbtide"]
+    assert last["total"] <= last["budget"]
+    assert [len(chat.said(state)) for state in states] == [*range(1, 21)]
+
+
+def test_context_that_is_too_long_twice(tmp_path: Path) -> None:
+    """It is sent once more and no oftener; the turn stays as it was and can be resumed."""
+    provider = Provider(window=100)
+    chat = talk(tmp_path, provider)
+
+    with pytest.raises(ContextOverflowError):
+        chat.say("Hello.")
+
+    assert provider.refused == 2
+    provider.window = WINDOW
+    assert chat.agent.invoke(None, THREAD)["messages"][-1].text == "Yes."
