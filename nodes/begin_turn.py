@@ -16,9 +16,10 @@ from ..memory.context.budget import check_budget
 from ..memory.context.hints import hinted
 from ..memory.context.rebuild import before_turn
 from ..memory.efforts import EffortState, happened
-from ..memory.messages import text
+from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
+from ..memory.references import referenced
 from ..memory.settings import Settings
 from ..memory.view import past
 from .command import commit_command
@@ -26,10 +27,11 @@ from .turn.arrivals import SplitInput, split_input, turn_numbers
 from .turn.attachments import kept_in_state
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
-from .turn.readable import of_other_sessions, texts_of
+from .turn.readable import texts_of
 from .turn.recovery import commit_unfinished, recovered
 from .turn.state import TurnState, updated
 from .turn.values import (
+    changed,
     drawn,
     effort_state,
     memory_at,
@@ -54,9 +56,8 @@ def begin_turn(
     settings = parts.settings_of(runtime.context)
     check_budget(settings, *parts.sizes(settings))
     owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
-    window = settings.messages_window
     with parts.archive.together():
-        before, arrived, settled = _settled(state, runtime, parts, owner, window)
+        before, arrived, settled = _settled(state, runtime, parts, owner, settings.messages_window)
         settled |= _right(updated(before, settled), parts.archive, owner)
         efforts = _counted(updated(before, settled))
         if efforts.turn == 1 + before.get("adopted", 0):
@@ -64,11 +65,11 @@ def begin_turn(
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
         for banner in efforts.banners:
             runtime.stream_writer({"banner": banner})
-        kept = arrived.kept_turns(settled["persisted"], window)
+        kept = arrived.kept_turns(settled["persisted"], settings.messages_window)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
-        update |= _for_people(before, settled, efforts, parts.archive, owner)
+        update |= _for_people(settled, efforts, parts.archive, owner)
         work = running_turn(updated(before, update), runtime, parts)
         line = before_turn(work, stamp())
         update |= {"view": line.packed(), "events": [*update["events"], *hinted(work, line)]}
@@ -97,6 +98,9 @@ def _settled(
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, owner, parts.archive)
+    is_running = before.get("turn", 0) > before.get("persisted", 0)
+    if is_running and answered(to_dicts(arrived.unfinished)):
+        before = _ended(before, arrived, runtime, parts)
     settled = commit_unfinished(before, owner, arrived, parts.archive)
     if arrived.unfinished:  # the archive may have its end, which no checkpoint has
         tip = tip_of(updated({}, settled))
@@ -106,6 +110,17 @@ def _settled(
     if state.get("command"):  # committed by now, or another user's
         settled["command"] = ""
     return before, arrived, settled
+
+
+def _ended(
+    state: TurnState, arrived: SplitInput, runtime: Runtime[Settings], parts: AgentParts
+) -> TurnState:
+    """Return the state at the end of an answered turn that no run ended: references, then decay."""
+    said = {message.id for message in arrived.new}
+    messages = [message for message in state["messages"] if message.id not in said]
+    work = running_turn(updated(state, {"messages": messages}), runtime, parts)
+    efforts = referenced(work, parts.keywords).decayed(work.settings)
+    return updated(state, changed(work.state, efforts, runtime))
 
 
 def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
@@ -138,16 +153,11 @@ def _counted(state: TurnState) -> EffortState:
 
 
 def _for_people(
-    before: TurnState,
-    settled: Mapping[str, Any],
-    efforts: EffortState,
-    archive: Archive,
-    owner: Owner,
+    settled: Mapping[str, Any], efforts: EffortState, archive: Archive, owner: Owner
 ) -> dict[str, Any]:
-    """Return the texts of the efforts, those of this session as stored now, and no reference."""
-    known = of_other_sessions(before.get("texts", {}))
+    """Return the texts of the efforts as they are stored now, and no reference."""
     view = past(archive, owner, tip_of(updated({}, settled)))
-    return {"texts": texts_of(efforts, view, known), "references": []}
+    return {"texts": texts_of(efforts, view, {}), "references": []}
 
 
 def _messages(

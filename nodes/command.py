@@ -20,6 +20,7 @@ from ..memory.view import past
 from .ask import drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
+from .turn.readable import texts_of
 from .turn.recovery import commit, recovered
 from .turn.state import TurnState
 from .turn.values import (
@@ -61,7 +62,9 @@ def run_command(
         "command": drawn(parts.archive, owner, secrets.token_hex(8)),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
-    return {**own, **packed(done.state), **waiting, "messages": from_dicts(done.results)}
+    texts = texts_of(done.state, rest.view, before.get("texts", {}))
+    update = {**own, **packed(done.state), **waiting, "texts": texts}
+    return {**update, "messages": from_dicts(done.results)}
 
 
 def commit_command(

@@ -32,6 +32,9 @@ from ..ask import Models
 _log = logging.getLogger("ebbtide.attention")
 _context_log = logging.getLogger("ebbtide.context")
 
+_OPENINGS = 8
+"""Cached openings of a context: the settings on which they depend seldom differ between runs."""
+
 STEADY = 2.0
 """Seconds for which a turn relies on what it read of its session, instead of reading it again.
 
@@ -66,6 +69,7 @@ class AgentParts:
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
     window: int | None = None
+    _openings: LruCache[Any] = field(default_factory=lambda: LruCache(_OPENINGS), init=False)
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
 
@@ -89,8 +93,14 @@ class AgentParts:
 
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""
-        system = instructions(self.system, settings)
-        return fixed_parts(system, self.schema_tokens, self.count)
+
+        def make() -> tuple[Part, Part]:
+            system = instructions(self.system, settings)
+            return fixed_parts(system, self.schema_tokens, self.count)
+
+        key = settings.anchor, settings.context_budget
+        opening: tuple[Part, Part] = self._openings.get_or_make(key, make)
+        return opening
 
     def sizes(self, settings: Settings) -> tuple[int, int]:
         """Return the tokens of the system message and of the tool schemas."""

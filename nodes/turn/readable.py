@@ -100,9 +100,13 @@ def _without(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
 
 
 def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str, Any]:
-    """Return the texts of the efforts in the context: what changed in this turn or is not known."""
+    """Return the texts of the efforts in the context: what changed in this turn or is not known.
+
+    Those of other sessions have none: erasing there does not reach the checkpoints of this thread.
+    """
     changed = {effort.id for effort in changes(efforts.events, 0)}
     names = dict.fromkeys([*efforts.open, *[*efforts.summaries][-SUMMARIES:]])
+    names = {name: None for name in names if not is_qualified(name)}
     wanted = [name for name in names if name in changed or name not in known]
     found = view.efforts_named(wanted, efforts.events) if wanted else ()
     texts = {
@@ -114,11 +118,6 @@ def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str,
         for effort in found
     }
     return {name: {**known, **texts}[name] for name in names if name in known or name in texts}
-
-
-def of_other_sessions(texts: Texts) -> dict[str, Any]:
-    """Return the texts of efforts of other sessions, which a turn does not look up again."""
-    return {name: text for name, text in texts.items() if is_qualified(name)}
 
 
 def mentioned(efforts: EffortState) -> list[dict[str, str]]:

@@ -262,7 +262,6 @@ def test_report_says_why_the_plan_changed(tmp_path: Path) -> None:
     assert {"budget", "changed", "prefix"} <= {*report}
 
 
-@later.GRAPH
 def test_report_of_each_call(tmp_path: Path) -> None:
     """00, `call_model`: the report of a call lies in its answer's `response_metadata`."""
     said = stage(tmp_path).say("Hello.")
@@ -291,7 +290,6 @@ def test_floor_of_a_run(tmp_path: Path) -> None:
     assert here.say("Again?").memory["turn"] == 2
 
 
-@later.GRAPH
 def test_overflow_is_acted_on(tmp_path: Path) -> None:
     """00, `call_model`: if the provider says too long, the plan is cut and sent once more."""
     here = stage(tmp_path)
@@ -307,7 +305,6 @@ def test_overflow_is_acted_on(tmp_path: Path) -> None:
     assert size(after) < size(before)
 
 
-@later.GRAPH
 def test_window_of_the_profile_caps_the_budget(tmp_path: Path) -> None:
     """00, `call_model`: a model whose profile names a smaller window than the budget caps it."""
     model = ScriptedModel(answers=lambda _: "Noted.", profile={"max_input_tokens": 4_000})

@@ -55,7 +55,7 @@ def test_people_read_the_memory_first_and_the_bookkeeping_last(tmp_path: Path) -
     assert [*state["memory"]][:5] == [
         *("turn", "active_effort", "open_efforts", "expanded", "summaries")
     ]
-    assert [*state["memory"]][5:] == ["anchor", "banners", "context_report"]
+    assert [*state["memory"]][5:] == ["references", "anchor", "banners", "context_report"]
     assert json.loads(json.dumps(state["memory"])) == state["memory"]
 
 

@@ -75,3 +75,27 @@ def test_picture_of_the_graph(tmp_path: Path) -> None:
     picture = talk(tmp_path, []).agent.get_graph().draw_mermaid(with_styles=False)
 
     assert picture.strip() in README.read_text()
+
+
+@pytest.mark.parametrize("node", ["detect_references", "decay", "persist"])
+def test_answered_turn_that_no_run_ended(tmp_path: Path, node: str) -> None:
+    """A new message ends it first: what it mentioned counts, and what faded collapses."""
+    script = [
+        *(call("open_effort", name="a"), "Opened."),
+        *(call("close_effort"), "Closed."),
+        *(call("expand_effort", effort_id="a"), "Here."),
+        *["Noted."] * 4,
+    ]
+    chat = begun(tmp_path, InMemorySaver(), script)
+    chat.say_all(["Work on it.", "That is done.", "Show it.", "Hello.", "Well."])
+    chat.agent.invoke({"messages": "Tea?"}, THREAD, interrupt_before=[node])
+
+    state = chat.say("Go on.")
+
+    collapsed = [
+        record.turn
+        for record in chat.records(state)
+        if any(event["type"] == "collapsed" for event in record.events)
+    ]
+    assert (collapsed, state["memory"]["expanded"]) == ([6], {})
+    assert chat.said(state)[-2:] == ["Tea?", "Go on."]

@@ -203,8 +203,8 @@ def test_the_state_shows_words_before_bookkeeping(client: SyncLangGraphClient) -
     assert isinstance(values, dict)
     assert [*values] == ["messages", "memory", "bookkeeping"]
     assert [*values["memory"]] == [
-        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor", "banners"),
-        "context_report",
+        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "references"),
+        *("anchor", "banners", "context_report"),
     ]
 
 
