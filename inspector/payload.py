@@ -1,10 +1,10 @@
 """The data of the inspector's page, as plain JSON: one payload for every view.
 
-Everything is read from the archive: the turns, their events, and the report that each answer
-carries of the call it came from. Nothing is guessed.
+Everything is read from the archive: the turns and their events, among which is one for each call of
+the model. Nothing is guessed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..memory.archive.protocol import Archive, every_effort
@@ -21,7 +21,7 @@ from ..memory.terms import query_terms
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import search_efforts
 from ..memory.transcript import rendered, speaker, visible_text
-from ..memory.view import every_turn, past
+from ..memory.view import every_commit, past
 
 _PASSAGES = 100
 """Passages that the page lists for a query."""
@@ -37,7 +37,7 @@ _STATES: Mapping[str, str] = {
 }
 """The state of an effort after an event of this type."""
 
-_UNSEEN = frozenset({"context", "referenced"})
+_UNSEEN = frozenset({"context", "referenced", "sent"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
 
@@ -47,25 +47,27 @@ def session(archive: Archive, owner: Owner, tip: Tip | None = None) -> dict[str,
     Without a `tip` it is the newest branch. Raises `SessionNotFoundError`.
     """
     tip = seen_from(archive, owner, tip)
-    records = [*every_turn(archive, owner, tip)]
-    metrics = report(records)
+    commits = [*every_commit(archive, owner, tip)]
+    metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
     entries = []
-    for record in records:
+    for record in commits:
+        if record.status == "command":
+            continue
         baseline = baselines.get(record.turn)
         full = {} if baseline is None else {"full_history": baseline.full_history}
         entries.append({**_heading(record), "calls": _calls(record), **full})
     return {
         "session": {**named(owner), "turn": tip.turn, "id": tip.id},
         "turns": entries,
-        "efforts": _efforts(archive, owner, tip, records),
+        "efforts": _efforts(archive, owner, tip, commits),
         "metrics": _metrics(metrics),
         "branches": [{"turn": end.turn, "id": end.id} for end in archive.tips(owner)],
     }
 
 
 def turn(archive: Archive, owner: Owner, tip: Tip | None, number: int) -> dict[str, Any]:
-    """Return one turn with its texts: messages, events, and the calls with their reports.
+    """Return one turn with its texts: messages, events, and what each call sent.
 
     Raises `SessionNotFoundError`, `TurnNotFoundError`.
     """
@@ -124,36 +126,27 @@ def _heading(record: Record) -> dict[str, Any]:
 
 
 def _calls(record: Record) -> list[dict[str, Any]]:
-    """Return the report of each call of a turn, in order."""
-    answers = (message["data"] for message in record.messages if message["type"] == "ai")
-    reports = (_report(data) for data in answers)
-    return [report for report in reports if report] or [*_of_events(record.events)]
-
-
-def _report(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the report in an answer's metadata with the provider's own figures, {} for none."""
-    metadata = data.get("response_metadata") or {}
-    made = metadata.get("ebbtide") if isinstance(metadata, Mapping) else None
-    if not isinstance(made, Mapping) or not isinstance(made.get("tokens"), Mapping):
-        return {}
-    usage = data.get("usage_metadata")
-    return {**made, **({"usage": dict(usage)} if isinstance(usage, Mapping) else {})}
-
-
-def _of_events(events: Sequence[Event]) -> Iterator[dict[str, Any]]:
-    """Yield the tokens of a turn's last call, where its answer has no report."""
-    for event in events:
-        if event["type"] == "context":
-            yield {"tokens": dict(event["tokens"]), "total": sum(event["tokens"].values())}
+    """Return what each call of a turn sent, in order, with why the plan changed if it did."""
+    calls: list[dict[str, Any]] = []
+    for event in record.events:
+        if event["type"] == "sent":
+            call = {key: value for key, value in event.items() if key != "type"}
+            last = calls[-1].get("changed") if calls else None
+            changed = call.pop("rebuilt", call.get("changed")) or {}
+            is_new = changed != last and (calls or changed.get("after_turn") == record.turn - 1)
+            calls.append(
+                {**call, "changed": changed, "why": changed.get("why") if is_new else None}
+            )
+    return calls
 
 
 def _efforts(
-    archive: Archive, owner: Owner, tip: Tip, records: Sequence[Record]
+    archive: Archive, owner: Owner, tip: Tip, commits: Sequence[Record]
 ) -> list[dict[str, Any]]:
     """Return the efforts with the turns at which their state changed, in order of appearance."""
     known = {effort.id: effort for effort in every_effort(archive, owner, tip)}
     steps: dict[str, list[dict[str, Any]]] = {}
-    for record in records:
+    for record in commits:
         for event in record.events:
             state = _STATES.get(event["type"], "concluded")
             change = {"turn": record.turn, "state": state, "type": event["type"]}

@@ -117,6 +117,33 @@ OWN = "ebbtide"
 """The key of an answer's `response_metadata` for its report, and `raw` with its state block."""
 
 
+_REPORTED = ("tokens", "total", "budget", "rebuilt", "changed", "left_out", "prefix", "digest")
+"""What the archive keeps of a call's report."""
+
+
+def calls_sent(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
+    """Return an event for each call of a turn, from the reports that its answers carry.
+
+    It has what was sent, in tokens by part, and `usage` as the provider counted it.
+
+    >>> own = {"ebbtide": {"tokens": {"system": 9}, "total": 9, "digest": "8f3c"}}
+    >>> said = {"content": "Yes.", "response_metadata": own}
+    >>> calls_sent([{"type": "ai", "data": said}])
+    ({'type': 'sent', 'tokens': {'system': 9}, 'total': 9, 'digest': '8f3c'},)
+    """
+    events = []
+    for message in messages:
+        metadata = message["data"].get("response_metadata")
+        own = metadata.get(OWN) if isinstance(metadata, Mapping) else None
+        if message["type"] != "ai" or not isinstance(own, Mapping) or "tokens" not in own:
+            continue
+        event = {"type": "sent", **{name: own[name] for name in _REPORTED if name in own}}
+        if usage := message["data"].get("usage_metadata"):
+            event["usage"] = usage
+        events.append(event)
+    return tuple(events)
+
+
 def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
     r"""Return messages of the state as the archive stores them: with blocks, without reports.
 

@@ -143,11 +143,7 @@ function partsOf(calls) {
 
 const sum = (call) => Object.values(call.tokens).reduce((total, size) => total + size, 0);
 
-function reason(call) {
-  const changed = call.changed;
-  if (!changed) return "";
-  return typeof changed === "string" ? changed : changed.why || "";
-}
+const reason = (call) => call.why || "";
 
 // --- where we are -----------------------------------------------------------------------------
 

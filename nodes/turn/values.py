@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ...memory.anchor import as_stored
+from ...memory.anchor import as_stored, calls_sent
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
 from ...memory.banners import banner_of
@@ -224,13 +224,14 @@ def running(state: TurnState) -> list[BaseMessage]:
 def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages of the running turn as the archive stores them, with their state blocks."""
     efforts = effort_state(state)
-    archived = tuple(map(stored, as_stored(to_dicts(messages))))
+    dicts = to_dicts(messages)
+    archived = tuple(map(stored, as_stored(dicts)))
     return Group(
         turn=efforts.turn,
         messages=archived,
         at=stamp(),
         efforts=memberships(efforts.active, efforts.events),
-        events=efforts.events,
+        events=(*efforts.events, *calls_sent(dicts)),
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
         nonce=state.get("nonce", ""),

@@ -78,7 +78,8 @@ def test_payload_of_a_session(entered: TestClient, owner: Owner) -> None:
 
     assert session["label"] == owner.thread
     assert [turn["turn"] for turn in found["turns"]] == [1, 2, 3, 4, 5, 6]
-    assert all(turn["calls"] for turn in found["turns"])
+    assert [len(turn["calls"]) for turn in found["turns"]] == [2, 1, 2, 1, 2, 1]
+    assert {call["budget"] for turn in found["turns"] for call in turn["calls"]} == {16_000}
     (effort,) = found["efforts"]
     states = [(change["turn"], change["state"]) for change in effort["changes"]]
     assert states == [(1, "open"), (3, "concluded"), (5, "expanded")]
