@@ -1,11 +1,8 @@
 """Merging salient items: revised and done ones leave, and of two that say the same one stays."""
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
@@ -14,7 +11,8 @@ from ..compressions import DONE, STRENGTH, Item, Kind
 from ..embeddings import Embedder, Vector, likeness
 from ..errors import EmbeddingError
 from ..lru_cache import LruCache
-from ..terms import CJK, IDEOGRAPH, folded, stem, words
+from ..terms import words
+from .veto import differ
 
 Table: TypeAlias = Sequence[Sequence[float]]
 """Similarity from 0 to 1: a row for each text, a column for each text that it is compared with."""
@@ -131,106 +129,6 @@ def _unite(pool: dict[str, Item], older: Item, newer: Item, likeness: float) -> 
 
 def _strength(item: Item) -> int:
     return STRENGTH.index(item.kind)
-
-
-_SPELLINGS = (
-    (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),
-    (re.compile(r"n['’]t\b|\bno longer\b", re.IGNORECASE), " not"),
-    (re.compile(r"['’](?:ll|re|ve)\b", re.IGNORECASE), " "),
-    (re.compile(r"\b(?:ha(?:ve|s)|needs?) to\b", re.IGNORECASE), "must"),
-    (re.compile(r"(?<=\d),(?=\d{3})|\b0(?=\d:)"), ""),
-    (re.compile(r"(?<=\d)(?=[^\W\d_]{1,3}\b)"), " "),
-)
-"""Other spellings of words and numbers, and the one in which they are compared."""
-
-_TOKEN = re.compile(rf"`[^`\n]+`|[{CJK}]|[^\W{CJK}](?:[^\s{CJK}]*[^\W{CJK}])?|[<>=%?？$€£]")
-"""A piece of code, a Chinese character, a word with what is inside it, or a sign that matters."""
-
-_NAME = re.compile(r"`[^`\n]+`|(?<=[\w,;] )[A-Z][\w'’-]*|\w+[A-Z]\w*|\w+(?:[_/.@:-]+\w+)+")
-"""A piece of code, a capital letter inside a sentence or a word, or a word of several parts."""
-
-_NOT = frozenset(
-    """
-    not no never none nobody nothing neither nor without nicht kein keine nie
-    """.split()  # noqa: SIM905 (reads as a list of words)
-)
-
-_SILENT = frozenset(
-    """
-    the a an this that these those it its there we i our you your is are was were be been being will
-    would shall do does did get gets of in on at by as any all each every always ever also now just
-    please der die das 的 请
-    """.split()  # noqa: SIM905 (as above)
-)
-"""Words that claim nothing."""
-
-_OTHER_WORDS = 2
-"""The fewest words that each of two texts must have alone to be paraphrases.
-
-Texts that differ by one exchanged or added word only mostly say something different.
-"""
-
-
-def differ(text: str, other_text: str) -> bool:
-    """Tell whether two texts must not be merged, however alike they are: the veto.
-
-    A number, unit, negation, name or identifier differs, or one word only, or the same words stand
-    in another order but for one piece that was moved.
-
-    >>> differ("We chose Redis because it is fast.", "Because it is fast, we chose Redis.")
-    False
-    >>> differ("The timeout is 30 s.", "The timeout is 30 min.")
-    True
-    """
-    first, second = _claim(text), _claim(other_text)
-    one, other = {*first.words}, {*second.words}
-    if first.marks != second.marks or not (first.names <= other and second.names <= one):
-        return True
-    if sorted(first.words) == sorted(second.words):
-        return not _one_piece_moved(first.words, second.words)
-    # In scripts without spaces one more character may negate the sentence.
-    few = min(len(one - other), len(other - one)) < _OTHER_WORDS
-    return few or IDEOGRAPH.search(text + other_text) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """The stems of the words that claim something, and the names among them.
-
-    `marks` are the numbers with what they count, and the negations with what they negate.
-    """
-
-    words: tuple[str, ...]
-    names: frozenset[str]
-    marks: tuple[tuple[str, str], ...]
-
-
-@lru_cache(maxsize=8_000)  # 5 MB: each text is compared with many others
-def _claim(text: str) -> _Claim:
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
-    pieces = map(folded, _TOKEN.findall(text))
-    claim = ["not" if piece in _NOT else _stem(piece) for piece in pieces if piece not in _SILENT]
-    marks = [pair for pair in pairwise([*claim, ""]) if pair[0] == "not" or pair[0][0].isdigit()]
-    names = frozenset(_stem(folded(name)) for name in _NAME.findall(text))
-    return _Claim(tuple(claim), names, tuple(sorted(marks)))
-
-
-def _stem(word: str) -> str:
-    return stem(word) if word.isalpha() else word
-
-
-def _one_piece_moved(order: Sequence[str], reordered: Sequence[str]) -> bool:
-    """Tell whether the same words differ in order by at most one piece that stands elsewhere.
-
-    >>> [_one_piece_moved("abc", order) for order in ("cab", "cba")]
-    [True, False]
-    """
-    differing = [at for at in range(len(order)) if order[at] != reordered[at]]
-    if not differing:
-        return True
-    first, second = (row[differing[0] : differing[-1] + 1] for row in (order, reordered))
-    return any((*first[cut:], *first[:cut]) == (*second,) for cut in range(1, len(first)))
 
 
 def embedding_similarity(embedder: Embedder | None, capacity: int = _VECTORS) -> Similarity:

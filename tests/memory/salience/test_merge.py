@@ -17,15 +17,20 @@ from ebbtide.memory.salience.merge import (
     Merge,
     Merged,
     Table,
-    differ,
     embedding_similarity,
     lexical,
     merged,
 )
+from ebbtide.memory.salience.veto import differ
 from tests.doubles import Concepts
 
-PAIRS = json.loads((Path(__file__).parents[1] / "pairs.json").read_text(encoding="utf-8"))
-ROWS = [row for part in PAIRS.values() for row in part]
+PAIRS = Path(__file__).parents[1]
+ROWS = [
+    row
+    for name in ("pairs.json", "paraphrases.json")
+    for part in json.loads((PAIRS / name).read_text(encoding="utf-8")).values()
+    for row in part
+]
 
 
 def facts(*quotes: str) -> list[Item]:
