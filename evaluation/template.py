@@ -32,6 +32,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..memory.compressions import CUT
 from ..memory.efforts import one_line
 from ..memory.errors import EbbtideError
 
@@ -292,7 +293,8 @@ def stands_in(quote: str, turns: Sequence[TemplateTurn]) -> bool:
     """Tell whether a quote stands word for word in one of the turns, white space aside."""
     outputs = [turn.tool_call.output for turn in turns if turn.tool_call]
     texts = (*(turn.content for turn in turns), *outputs)
-    return any(one_line(quote) in one_line(text) for text in texts)
+    words = one_line(quote).removesuffix(CUT).rstrip()
+    return any(words in one_line(text) for text in texts)
 
 
 def _check(field: str, sentences: Iterable[str], turns: Sequence[TemplateTurn]) -> None:

@@ -26,6 +26,8 @@ _LINES = {
     # These belong to no single event.
     "faded": "--- Auto-collapsed effort: {effort} (inactive for {turns} turns) ---",
     "shortened": "--- Compressed effort: {effort} (turns {turns}) ---",
+    "left_out": "--- Compressed effort: {effort} (turns {turns}; no room for {quotes} more "
+    "quote{s}: read_log reads their turns) ---",
     "anchor_cut": "--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---",
     "wordless": "--- Answered without words: only the state block was written ---",
     "put_right": "--- Put right what the archive contradicts: {keys} ---",
@@ -45,5 +47,5 @@ def banner_of(kind: str, /, **fields: Any) -> str:
     listed = [name if len(name) <= _NAMED else f"{name[:_NAMED]}…" for name in names[:_LISTED]]
     if len(names) > _LISTED:
         listed.append(f"{len(names) - _LISTED} more")
-    plural = "" if fields.get("turns") == 1 else "s"
+    plural = "" if 1 in {fields.get("turns"), fields.get("quotes")} else "s"
     return line.format_map({**fields, "listed": ", ".join(listed), "s": plural})

@@ -12,6 +12,9 @@ from .messages import fingerprint
 DONE = "done"
 """In place of a key, the mark of an item that matters no longer, though none took its place."""
 
+CUT = "[…]"
+"""The end of a quote that is cut."""
+
 Method: TypeAlias = Literal["salience", "protected-core"]
 """How the items of a compression were chosen: by a model, or by rules."""
 
@@ -38,7 +41,8 @@ class Item:
     """A verbatim quote from a turn.
 
     `superseded_by` is the key of the item that revises or repeats it, or `DONE`;
-    such an item is no longer in the context. `speaker` is "" if unknown, and not compared.
+    such an item is no longer in the context. `speaker` is "" if unknown; `confirmed` is the last
+    turn after which a model quoted it again. Neither is compared.
     """
 
     kind: Kind
@@ -46,6 +50,7 @@ class Item:
     turn: int
     superseded_by: str = ""
     speaker: Speaker = field(default="", compare=False)
+    confirmed: int = field(default=0, compare=False)
 
     @property
     def key(self) -> str:
@@ -62,7 +67,8 @@ class Compression:
     """The items and background that replace the older turns of an open effort in the context.
 
     `turn` is the turn after which it was made, `through` the newest turn that it replaces. It is
-    `stale`, and without background, if one of its turns was erased.
+    `stale`, and without background, if one of its turns was erased. `left_out` has the turn of each
+    item for which there was no room.
     """
 
     effort: str
@@ -72,6 +78,7 @@ class Compression:
     background: str = ""
     method: Method = "salience"
     stale: bool = False
+    left_out: tuple[int, ...] = ()
 
     @property
     def current(self) -> tuple[Item, ...]:
@@ -99,7 +106,8 @@ class Compression:
             for item in self.items
             if item.turn != turn
         )
-        return replace(self, items=tuple(items), background="", stale=True)
+        left_out = tuple(number for number in self.left_out if number != turn)
+        return replace(self, items=tuple(items), background="", stale=True, left_out=left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +128,19 @@ class ExtractionEntry:
 def as_data(compression: Compression) -> dict[str, Any]:
     """Return a compression as plain data; the inverse of `from_data`.
 
-    Items have no empty fields, and only a stale compression has `stale`.
+    Items have no empty fields, and only a compression that has them has `stale` and `left_out`.
 
     >>> as_data(Compression("a", 9, 6, (Item(Kind.FACT, "Port 8443.", 3),)))["items"]
     [{'kind': <Kind.FACT: 'fact'>, 'quote': 'Port 8443.', 'turn': 3}]
     """
     fields = asdict(compression)
-    if not compression.stale:
-        del fields["stale"]
-    items = [{name: item[name] for name in item if item[name] != ""} for item in fields["items"]]
+    for name in ("stale", "left_out"):
+        if not fields[name]:
+            del fields[name]
+    items = [
+        {name: item[name] for name in item if item[name] or name in {"turn", "quote"}}
+        for item in fields["items"]
+    ]
     return {**fields, "items": items}
 
 
@@ -142,7 +154,8 @@ def from_data(data: Mapping[str, Any]) -> Compression:
     True
     """
     items = tuple(Item(**{**item, "kind": Kind(item["kind"])}) for item in data["items"])
-    return Compression(**{**data, "items": items})
+    left_out = tuple(data.get("left_out", ()))
+    return Compression(**{**data, "items": items, "left_out": left_out})
 
 
 SUPERSEDED = 100
@@ -153,8 +166,8 @@ def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tu
     """Return the items whose quotes fit into `limit` tokens, in their order.
 
     Superseded items, of which at most `SUPERSEDED` stay, leave first; then those of the assistant
-    and of tools, then those that are no constraint, then the user's constraints. Of each the oldest
-    leave first, within a turn in the order of `STRENGTH`.
+    and of tools, then those that are no constraint, then the user's constraints. Of each those
+    leave first that were said or confirmed longest ago, within a turn in the order of `STRENGTH`.
 
     >>> rule, fact = Item(Kind.CONSTRAINT, "Never delete.", 1), Item(Kind.FACT, "It rains.", 2)
     >>> capped([rule, fact], 3, lambda text: len(text.split())) == (rule,)
@@ -165,7 +178,8 @@ def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tu
         item, current = items[index], not items[index].superseded_by
         from_user = current and item.speaker not in {"assistant", "tool"}
         constraint = from_user and item.kind is Kind.CONSTRAINT
-        return current, from_user, constraint, item.turn, STRENGTH.index(item.kind), index
+        newest = max(item.turn, item.confirmed)
+        return current, from_user, constraint, newest, STRENGTH.index(item.kind), index
 
     superseded = sum(bool(item.superseded_by) for item in items)
     staying = sorted(range(len(items)), key=rank)[max(0, superseded - SUPERSEDED) :]

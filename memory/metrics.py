@@ -86,6 +86,7 @@ class Report:
     compressions: int
     fallbacks: int
     fabricated: int
+    quotes_left_out: int
     tokens_compressed: int
     compression_calls: int
     compression_tokens: int
@@ -132,6 +133,7 @@ def report(records: Sequence[Record]) -> Report:
         compressions=kinds["compressed"],
         fallbacks=sum("fallback" in event for _, event in events),
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
+        quotes_left_out=sum(event.get("left_out", 0) for _, event in events),
         tokens_compressed=sum(size["before"] - size["after"] for size in compressed),
         compression_calls=sum(event.get("calls", 0) for _, event in events),
         compression_tokens=sum(event.get("spent", 0) for _, event in events),

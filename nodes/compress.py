@@ -112,6 +112,7 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
     counts = {
         "fallback": "fallback" in step.told,
         "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),
+        "left_out": step.told.get("left_out", 0),
         "calls": len(calls),
         "spent": sum((call.read or 0) + (call.written or 0) for call in calls),
     }

@@ -16,7 +16,6 @@ RULES = {
     "LOG_TOKENS": ("memory.questions", "memory.salience.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
     "MOST_OPEN": ("memory.tools.toolbox",),
-    "MOST_QUOTED": ("memory.salience.extract", "memory.salience.compress"),
     "MOST_SUMMARIES": ("memory.efforts",),
     "STATUS_LISTED": ("memory.tools.toolbox",),
 }

@@ -56,6 +56,7 @@ _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
 
 _BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
+_TURNS_NAMED = 60  # characters of a list of turns; a longer one becomes one range
 _LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 
@@ -488,7 +489,7 @@ def quote(
             background = cut_at_sentence(background, free, count) if enough else ""
         for text in (background, ""):
             fitting = note(items, text)
-            if (items or text) and count_message(fitting, count) <= limit:
+            if (items or text or compression.current) and count_message(fitting, count) <= limit:
                 return fitting
     return None
 
@@ -523,10 +524,19 @@ def _note(
             speaker = ", " + render("in_the_models_words")
         lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
     lines += [f"background: {one_line(background)}"] if background else []
-    turns, left_out = span(first, compression.through), len(compression.current) - len(items)
-    lines += [render("quotes_left_out", quotes=left_out)] if left_out else []
+    lines += _left_out(compression, items)
+    turns = span(first, compression.through)
     place = {"effort": compression.effort, "turns": turns_named(turns)}
     return fences.note(render("compressed", **place, quote="\n".join(lines)))
+
+
+def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
+    """Yield a line that says how many quotes are not among `items`, and how to read them."""
+    cut = [item.turn for item in compression.current if item not in items]
+    if turns := sorted([*compression.left_out, *cut]):
+        named = ranges([*dict.fromkeys(turns)])
+        named = named if len(named) <= _TURNS_NAMED else span(turns[0], turns[-1])
+        yield render("quotes_left_out", quotes=len(turns), turns=named)
 
 
 def log_quote(

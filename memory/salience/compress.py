@@ -5,7 +5,7 @@ the goal depends on stays verbatim, the rest becomes a few lines.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -25,9 +25,9 @@ from ..running_turn import RunningTurn
 from ..tokens import count_message, cut_at_sentence
 from ..transcript import Logged
 from .core import Goals, core
-from .extract import BACKGROUND, MOST_QUOTED, Previous, Sizes, background, extract, readable_at_once
+from .extract import BACKGROUND, Previous, Sizes, background, extract, readable_at_once
 from .merge import Merged, Similarity, merged
-from .verify import Verdict, cut_quote, verify
+from .verify import Verdict, confirm, cut_quote, verify
 
 _SHARES = ((12, 0.6), (14, 0.5), (16, 0.3))
 """Binary logarithms of the budget, and the share of the room that the active effort may then have.
@@ -67,7 +67,7 @@ tokens a turn: in conversations read by hand parked work was out of view for 20 
 RECENT_TURNS = 3
 """Newest turns of an effort, or of all if it had to leave, that stay: they are talked about."""
 
-_QUOTED_SHARE = 0.5  # the fraction of what an effort is compressed to that its items may have
+_QUOTED_SHARE = 1 / 6  # the share of the room that the items of one effort may have
 _READ_SHARES = 3  # shares of an effort that one pass reads: more than it has, unless passes fail
 _SAMPLE = 3  # newest turns whose mean size is the guess for the next turn
 _CHUNK = 50  # turns that are read at once; a pass seldom reads more
@@ -121,7 +121,7 @@ def outgrown(work: RunningTurn) -> Due | None:
 
 def item_limit(work: RunningTurn) -> int:
     """Return how many tokens the salient items of one effort may have."""
-    return min(MOST_QUOTED, int(_QUOTED_SHARE * LOW * share_of(work)))
+    return int(_QUOTED_SHARE * work.room)
 
 
 def share_of(work: RunningTurn) -> float:
@@ -222,14 +222,16 @@ class Compressed:
 class Chosen:
     """The items chosen from new turns, by which method, and the verdict on each quote of a model.
 
-    `revisions` are the keys of older items that leave and of their heirs. `fallback` is why rules
-    chose where a model should have, else empty.
+    `revisions` are the keys of older items that leave and of their heirs, `confirmed` those of
+    older items that the model quoted again. `fallback` is why rules chose where a model should
+    have, else empty.
     """
 
     items: tuple[Item, ...]
     method: Method
     verdicts: tuple[Verdict, ...] = ()
     revisions: tuple[tuple[str, str], ...] = ()
+    confirmed: frozenset[str] = frozenset()
     fallback: str = ""
 
 
@@ -243,15 +245,19 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
     old = due.old or Compression(due.effort.id, 0, 0)
     chosen = yield from _choose_or_fall_back(work, due, old)
     threshold = work.settings.similarity_threshold
-    pool = merged(old.items, chosen.items, similarity, threshold, chosen.revisions)
-    items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
     turn, method = work.view.tip.turn, chosen.method
+    before = confirmed(old.items, chosen.confirmed, turn)
+    pool = merged(before, chosen.items, similarity, threshold, chosen.revisions)
+    items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
+    dropped = [item for item in pool.items if item not in items and not item.superseded_by]
     new = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
+    new = replace(new, left_out=(*old.left_out, *(item.turn for item in dropped)))
     report = _report(chosen, [asdict(merge) for merge in pool.merges])
+    report |= {"left_out": len(dropped)} if dropped else {}
     if work.settings.compression == "protected-core":
         return Compressed(new, report)
     try:
-        text = yield from _background(work, due, new, pool)
+        text = yield from _background(work, due, new, pool, dropped)
     except AnswerError as error:
         made = due.leaving and (items or new.background)
         # A stale background is due again, in the next turn.
@@ -265,15 +271,18 @@ def choose(
 ) -> Asks[Chosen]:
     """Ask a model what matters in the new turns, and verify its quotes; there may be none.
 
-    If all of its quotes are made up, its whole answer is dropped, and `fallback` says so. A quote
-    that is made up revises nothing; an item called both revised and done counts as revised.
+    If all of its quotes are made up, its whole answer is dropped, and `fallback` says so; a quote
+    of what is kept already is confirmed, and not made up. A quote that is made up revises nothing;
+    an item called both revised and done counts as revised.
     """
     kept = [item for item in old if not item.superseded_by]
     answer = yield from extract(effort, turns, [item.quote for item in kept], sizes, fences)
     longest = int(_LONGEST_SHARE * sizes.quotes)
-    verdicts = verify(answer.new, turns, kept, longest=longest, count=fences.count)
+    known = (effort.goal, *effort.constraints, *(item.quote for item in old if item not in kept))
+    found = verify(answer.new, turns, kept, longest=longest, count=fences.count)
+    verdicts = confirm(found, kept, known)
     items = tuple(verdict.item for verdict in verdicts if verdict.item)
-    if verdicts and not items:
+    if verdicts and all(verdict.verdict == "fabricated" for verdict in verdicts):
         reason = f"none of {len(verdicts)} quotes is in the log"
         return Chosen((), "salience", verdicts, fallback=reason)
     revised = [
@@ -286,7 +295,13 @@ def choose(
     numbered = [*kept, *(verdict.item for verdict in verdicts)]
     pairs = [(numbered[number - 1], heir) for number, heir in (*revised, *done)]
     revisions = tuple((item.key, heir) for item, heir in pairs if item)
-    return Chosen(items, "salience", verdicts, revisions)
+    again = frozenset(item.key for item in items if item in kept)
+    return Chosen(items, "salience", verdicts, revisions, again)
+
+
+def confirmed(items: Iterable[Item], keys: Container[str], turn: int) -> tuple[Item, ...]:
+    """Return items, those of these keys as confirmed after `turn`."""
+    return tuple(replace(item, confirmed=turn) if item.key in keys else item for item in items)
 
 
 def _choose_or_fall_back(work: RunningTurn, due: Due, old: Compression) -> Asks[Chosen]:
@@ -344,18 +359,16 @@ def _recorded_items(work: RunningTurn, due: Due, goals: Goals) -> tuple[Item, ..
     )
 
 
-def _background(work: RunningTurn, due: Due, new: Compression, pool: Merged) -> Asks[str]:
-    """Ask for a background that continues the old one and the items that the cap dropped."""
+def _background(
+    work: RunningTurn, due: Due, new: Compression, pool: Merged, left_out: Iterable[Item]
+) -> Asks[str]:
+    """Ask for a background that continues the old one and the items that have no room now."""
     turns: Sequence[Record] = due.leaving
     # After a turn was erased, the background is written anew from all turns that are left.
     if due.old is not None and due.old.stale:
         log = work.view.log_turns(due.effort.id)
         turns = work.view.turns([turn for turn in log if turn <= due.through])
-    dropped = " ".join(
-        one_line(item.quote)
-        for item in pool.items
-        if item not in new.items and not item.superseded_by
-    )
+    dropped = " ".join(one_line(item.quote) for item in left_out)
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     previous = Previous(
         background=" ".join(filter(None, (new.background, dropped))),

@@ -36,7 +36,7 @@ The truth of our templates has 3 to 9 at a point; asked for 37, models collected
 _QUOTE_TOKENS = 40  # tokens of a quote in the context as expected, by which that number is chosen
 
 MOST_QUOTED = 1_500
-"""Tokens of the quotes of one effort; never more than their share of the context budget."""
+"""Tokens of the kept quotes that a model is shown where nothing else limits them."""
 
 _EXTRACTION = 2_000  # tokens of the answer of an extraction: all quotes above and their JSON fit
 

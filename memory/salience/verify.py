@@ -1,14 +1,14 @@
 """Holding a model's quotes against the log: an item is what somebody said, word for word."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 from rapidfuzz import fuzz
 
-from ..compressions import Item, Kind, Speaker
+from ..compressions import CUT, Item, Kind, Speaker
 from ..efforts import one_line
 from ..messages import text as text_of
 from ..terms import CJK, terms
@@ -79,13 +79,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a model's quote: an item in the words of its source, or None if made up.
+    """What became of a model's quote: an item in the words of its source.
 
-    A `mended` quote differed from its source.
+    A `mended` quote differed from its source; a `confirmed` one was kept already, and has no item
+    if it is the goal, a constraint, or was revised. Nor has a `fabricated` one.
     """
 
     quote: str
-    verdict: Literal["verbatim", "mended", "fabricated"]
+    verdict: Literal["verbatim", "mended", "confirmed", "fabricated"]
     item: Item | None = None
 
 
@@ -105,7 +106,8 @@ def verify(
 
     An item is a part of one message, unchanged but for white space: a near miss becomes the words
     of its source. A quote that says nothing alone carries the sentence before. Words of a tool's
-    output only are no goal, constraint or decision. Items have `longest` tokens at most.
+    output only are no goal, constraint or decision. An item of over `longest` tokens is cut, and
+    ends in a mark.
 
     >>> from ..record import Group
     >>> turns = [Group(3, ({"type": "human", "data": {"content": "Port 8443 is ours."}},), "")]
@@ -124,13 +126,32 @@ def verify(
     return tuple(_verdict(quote, sources, cut) for quote in quotes)
 
 
+def confirm(
+    verdicts: Iterable[Verdict], kept: Iterable[Item], known: Iterable[str]
+) -> tuple[Verdict, ...]:
+    """Return the verdicts, as confirmed where a quote is one of those kept, or a `known` text."""
+    keys, texts = {item.key for item in kept}, {_bare(text) for text in known}
+    return tuple(
+        replace(verdict, verdict="confirmed")
+        if (verdict.item.key in keys if verdict.item else _bare(verdict.quote) in texts)
+        else verdict
+        for verdict in verdicts
+    )
+
+
+def _bare(quote: str) -> str:
+    """Return a quote without the speaker's label and quotation marks, white space folded."""
+    return _LABEL.sub("", one_line(quote), count=1).strip(_QUOTATION_MARKS).strip()
+
+
 def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], str]) -> Verdict:
     line = one_line(quote.quote)
-    bare = _LABEL.sub("", line, count=1).strip(_QUOTATION_MARKS).strip()
+    bare = _bare(quote.quote)
     if not any(map(str.isalnum, bare)):
         return Verdict(quote.quote, "fabricated")
     verbatim = _exact(line, quote.turn, sources)
-    hit = verbatim or _exact(bare, quote.turn, sources) or _near(bare, quote.turn, sources)
+    hit = verbatim or _exact(bare, quote.turn, sources) or _cut_before(bare, sources)
+    hit = hit or _near(bare, quote.turn, sources)
     if hit is None:
         return Verdict(quote.quote, "fabricated")
     source, words = hit
@@ -140,15 +161,15 @@ def _verdict(quote: Extracted, sources: Sequence[Source], cut: Callable[[str], s
 
 
 def cut_quote(words: str, limit: int, count: TokenCounter) -> str:
-    """Return the words, or the longest beginning of them within `limit` tokens, unchanged.
+    """Return the words, or the longest beginning of them within `limit` tokens, with a mark.
 
-    >>> cut_quote("It rains. It snows.", 2, lambda text: len(text.split()))
-    'It rains.'
+    >>> cut_quote("It rains. It snows.", 3, lambda text: len(text.split()))
+    'It rains. […]'
     """
     if count(words) <= limit:
         return words
-    cut = cut_at_sentence(words, limit, count)
-    return cut if words.startswith(cut) else cut.removesuffix("…")
+    cut = cut_at_sentence(words, limit - count(f" {CUT}"), count)
+    return f"{cut if words.startswith(cut) else cut.removesuffix('…')} {CUT}"
 
 
 def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:
@@ -166,6 +187,13 @@ def _exact(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | No
         hits, key=lambda hit: (_FIRST.index(hit[0].speaker), hit[0].turn == turn, hit[0].turn)
     )
     return source, _with_neighbour(source.words, *hit.span())
+
+
+def _cut_before(quote: str, sources: Sequence[Source]) -> _Hit | None:
+    """Return the kept quote that is the beginning of this one, cut."""
+    cut = (source for source in sources if source.folded.endswith(CUT))
+    begins = (one for one in cut if quote.startswith(one.folded.removesuffix(CUT).rstrip()))
+    return next(((source, source.words) for source in begins), None)
 
 
 def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:

@@ -302,7 +302,8 @@ def compression_shown(
     event = {"type": "compressed", **{n: getattr(compression, n) for n in names}, **details}
     first = next(iter(work.view.log_turns(compression.effort)), compression.through)
     turns = span(first, compression.through)
-    line = banner_of("shortened", effort=compression.effort, turns=turns)
+    kind, quotes = ("left_out" if "left_out" in details else "shortened"), details.get("left_out")
+    line = banner_of(kind, effort=compression.effort, turns=turns, quotes=quotes)
     work = work.put(happened(work.state, event, line))
     update = packed(work.state)
     view = rebuild(work, "compressed", work.line).packed()

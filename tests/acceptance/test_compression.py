@@ -13,7 +13,6 @@ from langchain_core.messages import BaseMessage
 
 import ebbtide.evaluation
 from ebbtide import Settings, commands
-from tests.acceptance import later
 from tests.acceptance.stage import Said, Stage, recalled, stage
 from tests.doubles import Concepts, ScriptedModel, call
 
@@ -277,7 +276,6 @@ def test_compression_survives_closing_and_reopening(tmp_path: Path) -> None:
     assert RULE in recalled(talked(here, turns=2).sent)
 
 
-@later.STRATEGY
 def test_what_leaves_is_named(tmp_path: Path) -> None:
     """04, What leaves is named: of sixty rules those out of view are counted in the block."""
     rules = [f"The limit of queue {n} must be {n * 10} orders a minute." for n in range(60)]
@@ -292,7 +290,6 @@ def test_what_leaves_is_named(tmp_path: Path) -> None:
     assert not gone or re.search(rf"\b{len(gone)}\b", said)
 
 
-@later.STRATEGY
 @pytest.mark.parametrize(
     "name",
     [

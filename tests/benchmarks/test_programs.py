@@ -194,6 +194,17 @@ def test_deduplication(tmp_path: Path) -> None:
     assert (row["merged"], row["kept apart"], speed["items"]) == (100, 100, 3)
 
 
+def test_planted_rules(tmp_path: Path) -> None:
+    """Of the rules of a long effort each is in view, or named as out of view."""
+    sizes = ("--budgets", "4000", "16000", "--turns", "40", "--rules", "20")
+    small, large = results("planted_rules", tmp_path, *sizes)["rows"]
+
+    assert (small["neither"], large["neither"]) == (0, 0)
+    assert small["in view"] + small["named as out of view"] == 20
+    assert large["in view"] == 20
+    assert small["compressions"] > 0
+
+
 def test_recorded(tmp_path: Path) -> None:
     """Recorded answers give again, with nobody asked, the figures that are kept of them."""
     kept = read(FOLDER / "results", "recorded")

@@ -59,6 +59,7 @@ NOTHING = Report(
     compressions=0,
     fallbacks=0,
     fabricated=0,
+    quotes_left_out=0,
     tokens_compressed=0,
     compression_calls=0,
     compression_tokens=0,

@@ -11,7 +11,6 @@ from ebbtide import ArchiveUnavailableError, DiskArchive, Settings, erase
 from ebbtide.memory.compressions import ExtractionEntry
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD
-from tests.constants import constants
 from tests.doubles import call
 from tests.graph.long_effort import (
     FILLER,
@@ -176,14 +175,14 @@ def test_a_long_quote_stands_in_the_context_cut(tmp_path: Path) -> None:
     extraction = quoting(LONG_QUOTE, short)
 
     said = f"{LONG_QUOTE} {short}"
-    with constants(MOST_QUOTED=10_000):
-        chat, _ = passed(tmp_path, said, extraction=extraction)
+    chat, _ = passed(tmp_path, said, extraction=extraction)
 
     context = shown(chat)
     long = next(
         line for line in context.splitlines() if line.startswith("fact, turn 2: The contract")
     )
-    assert long.removeprefix("fact, turn 2: ") in LONG_QUOTE
+    assert long.endswith(" […]")
+    assert long.removeprefix("fact, turn 2: ").removesuffix(" […]") in LONG_QUOTE
     assert f"fact, turn 2: {short}" in context
 
 

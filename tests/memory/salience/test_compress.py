@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.compressions import Compression, Item, Kind
+from ebbtide.memory.compressions import CUT, Compression, Item, Kind
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.salience.compress import Compressed, Due, compress, item_limit
@@ -272,7 +272,7 @@ def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversa
 
 def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     """However much is quoted; one quote has a quarter of it at most."""
-    shop.set(context_budget=12_000, MOST_QUOTED=200)
+    shop.set(context_budget=6_000)
     said = " ".join(f"Rule {number} is to wait." for number in range(500))
     shop.turn(said)
     quotes = [f"Rule {number} is to wait." for number in range(500)]
@@ -283,5 +283,9 @@ def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     assert many.made is not None
     assert long.made is not None
     assert 0 < sum(shop.count(item.quote) for item in many.made.items) <= limit
-    assert [said.startswith(item.quote) for item in long.made.items] == [True]
+    (cut,) = long.made.items
+    assert cut.quote.endswith(CUT)
+    assert said.startswith(cut.quote.removesuffix(f" {CUT}"))
+    assert many.made.left_out == (5,) * (500 - len(many.made.items))
+    assert many.told["left_out"] == len(many.made.left_out)
     assert shop.count(long.made.items[0].quote) <= limit / 4

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.timeline import Timeline
 from ebbtide.memory.salience.compress import (
-    LOW,
     RECENT_TURNS,
     Due,
     adoptable,
@@ -19,7 +18,7 @@ from ebbtide.memory.salience.compress import (
     outgrown,
     share_of,
 )
-from ebbtide.memory.salience.extract import MOST_QUOTED, readable_at_once
+from ebbtide.memory.salience.extract import readable_at_once
 from tests.memory.conversations import OWNER, Conversation, call
 
 LONG, HUGE = "word " * 60, "word " * 600
@@ -176,13 +175,9 @@ def test_one_that_the_state_does_not_name_is_adopted(shop: Conversation) -> None
     assert adoptable(shop.work) == made
 
 
-def test_items_have_half_of_low_water_at_most(shop: Conversation) -> None:
-    """And never more than the setting says."""
-    low = LOW * share_of(shop.work)
-
-    assert item_limit(shop.work) == int(low / 2) < MOST_QUOTED
-    shop.set(MOST_QUOTED=100)
-    assert item_limit(shop.work) == 100
+def test_items_have_a_sixth_of_the_room(shop: Conversation) -> None:
+    """Whatever the budget is."""
+    assert item_limit(shop.work) == shop.work.room // 6
 
 
 @given(SIZES, st.integers(1, 5), st.integers(0, 2_000), st.integers(0, 1_000))

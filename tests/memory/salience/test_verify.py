@@ -193,12 +193,12 @@ def test_a_quote_that_says_nothing_alone(said: str, quote: str, found: str | Non
 @pytest.mark.parametrize(
     ("said", "beginning"),
     [
-        (" ".join(f"Sentence {n} of many." for n in range(500)), "Sentence 0 of many."),
-        ("word " * 50, "word word word word word"),
+        (" ".join(f"Sentence {n} of many." for n in range(500)), "Sentence 0 of many. […]"),
+        ("word " * 50, "word word word word […]"),
     ],
 )
 def test_a_long_quote_is_cut(said: str, beginning: str) -> None:
-    """The sentences within the limit stay, or words of a single one, with nothing added."""
+    """The sentences within the limit stay, or words of a single one, and a mark."""
     turns = [Group(1, (human(said),), "")]
 
     (verdict,) = verify([Extracted(quote=said)], turns, longest=5, count=count_words)
