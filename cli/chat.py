@@ -18,7 +18,7 @@ from rich.console import Console
 from ..memory.errors import CommandError, SessionNotFoundError
 from .chat_commands import COMMANDS, COMPLETED
 from .conversation import Conversation, conversation
-from .home import ConfigFile, Root, User, configured
+from .home import Compressing, ConfigFile, Extracting, Root, User, configured
 from .printable import in_line, one_line
 from .screen import Screen
 
@@ -44,6 +44,8 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
             help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small.",
         ),
     ] = None,
+    extraction_model: Extracting = None,
+    compression_model: Compressing = None,
     user: User = None,
     config: ConfigFile = None,
 ) -> None:
@@ -52,7 +54,8 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     Each line that is piped in is a turn or a command; errors go to stderr, and if there was one
     the exit code is 1.
     """
-    home = configured(root, user, config, model)
+    models = {"extraction_model": extraction_model, "compression_model": compression_model}
+    home = configured(root, user, config, model=model, **models)
     screen = Screen(Console(highlight=False), home.settings.context_budget)
     with conversation(home, thread, embeddings) as talk:
         if talk.restored:

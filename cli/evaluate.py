@@ -27,8 +27,10 @@ from ..evaluation.strategies import OURS, STRATEGIES, select
 from ..evaluation.template import SHIPPED, read_templates
 from ..graph.agent import choose_embedder
 from ..graph.models import SCRIPTED, model_name
+from ..memory.questions import What
+from ..memory.settings import Settings
 from ..testing import ScriptedModel
-from .home import ConfigFile, Home, as_settings_error, configured
+from .home import Compressing, ConfigFile, Extracting, Home, as_settings_error, configured
 from .printable import in_line, printable, without_secrets
 from .screen import fitted
 
@@ -72,6 +74,8 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     strategy: _Strategies = None,
     template: _Templates = None,
     model: _Answering = None,
+    extraction_model: Extracting = None,
+    compression_model: Compressing = None,
     judge: _Judging = None,
     trials: _Trials = 1,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("evaluation-results"),
@@ -88,7 +92,8 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
     """
     if replay and record:
         raise typer.BadParameter("--record keeps a model's answers, --replay asks none: leave one")
-    home = configured(None, None, config, model)
+    models = {"extraction_model": extraction_model, "compression_model": compression_model}
+    home = configured(None, None, config, model=model, **models)
     setup = _setup(home, judge, embeddings, prices, note=REPLAYED if replay else "")
     kept = replay or record
     answers = Answers(kept, replayed=bool(replay)) if kept else None
@@ -97,6 +102,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
         templates=read_templates(template or SHIPPED),
         setup=setup,
         model=_loaded(setup.model, setup),
+        models={what: _loaded(name, setup) for what, name in _named(home.settings).items()},
         judge=_judge(setup, answers or Answers(out / "judged.jsonl")),
         embedder=choose_embedder(embeddings),
         settings=home.settings,
@@ -124,6 +130,15 @@ def _setup(
         settings=home.settings.model_dump(mode="json", exclude_unset=True),
         note=note,
     )
+
+
+def _named(settings: Settings) -> dict[What, str]:
+    """Return the models that the settings name, by what they are asked for."""
+    named: dict[What, str | None] = {
+        "extraction": settings.extraction_model,
+        "background": settings.compression_model,
+    }
+    return {what: name for what, name in named.items() if name}
 
 
 def _prices(text: str | None) -> tuple[float, float] | None:

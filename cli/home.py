@@ -25,6 +25,12 @@ from .printable import discreet, in_line, one_line
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
 User = Annotated[str | None, typer.Option(help="Whose sessions (default: those without a user).")]
 ConfigFile = Annotated[Path | None, typer.Option(help="Settings file (default: ebbtide.yaml).")]
+Extracting = Annotated[
+    str | None, typer.Option(help="Chooses what is quoted, such as openai:gpt-4o.")
+]
+Compressing = Annotated[
+    str | None, typer.Option(help="Writes the background, such as openai:gpt-4o-mini.")
+]
 Session = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
 AnySession = Annotated[
     str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
@@ -98,12 +104,12 @@ class Home:
 
 
 def configured(
-    root: str | None, user: str | None, config: Path | None = None, model: str | None = None
+    root: str | None, user: str | None, config: Path | None = None, **options: str | None
 ) -> Home:
-    """Read the configuration; the options of a command override it, unless they are None."""
+    """Read the configuration; further `options` of a command override it, unless they are None."""
     if user:
         name_given(user, "--user")
-    keys = load({"root": root, "model": model}, path=config)
+    keys = load({"root": root, **options}, path=config)
     return Home(keys.root, user or ANONYMOUS, keys.settings, keys.model)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -22,6 +22,7 @@ from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
 from ..memory.embeddings import Embedder, likeness
+from ..memory.questions import What
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render
@@ -46,7 +47,8 @@ Similarity: TypeAlias = Callable[[Sequence[str], Sequence[str]], Table]
 class Plan:
     """Each strategy on each template, `trials` times.
 
-    The model's answers are kept among `answers`, or taken from them if they are replayed.
+    `models` extract and write backgrounds in place of `model`, by what they are asked for.
+    The answers are kept among `answers`, or taken from them if they are replayed.
     `discreet` takes secrets out of the errors that the results keep: a provider may repeat a key.
     """
 
@@ -54,6 +56,7 @@ class Plan:
     templates: Mapping[str, Template]
     setup: Setup
     model: BaseChatModel
+    models: Mapping[What, BaseChatModel] = field(default_factory=dict)
     judge: Judge | None = None
     embedder: Embedder | None = None
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
@@ -103,9 +106,14 @@ class _Trial:
         self.plan, self.job = plan, job
         self.calls = Calls(plan.answers)
         self.template = plan.templates[job.template]
-        self.model = plan.model.model_copy(update={"cache": self.calls})
-        self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings)
+        self.model = self._noted(plan.model)
+        models = {what: self._noted(model) for what, model in plan.models.items()}
+        self.inputs = StrategyInputs(self.model, plan.embedder, folder, plan.settings, models)
         self.errors: list[str] = []
+
+    def _noted(self, model: BaseChatModel) -> BaseChatModel:
+        """Return a model whose calls are noted."""
+        return model.model_copy(update={"cache": self.calls})
 
     def run(self) -> TrialResult:
         """Return the scores of all points, or of those before the strategy failed."""
@@ -256,12 +264,16 @@ class Agreement(NamedTuple):
 
 
 def matches(
-    quotes: Sequence[str], truth: Sequence[str], similarity: Similarity = lexical
+    quotes: Sequence[str],
+    truth: Sequence[str],
+    similarity: Similarity = lexical,
+    *,
+    threshold: float = THRESHOLD,
 ) -> tuple[tuple[int, int], ...]:
     """Pair quotes with true sentences, one to one; return pairs of positions.
 
     Equal texts are paired first. Of the others as many as possible are paired whose similarity is
-    `THRESHOLD` or more, or of which one contains the other and is at most twice as long; the most
+    `threshold` or more, or of which one contains the other and is at most twice as long; the most
     alike come first.
 
     >>> matches(["So what?", "It rains."], ["It rains."])
@@ -277,7 +289,7 @@ def matches(
         else:
             pairs.append((at, place))
             del unpaired[place]
-    owners = assigned(_choices(inexact, unpaired, similarity))
+    owners = assigned(_choices(inexact, unpaired, similarity, threshold))
     return tuple(sorted([*pairs, *((at, place) for place, at in owners.items())]))
 
 
@@ -286,6 +298,8 @@ def agreement(
     truth: Sequence[str],
     similarity: Similarity = lexical,
     free: Sequence[str] = (),
+    *,
+    threshold: float = THRESHOLD,
 ) -> Agreement:
     """Return precision, recall and F1 of quotes against the truth.
 
@@ -294,9 +308,12 @@ def agreement(
     >>> agreement(["It rains.", "So what?"], ["It rains."])
     Agreement(precision=0.5, recall=1.0, f1=0.6666666666666666)
     """
-    right = {at for at, _ in matches(quotes, truth, similarity)}
+    right = {at for at, _ in matches(quotes, truth, similarity, threshold=threshold)}
     unmatched = [quote for at, quote in enumerate(quotes) if at not in right]
-    hits, counted = len(right), len(quotes) - len(matches(unmatched, free, similarity))
+    hits, counted = (
+        len(right),
+        len(quotes) - len(matches(unmatched, free, similarity, threshold=threshold)),
+    )
     precision = hits / counted if counted else None
     recall = hits / len(truth) if truth else None
     if precision is None or recall is None:
@@ -306,7 +323,7 @@ def agreement(
 
 
 def _choices(
-    quotes: Mapping[int, str], truth: Mapping[int, str], similarity: Similarity
+    quotes: Mapping[int, str], truth: Mapping[int, str], similarity: Similarity, threshold: float
 ) -> dict[int, list[int]]:
     """Return for each quote the positions of sentences that it may match, the most alike first."""
     if not (quotes and truth):
@@ -316,7 +333,7 @@ def _choices(
     for (at, quote), row in zip(quotes.items(), table, strict=True):
         for (place, sentence), value in zip(truth.items(), row, strict=True):
             short, long = sorted((quote, sentence), key=len)
-            if value >= THRESHOLD or (short in long and 2 * len(short) >= len(long)):
+            if value >= threshold or (short in long and 2 * len(short) >= len(long)):
                 similarities[at, place] = value
     choices: dict[int, list[int]] = {}
     for at, place in sorted(similarities, key=lambda pair: -similarities[pair]):

@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import repeat
@@ -32,18 +31,18 @@ from ..graph.commands.look import show_context
 from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
-from ..memory.compressions import Compression, capped
-from ..memory.context.shortening import line_tokens, quote
+from ..memory.compressions import Compression
+from ..memory.context.shortening import quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
+from ..memory.questions import What
 from ..memory.record import Group
-from ..memory.salience.compress import Chosen, choose
+from ..memory.salience.compress import Chosen, choose, confirmed
 from ..memory.salience.core import core
-from ..memory.salience.extract import MOST_QUOTED, Previous, Sizes
+from ..memory.salience.extract import Previous, Sizes
 from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
-from ..memory.tokens import count
 from ..nodes.ask import Call, Models, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
@@ -82,8 +81,9 @@ def exchanges(turns: Sequence[TemplateTurn]) -> list[list[TemplateTurn]]:
 
 
 def recent(turns: Sequence[TemplateTurn], number: int = RECENT) -> tuple[TemplateTurn, ...]:
-    """Return the turns of the last exchanges."""
-    return tuple(turn for part in exchanges(turns)[-number:] for turn in part)
+    """Return the turns of the last exchanges; the first one of a conversation is never recent."""
+    parts = exchanges(turns)
+    return tuple(turn for part in parts[-min(number, max(1, len(parts) - 1)) :] for turn in part)
 
 
 def groups(turns: Sequence[TemplateTurn]) -> tuple[Group, ...]:
@@ -120,7 +120,8 @@ class ProtectedCore(Strategy):
     note = f"quotes by rules, beside the last {RECENT} exchanges; asks no model."
 
     def _set_up(self) -> None:
-        self._models: Models = {"extraction": self.inputs.model, "background": self.inputs.model}
+        purposes: tuple[What, ...] = ("extraction", "background")
+        self._models: Models = {what: self.inputs.asked_for(what) for what in purposes}
         self._sizes = Sizes(self.inputs.settings.context_budget)
         # By letters without a warning: the results say how quotes are compared.
         self._similarity = (
@@ -135,9 +136,10 @@ class ProtectedCore(Strategy):
         old, older = self._compression, turns[: len(turns) - len(recent(turns))]
         choice = self._choose(groups(after(turns, old.turn)))
         threshold = self.inputs.settings.similarity_threshold
-        union = merged(old.items, choice.items, self._similarity, threshold, choice.revisions)
-        items = capped(union.items, MOST_QUOTED, partial(line_tokens, count))
-        new = Compression(_NAME, turns[-1].turn_id, older[-1].turn_id if older else 0, items)
+        before = confirmed(old.items, choice.confirmed, turns[-1].turn_id)
+        union = merged(before, choice.items, self._similarity, threshold, choice.revisions)
+        through = older[-1].turn_id if older else 0
+        new = Compression(_NAME, turns[-1].turn_id, through, union.items)
         try:
             background = self._background(groups(after(older, old.through)), new, union)
             failed = False
@@ -314,8 +316,8 @@ class EbbtideAgent(Strategy):
             checkpointer=self._saver,
             settings=self._settings,
             summary_model=model,
-            extraction_model=model,
-            compression_model=model,
+            extraction_model=self.inputs.asked_for("extraction"),
+            compression_model=self.inputs.asked_for("background"),
             embeddings=embedder.model if embedder else None,
         )
 

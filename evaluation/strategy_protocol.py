@@ -1,7 +1,7 @@
 """The protocol of a strategy: it gets the goal and the turns, and returns a context."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -9,6 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
 from ..memory.embeddings import Embedder
+from ..memory.questions import What
 from ..memory.salience.core import Goals
 from ..memory.settings import Settings
 from ..nodes.ask import Call
@@ -43,12 +44,20 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class StrategyInputs:
-    """The inputs of a strategy: a model, embeddings or None, a folder for its files, settings."""
+    """The inputs of a strategy: a model, embeddings or None, a folder for its files, settings.
+
+    `models` answer in place of the model, by what they are asked for.
+    """
 
     model: BaseChatModel
     embedder: Embedder | None
     folder: Path
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
+    models: Mapping[What, BaseChatModel] = field(default_factory=dict)
+
+    def asked_for(self, what: What) -> BaseChatModel:
+        """Return the model that answers these questions."""
+        return self.models.get(what, self.model)
 
 
 class Strategy:

@@ -27,6 +27,7 @@ from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
 from ..nodes.turn.parts import AgentParts
 from .build import MemoryAgent, MemoryGraph
+from .models import by_name
 
 _MINILM = "minilm"
 """The one embedding model that can be chosen by name."""
@@ -125,7 +126,8 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` and `system_prompt`,
     which follows Ebbtide's, are the application's. `archive` keeps the turns, by default
     `DiskArchive("sessions")`; `settings` are the defaults of runs. `summary_model` concludes
-    efforts, `extraction_model` and `compression_model` shorten long open ones, by default `model`.
+    efforts, `extraction_model` and `compression_model` shorten long open ones, by default those
+    that the settings name, else `model`.
     `embeddings`, LangChain's or "minilm" (extra `semantic`), let search and compression go by
     meaning too. `attention` is a cache for many processes. `token_counter` counts a text, by
     default as o200k_base. Raises `SettingsError` if one is invalid or the budget too low. A parent
@@ -143,6 +145,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
         count=counter,
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
+    parts.models_of(parts.settings)  # raises for a name that no run could use
     return MemoryGraph(parts)
 
 
@@ -197,12 +200,13 @@ def _models(*chosen: BaseChatModel | str | None) -> dict[str, Any]:
     names = ("model", "summary_model", "extraction_model", "compression_model")
     purposes: tuple[What, ...] = ("anchor", "summary", "extraction", "background")
     models: dict[What, Any] = {}
+    given_for = frozenset(what for what, one in zip(purposes, chosen, strict=True) if one)
     for what, name, given in zip(purposes, names, chosen, strict=True):
         model = models.get("anchor") if given is None else given
         kind = 'a chat model, or a name such as "openai:gpt-5-mini"'
         _required(name, model, kind, valid=model != "" and isinstance(model, str | Runnable))
         models[what] = init_chat_model(model) if isinstance(model, str) else model
-    return {"model": models["anchor"], "models": models}
+    return {"model": models["anchor"], "models": models, "given": given_for, "load": by_name}
 
 
 def tool_parts(

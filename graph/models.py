@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
@@ -27,6 +28,12 @@ def choose_model(name: str | None, environment: Mapping[str, str]) -> BaseChatMo
             "no model chosen and no OPENAI_API_KEY set: the scripted model answers by rules"
         )
     return ScriptedModel()
+
+
+@lru_cache(maxsize=64)
+def by_name(name: str) -> BaseChatModel:
+    """Return the model of a name, the same one each time; "scripted" is the scripted model."""
+    return ScriptedModel() if name == SCRIPTED else init_chat_model(name)
 
 
 def model_name(name: str | None, environment: Mapping[str, str]) -> str:

@@ -56,6 +56,12 @@ class Settings(BaseModel):
     compression: Literal["salience", "protected-core", "off"] = Field(
         "salience", description="How the older part of a long open effort is shortened"
     )
+    extraction_model: str | None = Field(
+        None, min_length=1, description="Chooses what is quoted (default: the agent's model)"
+    )
+    compression_model: str | None = Field(
+        None, min_length=1, description="Writes the background (default: the agent's model)"
+    )
     similarity_threshold: float = Field(
         0.85, gt=0, le=1, description="Similarity above which two salient items say the same"
     )

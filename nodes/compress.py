@@ -1,5 +1,6 @@
 """Shorten an open effort that has outgrown its share of the context."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,13 +9,13 @@ from langgraph.runtime import Runtime
 
 from ..memory.clock import stamp
 from ..memory.compressions import Compression, ExtractionEntry
-from ..memory.errors import ArchiveError
+from ..memory.errors import ArchiveError, SettingsError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import Compressed, Due, standing, to_do
 from ..memory.salience.compress import compress as compress_effort
-from ..memory.settings import Settings
-from .ask import Call, adrive, drive
+from ..memory.settings import Settings, resolve
+from .ask import Call, Models, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.values import compression_shown, running, traced, turn_at_rest, view_after
@@ -25,8 +26,8 @@ _log = logging.getLogger("ebbtide.compression")
 def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Compress at most one open effort; a failure changes nothing."""
     calls: list[Call] = []
-    steps = _steps(state, runtime, parts, calls)
-    return drive(steps, parts.models, calls.append, about=traced(state))
+    steps, models = _steps(state, runtime, parts, calls), _models(runtime, parts)
+    return drive(steps, models, calls.append, about=traced(state))
 
 
 async def acompress(
@@ -35,7 +36,17 @@ async def acompress(
     """Do what `compress` does, without blocking a thread while a model answers."""
     calls: list[Call] = []
     steps = _steps(state, runtime, parts, calls)
-    return await adrive(steps, parts.models, calls.append, about=traced(state))
+    models = await asyncio.to_thread(_models, runtime, parts)  # making one reads files
+    return await adrive(steps, models, calls.append, about=traced(state))
+
+
+def _models(runtime: Runtime[Settings], parts: AgentParts) -> Models:
+    """Return the models of this run: the agent's, if one that the run names cannot be made."""
+    try:
+        return parts.models_of(resolve(runtime.context, parts.settings))
+    except SettingsError as error:
+        _log.warning("the agent's own models compress: %s", error)
+        return parts.models
 
 
 def _steps(

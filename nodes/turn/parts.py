@@ -1,12 +1,13 @@
 """The parts of an agent that its nodes share: models, archive, settings, tools, attention."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
@@ -20,6 +21,7 @@ from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.lru_cache import LruCache
+from ...memory.questions import What
 from ...memory.record import Owner
 from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
@@ -34,6 +36,9 @@ _context_log = logging.getLogger("ebbtide.context")
 
 _OPENINGS = 8
 """Cached openings of a context: the settings on which they depend seldom differ between runs."""
+
+_NAMED: Mapping[What, str] = {"extraction": "extraction_model", "background": "compression_model"}
+"""The settings that name a model, by what the model is asked for."""
 
 STEADY = 2.0
 """Seconds for which a turn relies on what it read of its session, instead of reading it again.
@@ -52,6 +57,7 @@ class AgentParts:
     `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
+    `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
 
     model: BaseChatModel
@@ -70,6 +76,8 @@ class AgentParts:
     fixed: tuple[int, int] | None = None
     window: int | None = None
     _openings: LruCache[Any] = field(default_factory=lambda: LruCache(_OPENINGS), init=False)
+    given: frozenset[What] = frozenset()
+    load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
 
@@ -108,6 +116,23 @@ class AgentParts:
             return self.fixed
         system, tools = self.opening(settings)
         return system.tokens, tools.tokens
+
+    def models_of(self, settings: Settings) -> Models:
+        """Return the models that answer: those given, else those that the settings name.
+
+        Raises `SettingsError` for a name of which no model can be made.
+        """
+        models = dict(self.models)
+        for what, field_name in _NAMED.items():
+            name = getattr(settings, field_name)
+            if not name or what in self.given:
+                continue
+            try:
+                models[what] = self.load(name)
+            except Exception as error:  # each provider's package raises errors of its own
+                problem = f"{field_name} {name!r} cannot be used"
+                raise SettingsError(f"{problem}: {type(error).__name__}: {error}") from error
+        return models
 
     def attention_of(self, owner: Owner, settings: Settings) -> Attention | None:
         """Return the agent's attention or the archive's, None for a user without a name."""

@@ -1,9 +1,16 @@
 """Choosing the chat model: by name, by a key, or the scripted one."""
 
+from typing import Any
+
 import pytest
 from langchain_openai import ChatOpenAI
 
+from ebbtide.graph.agent import create_memory_agent
+from ebbtide.graph.build import MemoryGraph
 from ebbtide.graph.models import SCRIPTED, choose_model
+from ebbtide.memory.errors import SettingsError
+from ebbtide.memory.settings import Settings
+from ebbtide.nodes.turn.parts import AgentParts
 from ebbtide.testing import ScriptedModel
 
 WITHOUT_A_KEY: dict[str, str] = {}
@@ -42,3 +49,33 @@ def test_a_name_chooses_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert isinstance(model, ChatOpenAI)
     assert model.model_name == "gpt-5"
+
+
+def parts(**options: Any) -> AgentParts:
+    """Return what an agent works with."""
+    agent = create_memory_agent(ScriptedModel(), **options)
+    assert isinstance(agent.builder, MemoryGraph)
+    return agent.builder.parts
+
+
+def test_settings_name_the_two_models_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the agent or of one run; a model that was given as an argument wins."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    pair = Settings(extraction_model="openai:gpt-4o", compression_model="openai:gpt-4o-mini")
+    given = ScriptedModel()
+
+    def names(made: AgentParts, settings: Settings) -> list[str]:
+        models = made.models_of(settings)
+        two = (models["extraction"], models["background"])
+        return [getattr(model, "model_name", "scripted") for model in two]
+
+    assert names(parts(settings=pair), pair) == ["gpt-4o", "gpt-4o-mini"]
+    assert names(parts(), pair) == ["gpt-4o", "gpt-4o-mini"]
+    assert names(parts(), Settings()) == ["scripted", "scripted"]
+    assert names(parts(extraction_model=given), pair) == ["scripted", "gpt-4o-mini"]
+
+
+def test_a_name_of_no_model_is_an_error_of_the_settings() -> None:
+    """It is told when the agent is made, and not when the first effort has grown long."""
+    with pytest.raises(SettingsError, match="extraction_model 'nobody:x' cannot be used"):
+        parts(settings=Settings(extraction_model="nobody:x"))
