@@ -1,12 +1,17 @@
 """The shipped templates: faults of their truth and their probes that rules can find."""
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
 
-from ebbtide.evaluation.harness import agreement, lexical, scores
+from ebbtide.evaluation.harness import agreement, lexical, scores, size
 from ebbtide.evaluation.report import LONG_TURNS
-from ebbtide.evaluation.strategy_protocol import Context
+from ebbtide.evaluation.strategies import SelectiveSalience
+from ebbtide.evaluation.strategy_protocol import Context, StrategyInputs, as_messages
 from ebbtide.evaluation.template import (
     SHIPPED,
     Point,
@@ -14,6 +19,8 @@ from ebbtide.evaluation.template import (
     read_template,
     stands_in,
 )
+from ebbtide.memory.efforts import one_line
+from tests.doubles import ScriptedModel
 
 TEMPLATES = {name: read_template(name) for name in SHIPPED}
 LONG = {name: one for name, one in TEMPLATES.items() if len(one.turns) >= LONG_TURNS}
@@ -144,3 +151,21 @@ def test_an_old_sentence_does_not_pass_for_a_new_one(point: Point) -> None:
     listed = {one for some in point.template.ground_truth_salience.values() for one in some}
 
     assert agreement([*(listed - {*true})], true, lexical).precision in {None, 0.0}
+
+
+@every
+def test_compressing_pays(template: Template) -> None:
+    """With the truth quoted and a background, each point is much shorter than the conversation."""
+    truth = [one for some in template.ground_truth_salience.values() for one in some]
+
+    def quoting(messages: Sequence[BaseMessage]) -> dict[str, Any]:
+        log = one_line(messages[-1].text.split("<log", 1)[1])
+        return {"new": [{"quote": one, "kind": "fact"} for one in truth if one_line(one) in log]}
+
+    model = ScriptedModel(answers=lambda _: "They talked it over. " * 12, structured=quoting)
+    strategy = SelectiveSalience(StrategyInputs(model, None, Path()))
+    strategy.initialize(template.initial_setup.original_goal, ())
+
+    for point in template.points:
+        context = strategy.compress(point.turns)
+        assert size(context.messages) < 0.75 * size(as_messages(point.turns))
