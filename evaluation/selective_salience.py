@@ -1,0 +1,286 @@
+"""Selective salience compression on its own, for a list of messages and without an agent.
+
+    strategy = SelectiveSalienceStrategy()
+    strategy.initialize("Plan the trip", ["At most 900 euros"])
+    prompt = strategy.compress(messages, trigger_point=40)
+
+It asks the questions that the agent asks, and verifies and merges the answers by the same rules.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from langchain.chat_models import init_chat_model
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import convert_to_messages, message_to_dict
+
+from ..graph.agent import choose_embedder
+from ..memory.compressions import Compression, Item, Kind
+from ..memory.efforts import Effort
+from ..memory.errors import AnswerError, SettingsError
+from ..memory.messages import text
+from ..memory.record import Group
+from ..memory.salience.compress import Chosen, choose, confirmed
+from ..memory.salience.core import Goals, core
+from ..memory.salience.extract import Previous, Sizes, background
+from ..memory.salience.merge import Similarity, embedding_similarity, merged
+from ..memory.settings import Settings
+from ..memory.tokens import count
+from ..nodes.ask import Call, Models, drive
+from ..prompts.loader import render
+from .judge import FENCES
+
+_log = logging.getLogger("ebbtide.salience")
+
+_NAME = "conversation"
+"""The one effort that a conversation consists of."""
+
+_DEFAULTS = Settings()
+
+Messages = Sequence[Mapping[str, Any]]
+"""Messages as chat APIs take them, such as `{"role": "user", "content": "Which port?"}`."""
+
+
+@dataclass
+class SelectiveSalienceState:
+    """What a strategy holds between two compressions; the quotes are word for word."""
+
+    salience_set: list[str]
+    original_goal: str
+    constraints: list[str]
+    extraction_model: str
+    compression_model: str
+    similarity_threshold: float
+
+
+class SelectiveSalienceStrategy:
+    """A model quotes what the goal depends on; the rest becomes a short background.
+
+    The set of quotes grows from one compression to the next and is never cut: what a later quote
+    revises or repeats leaves it. `calls` has the cost of each question, `fallbacks` counts the
+    compressions in which rules chose the quotes because the model failed.
+    """
+
+    name = "selective-salience"
+
+    def __init__(
+        self,
+        extraction_model: str | BaseChatModel = "gpt-4o",
+        compression_model: str | BaseChatModel = "gpt-4o-mini",
+        similarity_threshold: float = _DEFAULTS.similarity_threshold,
+        *,
+        embeddings: Embeddings | str | None = "minilm",
+    ) -> None:
+        """Take models or their names; no key is needed before the first call.
+
+        Without the extra `semantic`, or with `embeddings=None`, quotes are compared by letters.
+        """
+        self.extraction_model, self.compression_model = extraction_model, compression_model
+        self.similarity_threshold, self._embeddings = similarity_threshold, embeddings
+        self.initialize("", [])
+
+    def initialize(self, original_goal: str, constraints: Sequence[str]) -> None:
+        """Begin a conversation with this goal and these constraints."""
+        self.original_goal, self.constraints = original_goal, [*constraints]
+        self.calls: list[Call] = []
+        self.fallbacks = 0
+        self._goals = Goals(original_goal, original_goal, (), tuple(constraints))
+        self._compression = Compression(_NAME, 0, 0)
+        self._read: list[Mapping[str, Any]] = []
+        self._changes = 0
+
+    def update_goal(self, new_goal: str, rationale: str = "") -> None:
+        """Change the goal; the next compression quotes the first goal and the reason."""
+        changes = (*self._goals.changes, (self._compression.through + 1, new_goal, rationale))
+        self._goals = replace(self._goals, current=new_goal, changes=changes)
+
+    @property
+    def goal(self) -> str:
+        """The goal that holds now."""
+        return self._goals.current
+
+    @property
+    def salience_set(self) -> list[str]:
+        """The quotes that hold, in the order of their turns."""
+        return [item.quote for item in self._compression.current]
+
+    @property
+    def state(self) -> SelectiveSalienceState:
+        """A copy of what the strategy holds."""
+        return SelectiveSalienceState(
+            self.salience_set,
+            self.original_goal,
+            [*self.constraints],
+            _name_of(self.extraction_model),
+            _name_of(self.compression_model),
+            self.similarity_threshold,
+        )
+
+    def compress(self, context: Messages, trigger_point: int) -> str:
+        """Return the context with its first `trigger_point` messages compressed.
+
+        `context` is the whole conversation: messages that were compressed before are not read
+        again. Raises `SettingsError` for a model that cannot be made, and `ValueError` for a
+        negative `trigger_point`.
+        """
+        if trigger_point < 0:
+            raise ValueError(f"trigger_point is a number of messages, not {trigger_point}")
+        leading = [*context[:trigger_point]]
+        known = len(self._read) if leading[: len(self._read)] == self._read else 0
+        turns, old = self._turns(leading[known:]), self._compression
+        recorded = self._recorded(turns)
+        chosen = self._chosen(turns, recorded) if turns else Chosen((), "salience")
+        through = turns[-1].turn if turns else old.through
+        before = confirmed(old.items, chosen.confirmed, through)
+        items = (*recorded, *chosen.items)
+        pool = merged(before, items, self._similarity, self.similarity_threshold, chosen.revisions)
+        new = replace(old, turn=through, through=through, items=pool.items)
+        quotes = tuple(item.quote for item in new.current)
+        summary = self._background(turns, Previous(old.background, quotes, pool.obsolete))
+        self._compression, self._read = replace(new, background=summary), leading
+        return self._build_context(self.salience_set, summary, context[trigger_point:], leading)
+
+    def _extract_salient_information(self, context: Messages) -> list[str]:
+        """Return quotes of what the goal depends on."""
+        return [item.quote for item in self._chosen(self._turns(context)).items]
+
+    def _fallback_extract_constraints(self, context: Messages) -> list[str]:
+        """Return what rules find: goals, constraints and decisions."""
+        return [item.quote for item in core(self._goals, self._turns(context))]
+
+    def _compress_background(self, context: Messages, salience_set: Sequence[str]) -> str:
+        """Return a background of messages beside these quotes, empty if the model fails."""
+        return self._background(self._turns(context), Previous("", tuple(salience_set)))
+
+    def _merge_salience(self, existing: Sequence[str], new: Sequence[str]) -> list[str]:
+        """Return the quotes of both lists, of equal ones the shorter."""
+        return self._deduplicate_semantically([*existing, *new], self.similarity_threshold)
+
+    def _deduplicate_semantically(
+        self, items: Sequence[str], threshold: float = _DEFAULTS.similarity_threshold
+    ) -> list[str]:
+        """Return the items without those that say the same as a shorter one."""
+        facts = [Item(Kind.FACT, quote, turn) for turn, quote in enumerate(items, start=1)]
+        pool = merged((), facts, self._similarity, threshold)
+        return [item.quote for item in pool.items if not item.superseded_by]
+
+    def _token_count(self, text: str) -> int:
+        """Return the tokens of a text, as OpenAI counts them."""
+        return count(text)
+
+    def _build_context(
+        self,
+        salience_set: Sequence[str],
+        background_summary: str,
+        recent_turns: Messages,
+        earlier: Messages = (),
+    ) -> str:
+        """Return the four parts as a text; system messages of `earlier` are in the first one."""
+        said = [*map(_as_data, recent_turns)]
+        system = [text(one) for one in map(_as_data, earlier) if one["type"] == "system"]
+        goal = render("open_line", **self._effort().purpose)
+        return render(
+            "evaluation/rebuilt",
+            system="\n".join([*system, goal]),
+            salient="\n".join(f"- {quote}" for quote in salience_set) or "none",
+            background=background_summary or "none",
+            recent="\n".join(f"{_ROLES.get(one['type'], one['type'])}: {text(one)}" for one in said)
+            or "none",
+        )
+
+    @cached_property
+    def _models(self) -> Models:
+        return {
+            "extraction": _made(self.extraction_model),
+            "background": _made(self.compression_model),
+        }
+
+    @cached_property
+    def _similarity(self) -> Similarity:
+        try:
+            return embedding_similarity(choose_embedder(self._embeddings))
+        except SettingsError as error:
+            _log.warning("quotes are compared by their letters: %s", error)
+            return embedding_similarity(None)
+
+    def _effort(self) -> Effort:
+        return Effort(_NAME, "open", goal=self.goal, constraints=self._goals.constraints)
+
+    def _turns(self, context: Messages) -> list[Group]:
+        """Return messages in turns, each beginning with the user, numbered after older ones."""
+        turns: list[list[dict[str, Any]]] = []
+        for message in map(_as_data, context):
+            if message["type"] == "system":
+                continue
+            if message["type"] == "human" or not turns:
+                turns.append([])
+            turns[-1].append(message)
+        first = self._compression.through + 1
+        return [Group(number, tuple(said), "") for number, said in enumerate(turns, first)]
+
+    def _chosen(self, turns: Sequence[Group], recorded: Sequence[Item] = ()) -> Chosen:
+        """Return what the model chooses; if it fails, what rules find."""
+        items = (*self._compression.items, *recorded)
+        sizes = Sizes(_DEFAULTS.context_budget)
+        try:
+            steps = choose(self._effort(), turns, items, sizes, FENCES)
+            chosen = drive(steps, self._models, self.calls.append)
+        except AnswerError as error:
+            chosen = Chosen((), "salience", fallback=str(error))
+        if not chosen.fallback:
+            return chosen
+        self.fallbacks += 1
+        _log.warning("only the core of the conversation is quoted: %s", chosen.fallback)
+        return replace(chosen, items=core(self._goals, turns), method="protected-core")
+
+    def _recorded(self, turns: Sequence[Group]) -> tuple[Item, ...]:
+        """Return the first goal and the reasons of its changes since the last compression."""
+        changes, self._changes = self._goals.changes[self._changes :], len(self._goals.changes)
+        if not changes:
+            return ()
+        newest = turns[-1].turn if turns else self._compression.through
+        reasons = [(Kind.DECISION, reason, newest) for _, _, reason in changes if reason]
+        quotes = [(Kind.GOAL, self.original_goal, 1), *reasons]
+        return tuple(Item(kind, quote, turn, speaker="record") for kind, quote, turn in quotes)
+
+    def _background(self, turns: Sequence[Group], old: Previous) -> str:
+        """Return a new background, or the old one if the model fails."""
+        if not turns:
+            return old.background
+        sizes = Sizes(_DEFAULTS.context_budget)
+        try:
+            steps = background(self._effort(), turns, old, sizes, FENCES)
+            return drive(steps, self._models, self.calls.append)
+        except AnswerError as error:
+            _log.warning("the background stays as it was: %s", error)
+            return old.background
+
+
+_ROLES = {"human": "user", "ai": "assistant"}
+
+
+def _as_data(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message of a chat API as the memory stores it."""
+    given = {"content": "", **{name: value for name, value in message.items() if value is not None}}
+    if given.get("role") == "tool":
+        given = {"tool_call_id": "", **given}
+    return message_to_dict(convert_to_messages([given])[0])
+
+
+def _name_of(model: str | BaseChatModel) -> str:
+    named = (getattr(model, field, None) for field in ("model_name", "model"))
+    return model if isinstance(model, str) else next(filter(None, named), type(model).__name__)
+
+
+def _made(model: str | BaseChatModel) -> BaseChatModel:
+    """Return a model by its name; raises `SettingsError` if it cannot be made."""
+    if not isinstance(model, str):
+        return model
+    try:
+        return init_chat_model(model)
+    except Exception as error:  # each provider's package raises errors of its own
+        raise SettingsError(f"model {model!r} cannot be used: {error}") from error
