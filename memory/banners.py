@@ -47,5 +47,5 @@ def banner_of(kind: str, /, **fields: Any) -> str:
     listed = [name if len(name) <= _NAMED else f"{name[:_NAMED]}…" for name in names[:_LISTED]]
     if len(names) > _LISTED:
         listed.append(f"{len(names) - _LISTED} more")
-    plural = "" if 1 in {fields.get("turns"), fields.get("quotes")} else "s"
+    plural = "" if 1 in (fields.get("turns"), fields.get("quotes")) else "s"
     return line.format_map({**fields, "listed": ", ".join(listed), "s": plural})

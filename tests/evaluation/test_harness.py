@@ -326,3 +326,18 @@ def test_the_scripted_model_needs_no_key(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert [row["strategy"] for row in rows(tmp_path)] == sorted(OURS)
     assert all("goal_coherence" not in row["metrics"] for row in rows(tmp_path))
+
+
+def test_two_models_compress(tmp_path: Path, server: OpenAIServer) -> None:
+    """One chooses the quotes, one writes the background, and the third answers the probes."""
+    pair = ("--extraction-model", "openai:gpt-4o", "--compression-model", "openai:gpt-4o-mini")
+    done = evaluated(tmp_path, *SIMPLE, *pair, "--strategy", "selective-salience")
+
+    (trial,) = trials(tmp_path)
+    (point,) = trial.points
+    asked = [request.body["model"] for request in server.requests]
+    assert done.exit_code == 0
+    assert (asked.count("gpt-4o"), asked.count("gpt-4o-mini")) == (1, 1)
+    assert trial.setup.settings["extraction_model"] == "openai:gpt-4o"
+    assert [one.verdict for one in point.chosen] == ["mended", "fabricated"]
+    assert len(point.quotes or ()) == 1

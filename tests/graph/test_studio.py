@@ -101,13 +101,16 @@ async def test_settings_and_root_come_from_the_file_and_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`ebbtide.yaml` in the working directory and EBBTIDE_ROOT are read."""
-    (tmp_path / "ebbtide.yaml").write_text("context_budget: 5000\n", "utf-8")
+    (tmp_path / "ebbtide.yaml").write_text(
+        "context_budget: 5000\nextraction_model: scripted\n", "utf-8"
+    )
     monkeypatch.setenv("EBBTIDE_ROOT", "kept")
 
     graph = await studio.make_graph(THREAD)
     archive = parts(graph).archive
 
     assert parts(graph).settings.context_budget == 5000
+    assert parts(graph).settings.extraction_model == "scripted"
     assert isinstance(archive, SqlArchive)
     assert archive.database.name == str(tmp_path / "kept/ebbtide.sqlite")
 
