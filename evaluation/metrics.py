@@ -76,5 +76,8 @@ class MetricsCollector:
     def summary(self) -> Scores:
         """Return the mean of each score over the compressions that have it."""
         names = dict.fromkeys(name for point in self.points for name in point)
-        values = {name: [p[name] for p in self.points if p.get(name) is not None] for name in names}
-        return {name: fmean(found) if found else None for name, found in values.items()}  # type: ignore[type-var]
+        values = {
+            name: [value for point in self.points if (value := point.get(name)) is not None]
+            for name in names
+        }
+        return {name: fmean(found) if found else None for name, found in values.items()}

@@ -1,5 +1,6 @@
 """A compression as the context shows it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -69,7 +70,21 @@ def test_within_a_limit_constraints_stay_longest(limit: int) -> None:
 
 def test_quotes_that_have_no_room_are_counted() -> None:
     """The last line says how many there are."""
-    gone = "2 more quotes have no room here."
+    line = shown(90).splitlines()[-2]
 
-    assert shown(90).splitlines()[-2] == gone
-    assert "no room" not in shown()
+    assert line.startswith("2 older quotes are out of view")
+    assert 'read_log(turns="4-5")' in line
+    assert "out of view" not in shown()
+
+
+def test_quotes_that_left_before_are_counted_too() -> None:
+    """Those of the compression and those that have no room here are one number."""
+    before = replace(MADE, left_out=(1, 1, 2))
+    everything, cut = (quote(before, 1, FENCES, limit) for limit in (None, 90))
+
+    assert everything
+    assert cut
+    assert '3 older quotes are out of view for want of room; read_log(turns="1-2")' in text(
+        everything
+    )
+    assert re.search(r"[45] older quotes .*turns=\"1-", text(cut))
