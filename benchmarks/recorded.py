@@ -3,7 +3,9 @@
 python benchmarks/recorded.py --data benchmarks/recorded --out benchmarks/results
 
 Each file of the folder was written by `ebbtide eval --record`, with the options below. No model is
-called: each request has its recorded answer, so the figures are those of the present code.
+called: each request has its recorded answer, so the figures are those of the present code. A second
+table has the quotes of each point that misses the aim for precision, and are not of its truth:
+"held before" if the truth had them until something revised them, else "not listed".
 """
 
 import io
@@ -17,6 +19,10 @@ from typing import Any
 from report import argument_parser, write
 
 from ebbtide.cli.main import app
+from ebbtide.evaluation.harness import matches
+from ebbtide.evaluation.lines import read_lines
+from ebbtide.evaluation.results import PointScores, TrialResult
+from ebbtide.evaluation.template import Template, read_template
 
 _TEMPLATES = (
     *("coding-session", "incident-night-payments", "long-support-case"),
@@ -28,6 +34,9 @@ _OPTIONS = (
     *(word for name in _TEMPLATES for word in ("--template", name)),
 )
 """The options of the recordings."""
+
+_PRECISION = 0.75
+"""The aim for the precision of quotes."""
 
 _COLUMNS = {
     "salience_precision": "precision",
@@ -54,16 +63,44 @@ def replayed(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
         yield {**names, **scores}
 
 
+def wrong(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the quotes that are not of the truth, at the points of a folder that miss the aim."""
+    for trial in read_lines(folder / "trials.jsonl", TrialResult):
+        template = read_template(trial.template)
+        for point in trial.points:
+            if point.salience_precision is not None and point.salience_precision <= _PRECISION:
+                place = {"answers": answers.stem, "template": trial.template, "point": point.point}
+                for quote, why in _unlisted(template, point):
+                    yield {**place, "why": why, "quote": quote.replace("|", "/")}
+
+
+def _unlisted(template: Template, point: PointScores) -> Iterator[tuple[str, str]]:
+    """Yield each quote that is no sentence of the truth and was not given, and why it is wrong."""
+    place = template.points[point.point - 1]
+    quotes = template.as_salient(point.quotes or ())
+    for expected in (place.salient() or (), place.given):
+        matched = {at for at, _ in matches(quotes, expected)}
+        quotes = [quote for at, quote in enumerate(quotes) if at not in matched]
+    earlier = [one for some in template.ground_truth_salience.values() for one in some]
+    for quote in quotes:
+        held = any(" ".join(quote.split()) == " ".join(one.split()) for one in earlier)
+        yield " ".join(quote.split()), "held before" if held else "not listed"
+
+
 def main() -> None:
     """Replay all files of a folder."""
     parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
+    quotes: list[dict[str, Any]] = []
     for answers in sorted(options.data.glob("*.jsonl")):
         with TemporaryDirectory() as folder:
             rows += replayed(answers, Path(folder))
+            quotes += wrong(answers, Path(folder))
     write(options.out, "recorded", "Recorded answers, replayed", rows)
+    if quotes:
+        write(options.out, "recorded_quotes", "Quotes beside the truth", quotes)
 
 
 if __name__ == "__main__":
