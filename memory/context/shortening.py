@@ -55,6 +55,8 @@ _TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
 """Shares of the room that the items may have, tried in this order; the background has the rest."""
 
+_BACKGROUND_SHARE = 0.25  # share of the room that a background has in any case, if it is that long
+
 _BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
 _TURNS_NAMED = 60  # characters of a list of turns; a longer one becomes one range
 _LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
@@ -480,8 +482,12 @@ def quote(
     if limit is None or count_message(everything, count) <= limit:
         return everything
     room = limit - count_message(note((), ""), count)
+    share_of_background = int(_BACKGROUND_SHARE * room)
+    reserved = min(count(compression.background), share_of_background)
+    reserved = reserved if share_of_background >= _LEAST_BACKGROUND else 0
     for share in _ITEM_SHARES:
-        items = capped(compression.current, int(room * share), partial(line_tokens, count))
+        most = int((room - reserved) * share)
+        items = capped(compression.current, most, partial(line_tokens, count))
         free = room - sum(line_tokens(count, item.quote) for item in items)
         background = compression.background
         if count(background) > free:
