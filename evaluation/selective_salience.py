@@ -283,4 +283,5 @@ def _made(model: str | BaseChatModel) -> BaseChatModel:
     try:
         return init_chat_model(model)
     except Exception as error:  # each provider's package raises errors of its own
-        raise SettingsError(f"model {model!r} cannot be used: {error}") from error
+        reason = str(error).partition("\n")[0]  # further lines may quote a key
+        raise SettingsError(f"model {model!r} cannot be used: {reason}") from error

@@ -197,7 +197,10 @@ def _cut_before(quote: str, sources: Sequence[Source]) -> _Hit | None:
 
 
 def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | None:
-    """Return what is most like a quote; of several places the one in `turn`, else the newest."""
+    """Return what is most like a quote; of several places the one in `turn`, else the newest.
+
+    Of a long quote only the beginning is found, which then ends in a mark.
+    """
     query = cut_at_sentence(quote, _SEARCH_LENGTH, len)
     hits: list[tuple[float, bool, int, int, int]] = []
     for number, source in enumerate(sources):
@@ -211,7 +214,11 @@ def _near(quote: str, turn: int | None, sources: Sequence[Source]) -> _Hit | Non
     if not hits:
         return None
     *_, number, start, end = max(hits)
-    return sources[number], _with_neighbour(sources[number].folded, start, end)
+    source = sources[number]
+    if source.folded.endswith(CUT):  # a kept quote, which is kept as it is
+        return source, source.words
+    words = _with_neighbour(source.folded, start, end)
+    return source, words if len(query) >= len(quote) else f"{words} {CUT}"
 
 
 def _to_words(quote: str, text: str, start: int, end: int) -> tuple[int, int]:

@@ -131,7 +131,9 @@ class AgentParts:
                 models[what] = self.load(name)
             except Exception as error:  # each provider's package raises errors of its own
                 problem = f"{field_name} {name!r} cannot be used"
-                raise SettingsError(f"{problem}: {type(error).__name__}: {error}") from error
+                # Further lines of an error may quote what the model was made with, as keys.
+                reason = str(error).partition("\n")[0]
+                raise SettingsError(f"{problem}: {type(error).__name__}: {reason}") from error
         return models
 
     def attention_of(self, owner: Owner, settings: Settings) -> Attention | None:

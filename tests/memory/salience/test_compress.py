@@ -1,12 +1,21 @@
 """A pass over an effort: its steps, what is asked in between, and what comes of failures."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ebbtide.memory.compressions import CUT, Compression, Item, Kind
+from ebbtide.memory.compressions import (
+    CUT,
+    Compression,
+    Item,
+    Kind,
+    as_data,
+    capped,
+    from_data,
+)
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.questions import Question
 from ebbtide.memory.salience.compress import Compressed, Due, compress, item_limit
@@ -289,3 +298,36 @@ def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     assert many.made.left_out == (5,) * (500 - len(many.made.items))
     assert many.told["left_out"] == len(many.made.left_out)
     assert shop.count(long.made.items[0].quote) <= limit / 4
+
+
+def test_a_kept_quote_said_again_is_confirmed(shop: Conversation) -> None:
+    """It is not made up: rules choose nothing in its place, and what is done leaves."""
+    _, first = passed(shop, [found(RULE, NEW), "They began."])
+    shop.turn("It is four.")
+    again = Extraction(new=[Extracted(quote=RULE), Extracted(quote="Move it.")], done=[2])
+    _, done = passed(shop, [again, "They went on."], first.made)
+
+    assert done.made is not None
+    assert [(item.quote, item.confirmed) for item in done.made.current] == [(RULE, 5)]
+    assert [quote["verdict"] for quote in done.told["quotes"]] == ["confirmed", "confirmed"]
+    assert "fallback" not in done.told
+
+
+def test_what_was_confirmed_stays_longest() -> None:
+    """Of equal kinds the quote leaves first that was said and confirmed longest ago."""
+    old = Item(Kind.FACT, "It is one.", 1, speaker="user", confirmed=9)
+    new = Item(Kind.FACT, "It is two.", 5, speaker="user")
+
+    assert capped([old, new], 1, lambda _: 1) == (old,)
+
+
+def test_what_left_and_what_was_confirmed_is_stored() -> None:
+    """A compression that is read again has both."""
+    item = Item(Kind.FACT, "It is one.", 1, speaker="user", confirmed=9)
+    read = from_data(
+        json.loads(json.dumps(as_data(Compression("a", 9, 6, (item,), left_out=(2, 3)))))
+    )
+
+    assert read.items[0].confirmed == 9
+    assert read.left_out == (2, 3)
+    assert read.without_turn(2).left_out == (3,)

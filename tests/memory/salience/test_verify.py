@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.compressions import Item, Kind
+from ebbtide.memory.compressions import CUT, Item, Kind
 from ebbtide.memory.efforts import one_line
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
@@ -216,7 +216,8 @@ def test_a_long_near_miss_keeps_its_first_sentences() -> None:
 
     assert verdict.verdict == "mended"
     assert verdict.item is not None
-    assert said.startswith(verdict.item.quote)
+    assert verdict.item.quote.endswith(f" {CUT}")
+    assert said.startswith(verdict.item.quote.removesuffix(f" {CUT}"))
     assert len(verdict.item.quote) > 500
 
 
