@@ -41,7 +41,8 @@ def test_the_recent_turns_go_by_their_numbers() -> None:
     """An exchange begins with the user's words, whatever the numbers and gaps are."""
     assert [turn.turn_id for turn in recent(TURNS, 1)] == [17, 20]
     assert [turn.turn_id for turn in recent(TURNS, 2)] == [11, 12, 17, 20]
-    assert recent(TURNS, 3) == recent(TURNS, 9) == TURNS
+    assert recent(TURNS, 3) == recent(TURNS, 9) == TURNS[2:]
+    assert recent(TURNS[:2], 3) == TURNS[:2]
 
 
 def test_a_transcript_shows_calls_and_results() -> None:
