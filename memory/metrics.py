@@ -133,7 +133,7 @@ def report(records: Sequence[Record]) -> Report:
         compressions=kinds["compressed"],
         fallbacks=sum("fallback" in event for _, event in events),
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
-        quotes_left_out=sum(event.get("left_out", 0) for _, event in events),
+        quotes_left_out=sum(e.get("left_out", 0) for _, e in events if e["type"] == "compressed"),
         tokens_compressed=sum(size["before"] - size["after"] for size in compressed),
         compression_calls=sum(event.get("calls", 0) for _, event in events),
         compression_tokens=sum(event.get("spent", 0) for _, event in events),
