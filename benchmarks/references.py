@@ -35,6 +35,7 @@ from made_up import group
 from report import argument_parser, percent, write
 
 from ebbtide import DiskArchive, Settings
+from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from ebbtide.memory.references import (
@@ -179,7 +180,7 @@ def replay_states(
         for event in turn.events:
             state = happened(state, event, line="")
         state = rule.next_state(_work(state, ArchiveView(archive, owner, tip, turn)))
-        state = state.decayed(Settings())
+        state = evicted(collapsed(state, Settings()), Settings(), state.turn)
         tip = archive.commit(owner, tip, replace(turn, events=state.events)).tip
         yield state
 

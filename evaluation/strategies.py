@@ -32,7 +32,7 @@ from ..graph.commands.threads import Agent, thread_at
 from ..memory.archive.sql import DiskArchive
 from ..memory.archive.transfer import read
 from ..memory.compressions import Compression
-from ..memory.context.shortening import quote
+from ..memory.context.quotes import quote
 from ..memory.efforts import Effort
 from ..memory.errors import AnswerError
 from ..memory.questions import What

@@ -7,7 +7,6 @@ from typing import Any, Literal, TypeAlias
 
 from .banners import banner_of
 from .record import Event
-from .settings import Settings
 
 _Status: TypeAlias = Literal["open", "concluded"]
 
@@ -143,27 +142,6 @@ class EffortState:
         """Return the state without this open effort; if it was active, no effort is active."""
         active = None if self.active == effort_id else self.active
         return replace(self, open=_without(self.open, effort_id), active=active)
-
-    def decayed(self, settings: Settings) -> "EffortState":
-        """Return the state with unused logs collapsed and old summaries evicted, at the turn's end.
-
-        Open efforts stay, and so does the summary of an effort whose log was still expanded.
-
-        >>> state = replace(EMPTY, turn=25, summaries={"old": 5, "new": 6})
-        >>> state.decayed(Settings(summary_eviction_threshold=20)).summaries
-        {'new': 6}
-        """
-        state, threshold = self, settings.summary_eviction_threshold
-        old = [name for name, last in self.summaries.items() if self.turn - last >= threshold]
-        for name, entry in self.expanded.items():
-            turns = self.turn - entry["last_referenced_turn"]
-            if turns >= settings.decay_threshold:
-                event = {"type": "collapsed", "effort": name, "auto": True}
-                state = happened(state, event, banner_of("faded", effort=name, turns=turns))
-        for name in old:
-            if name not in self.expanded:
-                state = happened(state, {"type": "evicted", "effort": name})
-        return state
 
 
 EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
 from ..prompts.loader import render
-from .context.timeline import Timeline
+from .context.plan import Plan
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
@@ -41,8 +41,8 @@ class RunningTurn:
     """The state of the efforts after the last tool call, and what tools need beside it.
 
     In tokens: `room` is what the budget leaves beside instructions and tool schemas, `free` what it
-    leaves for recalled text, `used` what the last call took of `room`. `line` is what the context
-    shows, None before it is first built. With an `embedder` searches go by meaning too. `related`
+    leaves for recalled text, `used` what the last call took of `room`. `plan` is what the context
+    shows, None before the first one. With an `embedder` searches go by meaning too. `related`
     returns qualified ids of efforts of the user's other sessions on a subject, best first.
     `results` are those of earlier calls in the same message. `laid_out` caches committed turns as
     sent, and as laid out in the context, each with its record.
@@ -55,7 +55,7 @@ class RunningTurn:
     room: int
     free: int
     used: int = 0
-    line: Timeline | None = None
+    plan: Plan | None = None
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
     results: tuple[Message, ...] = ()

@@ -21,10 +21,13 @@ class Settings(BaseModel):
         16_000, ge=2_000, le=2_000_000, description="Tokens of the working context at most"
     )
     ambient_window: int = Field(
-        10, ge=0, le=10_000, description="Ambient turns kept in the context at least; 0 = all"
+        10,
+        ge=0,
+        le=10_000,
+        description="Ambient turns in the context, or half as many more; 0 = all",
     )
-    rebuild: Literal["lazy", "every-turn"] = Field(
-        "lazy", description="When what is finished leaves the context: at break-even, or at once"
+    rebuild: Literal["on-change", "every-turn"] = Field(
+        "on-change", description="When what is due leaves: with the next change, or every turn"
     )
     messages_window: int = Field(
         2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat UIs"

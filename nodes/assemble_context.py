@@ -4,8 +4,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.context.rebuild import assemble
-from ..memory.context.timeline import WorkingContext
+from ..memory.context.fit import assemble
+from ..memory.context.prompt import WorkingContext
 from ..memory.settings import Settings, resolve
 from .turn.attachments import completed
 from .turn.langchain_messages import from_dicts
@@ -25,10 +25,9 @@ def assemble_context(
         "context": {"messages": completed(parts.archive, owner, messages, running(state))},
         "context_report": {
             **context.report,
-            "budget": parts.settings_of(runtime.context).context_budget,
             "prefix": context.prefix(state.get("sent", ""), parts.count),
         },
-        "view": context.timeline.packed(),
+        "plan": context.plan.packed(),
         "sent": context.sent,
     }
 

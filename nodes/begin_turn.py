@@ -13,8 +13,8 @@ from ..memory.archive.protocol import Archive
 from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import check_budget
+from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import hinted
-from ..memory.context.rebuild import before_turn
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import answered, text
 from ..memory.put_right import put_right
@@ -37,6 +37,7 @@ from .turn.values import (
     memory_at,
     owner_of,
     packed,
+    planned,
     resumed,
     running_turn,
     tip_of,
@@ -63,16 +64,16 @@ def begin_turn(
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
-        for banner in efforts.banners:
-            runtime.stream_writer({"banner": banner})
         kept = arrived.kept_turns(settled["persisted"], settings.messages_window)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
         update |= _for_people(settled, efforts, parts.archive, owner)
-        work = running_turn(updated(before, update), runtime, parts)
-        line = before_turn(work, stamp())
-        update |= {"view": line.packed(), "events": [*update["events"], *hinted(work, line)]}
+        work = before_turn(running_turn(updated(before, update), runtime, parts), stamp())
+        update |= {**packed(work.state), **planned(work)}
+        update["events"] += hinted(work)
+        for banner in work.state.banners:
+            runtime.stream_writer({"banner": banner})
         return {**update, "messages": Overwrite(update["messages"])}
 
 
@@ -119,19 +120,19 @@ def _ended(
     said = {message.id for message in arrived.new}
     messages = [message for message in state["messages"] if message.id not in said]
     work = running_turn(updated(state, {"messages": messages}), runtime, parts)
-    efforts = referenced(work, parts.keywords).decayed(work.settings)
-    return updated(state, changed(work.state, efforts, runtime))
+    ended = end_turn(work.put(referenced(work, parts.keywords)))
+    return updated(state, {**changed(work.state, ended.state, runtime), **planned(ended)})
 
 
 def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     """Return the update that puts the memory right where the archive contradicts it."""
-    tip, view = tip_of(state), state.get("view")
+    tip, plan = tip_of(state), state.get("plan")
     right, contradicted = put_right(effort_state(state), past(archive, owner, tip))
     keys = (*state.get("put_right", ()), *contradicted)
-    if view and view["built"] > tip.turn:
-        keys = (*keys, "view")
+    if plan and plan["after_turn"] > tip.turn:
+        keys = (*keys, "plan")
     update = {key: value for key, value in packed(right).items() if key in keys}
-    update |= {"view": None} if "view" in keys else {}
+    update |= {"plan": None} if "plan" in keys else {}
     return {**update, "put_right": keys} if keys else {}
 
 

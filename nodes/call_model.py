@@ -20,7 +20,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.anchor import ANCHOR_TOKENS, OWN, limited, newest, rendered
 from ..memory.banners import banner_of
-from ..memory.context.timeline import Timeline
+from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
 from ..memory.messages import fingerprint, speaks
@@ -181,9 +181,9 @@ class Call:
         for banner in efforts.banners_since(before):
             self.runtime.stream_writer({"banner": banner})
         update = packed(efforts)
-        line = Timeline.unpacked(state.get("view"))
-        if line is not None and efforts.anchor != before.anchor:
-            update["view"] = line.with_anchor(before.anchor).packed()
+        plan = Plan.unpacked(state.get("plan"))
+        if plan is not None and efforts.anchor != before.anchor:
+            update["plan"] = plan.with_anchor(before.anchor).packed()
         return _noted(answer.model_copy(update={"content": content}), raw=raw), update
 
 

@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 
 from ..memory.archive.memories import accessed
 from ..memory.archive.records import left_by
-from ..memory.context.rebuild import rebuild
+from ..memory.context.changes import made
 from ..memory.record import Tip
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
@@ -84,5 +84,5 @@ def commit_command(
         parts.memories_changed(owner)
     rest = replace(work.state, events=())
     after = replace(work, state=rest, view=past(archive, owner, record.tip))
-    view = rebuild(after, "command", work.line).packed()
-    return {**tip_update(record.tip), "events": [], "command": "", "view": view}
+    plan = made(after, "command").packed()
+    return {**tip_update(record.tip), "events": [], "command": "", "plan": plan}

@@ -18,7 +18,7 @@ from ..memory.settings import Settings, resolve
 from .ask import Call, Models, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import compression_shown, running, traced, turn_at_rest, view_after
+from .turn.values import compression_shown, traced, turn_at_rest
 
 _log = logging.getLogger("ebbtide.compression")
 
@@ -54,8 +54,7 @@ def _steps(
 ) -> Asks[dict[str, Any]]:
     """Compress the effort that is due, if there is one; `calls` collects the calls of this pass.
 
-    Without a compression the context goes on as after any other turn. The turn is committed by
-    now, so an error of the archive is logged, and nothing changes.
+    The turn is committed by now, so an error of the archive is logged, and nothing changes.
     """
     update: dict[str, Any] = {}
     try:
@@ -63,9 +62,6 @@ def _steps(
         update = yield from _compressed(work, parts, calls, runtime.stream_writer)
         if update:
             runtime.stream_writer({"banner": update["banners"][-1]})
-        else:
-            with parts.archive.together():
-                update = view_after(work, running(state))
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
     return {**update, "due": False}

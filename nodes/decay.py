@@ -1,16 +1,19 @@
-"""Collapse expanded efforts and evict summaries that nobody mentioned lately."""
+"""Collapse and evict what nobody mentioned lately, and plan what the next turn shows."""
 
 from typing import Any
 
 from langgraph.runtime import Runtime
 
+from ..memory.context.changes import end_turn
 from ..memory.settings import Settings
-from .turn.parts import AgentParts
+from .turn.parts import STEADY, AgentParts
 from .turn.state import TurnState
-from .turn.values import changed, running_turn
+from .turn.values import changed, planned, running_turn
 
 
 def decay(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Collapse expanded efforts and evict summaries that nobody mentioned lately."""
+    """Collapse and evict what nobody mentioned lately, and plan what the next turn shows."""
     work = running_turn(state, runtime, parts)
-    return changed(work.state, work.state.decayed(work.settings), runtime)
+    with parts.archive.together(STEADY):
+        ended = end_turn(work)
+        return {**changed(work.state, ended.state, runtime), **planned(ended)}

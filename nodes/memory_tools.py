@@ -9,6 +9,7 @@ from langchain_core.runnables.config import get_callback_manager_for_config
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
+from ..memory.context.changes import after_tools
 from ..memory.errors import ToolError
 from ..memory.messages import Message
 from ..memory.questions import Asks
@@ -19,7 +20,7 @@ from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.readable import texts_of
 from .turn.state import TurnState
-from .turn.values import packed, running_turn, traced
+from .turn.values import packed, planned, running_turn, traced
 
 
 def memory_tools(
@@ -43,8 +44,10 @@ def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> A
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
+    done = after_tools(done, work.state)
     texts = texts_of(done.state, work.view, state.get("texts", {}))
-    return {**packed(done.state), "texts": texts, "messages": from_dicts(done.results)}
+    update = {**packed(done.state), **planned(done), "texts": texts}
+    return {**update, "messages": from_dicts(done.results)}
 
 
 def _watch(config: RunnableConfig) -> Watch:

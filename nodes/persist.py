@@ -1,10 +1,9 @@
-"""Commit the turn to the archive, once, and choose what the next one shows."""
+"""Commit the turn to the archive, once."""
 
 import logging
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from ..memory.anchor import shown
@@ -23,14 +22,13 @@ from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
-from .turn.values import committed, group, running, running_turn, tip_of, view_after
+from .turn.values import committed, group, running, running_turn, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
-_context_log = logging.getLogger("ebbtide.context")
 
 
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
-    """Commit the turn to the archive, once, and choose what the next one shows.
+    """Commit the turn to the archive, once.
 
     An archive that fails after retries raises, and nothing changes. An embedder adds the turn's
     vectors, and a few that are missing.
@@ -40,7 +38,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         record = _committed(state, work.view.owner, parts)
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(work.state, events=()), view=view)
-        return {**committed(record, str(messages[-1].id)), **_view(after, messages)}
+        return {**committed(record, str(messages[-1].id)), **_due(after)}
 
 
 def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
@@ -67,12 +65,11 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
     return record
 
 
-def _view(work: RunningTurn, messages: list[BaseMessage]) -> dict[str, Any]:
-    """Return the update of what the context shows, or `due` if an effort is compressed first."""
+def _due(work: RunningTurn) -> dict[str, Any]:
+    """Return the update that says whether an effort must be compressed."""
     try:  # the turn is committed by now, so an error of the archive must not end the run
-        if to_do(work) is not None:
-            return {"due": True}
-        return view_after(work, messages)
+        is_due = to_do(work) is not None
     except (OSError, ArchiveError) as error:
-        _context_log.warning("the context stays as it was: %s: %s", type(error).__name__, error)
+        _log.warning("no effort is compressed: %s: %s", type(error).__name__, error)
         return {}
+    return {"due": True} if is_due else {}

@@ -11,7 +11,7 @@ from langgraph.graph import START
 from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
-from ...memory.context.timeline import Part as Part  # noqa: PLC0414 (exported with the commands)
+from ...memory.context.prompt import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError, ToolError
 from ...memory.fences import NAME

@@ -1,1 +1,1 @@
-"""What the model is sent: one timeline within a hard budget."""
+"""What the model is sent: the conversation within a hard budget."""

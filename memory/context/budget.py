@@ -11,7 +11,7 @@ from ..errors import SettingsError
 from ..messages import Message
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
-from .timeline import Part
+from .prompt import Part
 
 LEAST_ROOM = 1_000
 """Tokens that the fixed parts must leave for the conversation."""

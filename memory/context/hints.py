@@ -15,7 +15,7 @@ from ..running_turn import RunningTurn
 from ..terms import long_enough, query_terms
 from ..transcript import in_one_line_each
 from ..view import ArchiveView
-from .timeline import Timeline
+from .plan import Plan
 
 _OVERLAP = 3  # rare words that a message and its target must share: two are often chance
 _LEAST_SINGLE = 0.5  # least share of a message's weight that one turn or heading of the target says
@@ -74,9 +74,9 @@ def pointed_at(message: Pointing) -> str | int | None:
     return best if clear else None
 
 
-def hinted(work: RunningTurn, line: Timeline) -> list[Event]:
+def hinted(work: RunningTurn) -> list[Event]:
     """Return the event that puts hints before the running message; none if there are no hints."""
-    hints = _hints(work, line)
+    hints = _hints(work, work.plan) if work.plan else []
     return [{"type": "hinted", "hints": hints}] if hints else []
 
 
@@ -111,7 +111,7 @@ def _excerpt(said: Sequence[tuple[str, str]], begin: int) -> str:
     return " ".join(parts)
 
 
-def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
+def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
     """Return hints at what the running message is about and the context lacks.
 
     Efforts named by their id come first, then the effort or turn that the message clearly is about.
@@ -120,23 +120,23 @@ def _hints(work: RunningTurn, line: Timeline) -> list[Hint]:
     if not limit or not (terms := query_terms(question)):
         return []
     ids, elsewhere, _ = mentions(work, [question])
-    absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, line)]
+    absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, plan)]
     stored = work.view.efforts_named(absent, work.state.events)
     targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
-    all_in_view = len(line.turns) == line.built and not line.older
-    if len(targets) < limit and not all_in_view and len(long_enough(terms)) >= _OVERLAP:
+    left_out = plan.older or len(plan.turns) < plan.after_turn
+    if len(targets) < limit and left_out and len(long_enough(terms)) >= _OVERLAP:
         best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, question))
-        if best is not None and best not in targets and not _in_context(work, best, line):
+        if best is not None and best not in targets and not _in_context(work, best, plan):
             targets.append(best)
     return [_hint(work, target, question) for target in targets[:limit]]
 
 
-def _in_context(work: RunningTurn, target: str | int, line: Timeline) -> bool:
-    """Tell whether a turn is shown, or an effort open, summarised, or mentioned since a rebuild."""
+def _in_context(work: RunningTurn, target: str | int, plan: Plan) -> bool:
+    """Tell whether a turn is shown, or an effort open, summarised, or mentioned since the plan."""
     if isinstance(target, int):
-        return target > line.built or target in line.turns
-    recent = work.state.summaries.get(target, 0) > line.built
-    return recent or target in work.state.open or target in line.summaries
+        return plan.shows(target)
+    recent = work.state.summaries.get(target, 0) > plan.after_turn
+    return recent or target in work.state.open or target in plan.summaries
 
 
 def _hint(work: RunningTurn, target: str | int, question: str) -> Hint:

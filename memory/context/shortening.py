@@ -1,4 +1,4 @@
-"""What is shown within a token limit: a turn, the quotes of a compression, a log brought back."""
+"""What is shown of a turn within a token limit: previews, and which rounds are left out."""
 
 import re
 from bisect import bisect_left
@@ -8,15 +8,13 @@ from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
 from ...prompts.loader import render
-from ..compressions import Compression, Item, Kind, capped
 from ..efforts import one_line
 from ..fences import MARK, Fences
 from ..messages import Message, arguments, calls, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
-from ..names import parted, ranges, span, turns_named
 from ..passages import word_begin, word_end
-from ..tokens import TokenCounter, count_message, count_messages, cut_at_sentence, fit, fit_end
+from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,
     INDENT,
@@ -31,7 +29,6 @@ from ..transcript import (
     repeats,
     result_of,
     shortened,
-    transcript,
     visible_text,
 )
 from ..valid_history import valid_history
@@ -51,15 +48,6 @@ _DECISION_TOKENS = 400
 """Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
 
 _TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
-
-_ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
-"""Shares of the room that the items may have, tried in this order; the background has the rest."""
-
-_BACKGROUND_SHARE = 0.25  # share of the room that a background has in any case, if it is that long
-
-_BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
-_TURNS_NAMED = 60  # characters of a list of turns; a longer one becomes one range
-_LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,102 +448,11 @@ def _log_excerpt(
     said = [message for message in short if message["type"] == "human"]
     question = valid_history(said[-1:], fences)
     for tokens in ladder(limit):
-        shown = preview(log, tokens, turn=turn.turn, offset=None, count=count)
-        note = fences.note(render(f"{head}left_out", turn=turn.turn, quote=shown))
+        excerpted = preview(log, tokens, turn=turn.turn, offset=None, count=count)
+        note = fences.note(render(f"{head}left_out", turn=turn.turn, quote=excerpted))
         excerpt = (*question, note) if is_answered else (note, *question)
         if count_messages(excerpt, count) <= limit:
             return excerpt
     notice = fences.note(render(f"whole_{head}left_out", turn=turn.turn, tokens=count(log)))
     both = (*question, notice) if is_answered else (notice, *question)
     return both if count_messages(both, count) <= limit else (notice,)
-
-
-def quote(
-    compression: Compression, first: int, fences: Fences, limit: int | None = None
-) -> Message | None:
-    """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
-
-    Within `limit` tokens the oldest items leave first, constraints last, and the background is cut.
-    """
-    note, count = partial(_note, compression, first, fences), fences.count
-    everything = note(compression.current, compression.background)
-    if limit is None or count_message(everything, count) <= limit:
-        return everything
-    room = limit - count_message(note((), ""), count)
-    share_of_background = int(_BACKGROUND_SHARE * room)
-    reserved = min(count(compression.background), share_of_background)
-    reserved = reserved if share_of_background >= _LEAST_BACKGROUND else 0
-    for share in _ITEM_SHARES:
-        most = int((room - reserved) * share)
-        items = capped(compression.current, most, partial(line_tokens, count))
-        free = room - sum(line_tokens(count, item.quote) for item in items)
-        background = compression.background
-        if count(background) > free:
-            enough = free >= _LEAST_BACKGROUND
-            background = cut_at_sentence(background, free, count) if enough else ""
-        for text in (background, ""):
-            fitting = note(items, text)
-            if (items or text or compression.current) and count_message(fitting, count) <= limit:
-                return fitting
-    return None
-
-
-def line_tokens(count: TokenCounter, quote: str) -> int:
-    """Return the tokens that a quote takes in the context at most, with the words before it."""
-    return count(marked_lines(quote)) + _BEFORE_QUOTE
-
-
-def marked_lines(quote: str) -> str:
-    r"""Return a quote whose further lines are marked, so that none can pass for a line of ours.
-
-    >>> marked_lines("a  b\nc")
-    'a  b\n| c'
-    """
-    return "\n| ".join(quote.splitlines())
-
-
-def _note(
-    compression: Compression, first: int, fences: Fences, items: Sequence[Item], background: str
-) -> Message:
-    """Return items by kind, each kind in the order of its turns, then the background.
-
-    The background is one line, as injected text could make a model write lines that look like ours.
-    """
-    kinds, lines = [*Kind], []
-    for item in sorted(items, key=lambda item: (kinds.index(item.kind), item.turn)):
-        kind = render("quoted_goal") if item.kind is Kind.GOAL else str(item.kind)
-        speaker = "" if item.speaker in {"user", ""} else f", {item.speaker}"
-        if item.speaker == "record":
-            kind = render("quoted_rationale") if item.kind is Kind.DECISION else kind
-            speaker = ", " + render("in_the_models_words")
-        lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
-    lines += [f"background: {one_line(background)}"] if background else []
-    lines += _left_out(compression, items)
-    turns = span(first, compression.through)
-    place = {"effort": compression.effort, "turns": turns_named(turns)}
-    return fences.note(render("compressed", **place, quote="\n".join(lines)))
-
-
-def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
-    """Yield a line that says how many quotes are not among `items`, and how to read them."""
-    cut = [item.turn for item in compression.current if item not in items]
-    if turns := sorted([*compression.left_out, *cut]):
-        named = ranges([*dict.fromkeys(turns)])
-        named = named if len(named) <= _TURNS_NAMED else span(turns[0], turns[-1])
-        yield render("quotes_left_out", quotes=len(turns), turns=named)
-
-
-def log_quote(
-    effort_id: str, status: str, turns: Sequence[Logged], limit: int, fences: Fences
-) -> Message:
-    """Return a note with turns of an effort; of one turn over `limit` tokens it has the head."""
-    log, count = marked_pointers(transcript(turns)), fences.count
-    if len(turns) == 1 and count(log) > limit:
-        text, (session, _) = marked_pointers(rendered(turns[0].messages)), parted(effort_id)
-        end = fit(text, limit, count)
-        head = {"turn": turns[0].turn, "head": text[:end], "offset": end}
-        head |= {"tokens": count(text[end:])}
-        earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
-        log = earlier or render("head_of_turn", **head)
-    named = turns_named(ranges([turn.turn for turn in turns]))
-    return fences.note(render("expanded", effort=effort_id, status=status, turns=named, quote=log))

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..compressions import DONE, Compression, Item, Kind, Method, capped
 from ..context.budget import high_water, low_water
-from ..context.layout import whole_tokens
-from ..context.shortening import line_tokens, quote
+from ..context.forms import whole_tokens
+from ..context.quotes import line_tokens, quote
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences
@@ -173,9 +173,10 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     records, sizes = _oldest(work, turns, _READ_SHARES * share)
     live, number, unread = note_tokens + sum(sizes), 0, len(turns) - len(records)
     hidden = pressing = False
-    if work.line is not None:
-        hidden = any(turn < work.line.first for turn in turns[:1])
-        cut = work.used + next_turn > high_water(work.room, work.line.size)
+    if work.plan is not None:
+        is_quoted = bool(work.plan.logs.get(effort.id))
+        hidden = not is_quoted and any(not work.plan.shows(turn) for turn in turns[:1])
+        cut = work.used + next_turn > high_water(work.room, work.plan.size)
         cut_to = low_water(work.room, work.settings.context_budget)
         pressing = not hidden and cut and live + next_turn > cut_to
     if live > share or hidden or pressing:

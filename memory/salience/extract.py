@@ -13,8 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from ...prompts.loader import render
 from ..anchor import shown
 from ..compressions import Kind
-from ..context.layout import PREVIEW
-from ..context.shortening import Limits, marked_lines, previewed
+from ..context.forms import PREVIEW
+from ..context.quotes import marked_lines
+from ..context.shortening import Limits, previewed
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked

@@ -101,7 +101,7 @@ def _within_budget(
     given once, unless the turn is shortened, or may soon be for want of room: that result may then
     be gone from the context.
     """
-    is_short = work.line is not None and work.view.running.turn in work.line.short
+    is_short = work.plan is not None and work.view.running.turn in work.plan.short
     is_safe = not is_short and work.room - work.used >= work.free
     earlier = [
         part

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from ...prompts.loader import render
 from ..clock import day_of
 from ..context.budget import log_limit
-from ..context.shortening import log_quote
+from ..context.quotes import Quoted, log_quote
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import Message, compact, text, unanswered
@@ -179,6 +179,9 @@ def expand_effort(
     if _in_view(work, effort.id, turn_numbers):
         event["again"], loaded["tokens"] = True, 0
     state = work.state
+    entry = state.expanded.get(effort.id)
+    if entry is not None and entry["expanded_turn"] != state.turn and "again" not in event:
+        event["moved"] = True  # it leaves its former place
     if effort.id not in state.summaries:
         state = happened(state, {"type": "returned", "effort": effort.id})
     state = within_limit(happened(state, event))
@@ -221,15 +224,15 @@ def _choose(
 
 def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
     """Tell whether an expanded log, and each of these turns of it, stands in the context."""
-    entry, line = work.state.expanded.get(effort_id), work.line
+    entry, plan = work.state.expanded.get(effort_id), work.plan
     if entry is None or not {*turns} <= {*entry["turns"]}:
         return False
-    if line is None:
+    if plan is None:
         return True
     turn = entry["expanded_turn"]
-    # A log expanded after the context was built is still in the messages of the turns since.
-    in_line = turn > line.built or (line.logs.get(effort_id) == turn and turn in line.turns)
-    return in_line and turn not in line.short
+    # A log expanded since the plan was made is still in the messages of the turns since.
+    is_planned = plan.logs.get(effort_id) == turn and turn in plan.turns
+    return (turn > plan.after_turn or is_planned) and turn not in plan.short
 
 
 def _fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
@@ -248,8 +251,9 @@ def _loaded(
     work: RunningTurn, effort: Effort, log: Sequence[Logged], chosen: Sequence[Logged]
 ) -> dict[str, Any]:
     """Return the part of a result that describes the turns which come into the context."""
-    note = log_quote(effort.id, effort.status, chosen, log_limit(work.room), work.fences)
     turns = [turn.turn for turn in chosen]
+    quoted, limit = Quoted(tuple(chosen)), log_limit(work.room)
+    note = log_quote(effort.id, effort.status, quoted, limit, work.fences)
     result = {"tokens": work.count(text(note)), "turns": ranges(turns)}
     # What an earlier call of this turn expanded is shown as well.
     before = work.state.expanded.get(effort.id, {})

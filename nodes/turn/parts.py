@@ -16,7 +16,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.context.budget import fixed_parts, instructions
-from ...memory.context.timeline import Part
+from ...memory.context.prompt import Part
 from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError

@@ -181,7 +181,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
             turns[record.turn] = messages
     messages = [message for turn in turns.values() for message in turn]
     memory = memory_at(archive, owner, tip)
-    memory.pop("view", None)  # what is shown may have changed, or no provider has its prefix cached
+    memory.pop("plan", None)  # what is shown may have changed, or no provider has its prefix cached
     archived = messages[-1].id if messages else ""
     update = {"messages": messages, "asked": turn_numbers(turns), "archived": archived}
     return updated(memory, update)

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from ...memory.context.timeline import Why
+from ...memory.context.plan import Why
 from ...memory.errors import StateError, ToolError
 from ...memory.names import numbers
 from ...memory.record import Tip
@@ -149,16 +149,16 @@ _REPORT = TypeAdapter(_ReportFields)
 
 
 @with_config(_STRICT)
-class PackedTimeline(TypedDict, total=False):
-    """What the context shows until its next rebuild, as `Timeline.packed` writes it."""
+class PackedPlan(TypedDict, total=False):
+    """What the context shows until the plan changes, as `Plan.packed` writes it."""
 
-    built: Required[_Turn]
+    after_turn: Required[_Turn]
     turns: Annotated[str, AfterValidator(_valid_ranges)]
     previews: _Turn
     short: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], _Pair]
-    first: _Turn
     summaries: list[str]
-    older: Annotated[int, Field(ge=0)]
+    older: list[str]
+    unnamed: Annotated[int, Field(ge=0)]
     open: list[str]
     active: str
     quotes: dict[str, _Turn]
@@ -166,10 +166,10 @@ class PackedTimeline(TypedDict, total=False):
     by_hand: dict[str, Annotated[str, AfterValidator(_valid_ranges)]]
     anchor: dict[str, str]
     size: Annotated[int, Field(ge=0)]
-    hold: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     key: str
     why: Why
     within: _Turn
+    events: _Turn
 
 
 @with_config(_STRICT)
@@ -179,7 +179,7 @@ class Bookkeeping(TypedDict, total=False):
     `archive` is the id of the archive that has the turns, `tip` that of the last committed one and
     `persisted` its number; `nonce` is the running turn's, `command` that of a command by hand whose
     `events` are not committed yet, "" for none. `window` is the thread's ambient window,
-    None for that of the settings. `view` is what the context shows, None to build it anew. `due`
+    None for that of the settings. `plan` is what the context shows, None to make it anew. `due`
     tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
     turn to the number of that turn.
     """
@@ -189,7 +189,7 @@ class Bookkeeping(TypedDict, total=False):
     persisted: _Turn
     nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     command: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
-    view: PackedTimeline | None
+    plan: PackedPlan | None
     due: bool
     sent: str
     window: Annotated[int, Field(ge=0)] | None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
@@ -15,8 +15,8 @@ from ...memory.banners import banner_of
 from ...memory.clock import stamp
 from ...memory.compressions import Compression
 from ...memory.context.budget import TURN_SHARE, room
-from ...memory.context.rebuild import after_turn, rebuild
-from ...memory.context.timeline import Timeline
+from ...memory.context.changes import made
+from ...memory.context.plan import Plan
 from ...memory.efforts import EffortState, happened
 from ...memory.errors import InputError, SessionNotFoundError
 from ...memory.messages import answered, clean
@@ -27,7 +27,7 @@ from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, user_named
 from ...memory.transcript import stored
 from ...memory.view import past
-from .langchain_messages import from_dicts, to_dicts
+from .langchain_messages import to_dicts
 from .parts import STEADY, AgentParts
 from .readable import readable, texts_of
 from .state import CHANNELS, Bookkeeping, Memory, TurnState, unpacked, updated
@@ -41,7 +41,7 @@ _NONCE = 16
 _SAVED = frozenset(
     {
         *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
-        *("window", "compressed", "view"),
+        *("window", "compressed", "plan"),
     }
 )
 """Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
@@ -183,8 +183,8 @@ def changed(before: EffortState, after: EffortState, runtime: Runtime[Settings])
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the state that is saved with a turn, without empty values."""
     values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
-    if "anchor" in values.get("view", ()):  # erasing looks for an anchor's text in one place alone
-        del values["view"]
+    if "anchor" in values.get("plan", ()):  # erasing looks for an anchor's text in one place alone
+        del values["plan"]
     kinds = (("memory", Memory), ("bookkeeping", Bookkeeping))
     kept = {
         channel: {key: values[key] for key in kind.__annotations__ if key in values}
@@ -242,7 +242,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
 def command_group(state: TurnState) -> Group:
     """Return the command that waits in the state as the archive stores it."""
     # What the context shows is made anew after it.
-    after = _saved({key: value for key, value in state.items() if key != "view"})
+    after = _saved({key: value for key, value in state.items() if key != "plan"})
     events, nonce = tuple(state.get("events", ())), state.get("command", "")
     turn = state.get("persisted", 0)
     return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
@@ -282,16 +282,15 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
-        line=Timeline.unpacked(state.get("view")),
+        plan=Plan.unpacked(state.get("plan")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
     )
 
 
-def view_after(work: RunningTurn, messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Return the update of what the context shows after a turn with these messages."""
-    calls = sum(isinstance(message, AIMessage) for message in messages)
-    return {} if work.line is None else {"view": after_turn(work, work.line, calls).packed()}
+def planned(work: RunningTurn) -> dict[str, Any]:
+    """Return the update with the plan of the context."""
+    return {} if work.plan is None else {"plan": work.plan.packed()}
 
 
 def compression_shown(
@@ -306,21 +305,15 @@ def compression_shown(
     line = banner_of(kind, effort=compression.effort, turns=turns, quotes=quotes)
     work = work.put(happened(work.state, event, line))
     update = packed(work.state)
-    view = rebuild(work, "compressed", work.line).packed()
-    return {key: update[key] for key in ("compressed", "events", "banners")} | {"view": view}
+    plan = made(work, "compressed").packed()
+    return {key: update[key] for key in ("compressed", "events", "banners")} | {"plan": plan}
 
 
 def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
-    """Return a recovered state with what the context shows after its last turn.
-
-    The archive has what the context showed during that turn, which is committed before its end.
-    """
-    if not state.get("view"):
+    """Return a recovered state with the compression that was made after its last turn, if any."""
+    if not state.get("plan"):
         return state
-    work = turn_at_rest(state, runtime, parts)
-    compression = adoptable(work)
-    if compression is not None:
-        return updated(state, compression_shown(work, compression, {}))
-    records = work.view.turns([work.view.tip.turn])
-    messages = [message for record in records for message in from_dicts(record.messages)]
-    return updated(state, view_after(work, messages))
+    compression = adoptable(work := turn_at_rest(state, runtime, parts))
+    return (
+        state if compression is None else updated(state, compression_shown(work, compression, {}))
+    )

@@ -229,7 +229,8 @@ def test_message_decides_what_is_surfaced(tmp_path: Path) -> None:
 
 def test_foreign_summaries_are_evicted_like_any(tmp_path: Path) -> None:
     """05, At the start of a session: decay and eviction treat them as any summary."""
-    here = stage(tmp_path, session("a"), settings=Settings(summary_eviction_threshold=2))
+    settings = Settings(summary_eviction_threshold=2, rebuild="every-turn")
+    here = stage(tmp_path, session("a"), settings=settings)
     here.work(AUTH)
     for words in ("One.", "Two.", "Three."):
         said = here.say(words, config=session("b"))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ebbtide import Settings
-from tests.acceptance import later
 from tests.acceptance.stage import (
     AUTH,
     BACKUP,
@@ -123,13 +122,13 @@ def test_context_has_a_ceiling(exact: list[Said]) -> None:
 @pytest.mark.parametrize(
     ("row", "summaries"),
     [
-        pytest.param(1, ALL, marks=later.GRAPH),
+        (1, ALL),
         (15, ALL),
         (21, ALL),
         (22, ALL),
         (24, ALL),
-        pytest.param(25, THREE, marks=later.GRAPH),
-        pytest.param(26, THREE, marks=later.GRAPH),
+        (25, THREE),
+        (26, THREE),
         (27, THREE),
     ],
 )
@@ -138,7 +137,6 @@ def test_summaries_sent_by_default(by_default: list[Said], row: int, summaries: 
     assert summaries_in(by_default[row].sent) == summaries
 
 
-@later.GRAPH
 @pytest.mark.parametrize(
     ("row", "exchanges"),
     [(1, 10), (6, 15), (7, 10), (15, 12), (24, 15), (25, 10)],
@@ -150,7 +148,6 @@ def test_ambient_exchanges_sent_by_default(
     assert ambient_in(by_default[row].sent) == exchanges
 
 
-@later.GRAPH
 def test_state_and_prompt_agree_by_default(by_default: list[Said]) -> None:
     """02, second table: what the state says after a row is what the next call is sent."""
     said = [{*one.memory["summaries"]} for one in by_default]
@@ -165,7 +162,6 @@ def test_log_sent_by_default(by_default: list[Said], row: int, logs: int) -> Non
     assert log_in(by_default[row].sent, RECEIPTS) == logs
 
 
-@later.GRAPH
 def test_summary_that_is_due_by_default(by_default: list[Said]) -> None:
     """02, Eviction: what is due stays in the state until it leaves, and says so."""
     summaries = by_default[20].memory["summaries"]

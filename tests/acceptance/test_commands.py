@@ -10,7 +10,6 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import CommandError, SessionNotFoundError, commands, restore
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, EXACT, ambient, ambient_in, log_in, stage
 from tests.agents import THREAD
 from tests.doubles import call
@@ -56,7 +55,6 @@ def test_window(tmp_path: Path, window: int, sent: int) -> None:
     assert ambient_in(here.chat(1, first=16)[0].sent) in {sent, sent + 1}
 
 
-@later.GRAPH
 def test_window_of_one(tmp_path: Path) -> None:
     """02, Ambient window: `/context window 1` shows one."""
     here = stage(tmp_path)

@@ -14,7 +14,6 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, SettingsError, create_memory_agent
-from tests.acceptance import later
 from tests.acceptance.rules import tokens
 from tests.acceptance.stage import (
     AUTH,
@@ -202,7 +201,6 @@ def test_gap_is_marked(tmp_path: Path) -> None:
     assert "read_log" in recalled(sent)
 
 
-@later.GRAPH
 def test_older_efforts_are_named(tmp_path: Path) -> None:
     """03, The hard budget: the memory part names the older efforts, and the way to find them."""
     here = stage(tmp_path, settings=Settings(summary_eviction_threshold=1, rebuild="every-turn"))
@@ -252,7 +250,6 @@ def test_context_report(tmp_path: Path) -> None:
     assert "left_out" in report
 
 
-@later.GRAPH
 def test_report_says_why_the_plan_changed(tmp_path: Path) -> None:
     """00, State: the budget beside the total, `changed: {why, after_turn}` and the prefix."""
     said = stage(tmp_path).work(AUTH)
@@ -317,9 +314,7 @@ def test_window_of_the_profile_caps_the_budget(tmp_path: Path) -> None:
     assert state["memory"]["context_report"]["total"] <= 4_000
 
 
-@pytest.mark.parametrize(
-    ("window", "sent"), [pytest.param(1, 1, marks=later.GRAPH), (3, 3), (0, 9)]
-)
+@pytest.mark.parametrize(("window", "sent"), [(1, 1), (3, 3), (0, 9)])
 def test_ambient_window(tmp_path: Path, window: int, sent: int) -> None:
     """02, Ambient window: exactly so many with `rebuild="every-turn"`; 0 means all."""
     settings = Settings(ambient_window=window, rebuild="every-turn")
@@ -329,7 +324,6 @@ def test_ambient_window(tmp_path: Path, window: int, sent: int) -> None:
     assert ambient_in(here.chat(1, first=10)[0].sent) == sent
 
 
-@later.GRAPH
 def test_ambient_window_in_steps(tmp_path: Path) -> None:
     """02, Ambient window: at most window + window // 2; one more, and the oldest leave."""
     here = stage(tmp_path, settings=Settings(ambient_window=4))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ebbtide import Settings, commands
-from tests.acceptance import later
 from tests.acceptance.stage import (
     AUTH,
     EXACT,
@@ -82,7 +81,6 @@ def test_proof_run_in_state(by_default: list[Said], row: int, silent: dict[str, 
         (7, 1),
     ],
 )
-@later.GRAPH
 def test_proof_run_as_sent(by_default: list[Said], row: int, logs: int) -> None:
     """02, the decay table: the next call is sent the expanded log once, a collapsed one never."""
     assert log_in(by_default[row + 1].first, AUTH) == logs
@@ -179,7 +177,6 @@ def test_expanding_again_renews(tmp_path: Path) -> None:
     assert again.silent_for == {"auth-bug": 0}
 
 
-@later.GRAPH
 def test_expanding_twice_quotes_once(tmp_path: Path) -> None:
     """03, "Nothing stands in the prompt twice": an expanded log stands there once."""
     here = stage(tmp_path)
@@ -205,7 +202,6 @@ def test_collapse_by_hand(tmp_path: Path) -> None:
     assert log_in(following.first, AUTH) == 0
 
 
-@later.GRAPH
 def test_collapse_by_hand_by_default(tmp_path: Path) -> None:
     """03, The plan: a collapse by hand changes the plan of the next call."""
     here = stage(tmp_path)

@@ -18,7 +18,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ebbtide import Settings
-from tests.acceptance import later
 from tests.acceptance.rules import tokens
 from tests.acceptance.stage import (
     AUTH,
@@ -216,7 +215,6 @@ def test_prefix_stable(said: Sequence[str]) -> None:
     assert [after[: len(before)] for before, after in pairwise(sent)] == sent[:-1]
 
 
-@later.GRAPH
 def test_changes_say_why(tmp_path: Path) -> None:
     """Invariant 7: each change of the plan says in `context_report` why it happened."""
     here = stage(tmp_path)
@@ -332,7 +330,6 @@ def test_one_truth_every_turn(doing: Sequence[tuple[str, str]]) -> None:
         assert untrue(done(root, doing, EXACT)) == []
 
 
-@later.GRAPH
 @FEW
 @given(doing=DOING)
 def test_one_truth(doing: Sequence[tuple[str, str]]) -> None:

@@ -194,7 +194,7 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("name", "default"),
     [
-        pytest.param("rebuild", "on-change", marks=later.GRAPH),
+        ("rebuild", "on-change"),
         pytest.param("max_tool_rounds", None, marks=later.LONG_TURN),
     ],
 )

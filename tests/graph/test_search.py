@@ -32,7 +32,9 @@ def test_a_search_that_led_nowhere_is_no_reference(tmp_path: Path) -> None:
     """An evicted effort that is found and not used stays evicted, and no counter changes."""
     turns = [*effort("auth-bug", PAGES[0]), *effort("css", PAGES[1]), asking(QUERY)]
 
-    *_, before, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=2))
+    *_, before, last = play(
+        tmp_path, turns, settings=Settings(summary_eviction_threshold=2, rebuild="every-turn")
+    )
 
     assert [one["id"] for one in last.results[0]["results"]] == ["auth-bug"]
     assert referenced(before.state) == referenced(last.state) == {"css": 4}

@@ -89,7 +89,7 @@ def test_effort_from_open_to_collapse(tmp_path: Path) -> None:
     assert any(f"user: {LONG}" in words for words in expanded_prompt)
     assert expanded["memory"]["expanded"]["auth-bug"]["turns"] == [1, 2]
     assert collapsed["memory"]["expanded"] == {}
-    assert "expanded" in collapsed["memory"]["context_report"]["tokens"]
+    assert "expanded" not in collapsed["memory"]["context_report"]["tokens"]
     assert "expanded" not in after["memory"]["context_report"]["tokens"]
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
-from ebbtide.memory.context.layout import whole_tokens
-from ebbtide.memory.context.rebuild import LAST_TURNS
-from ebbtide.memory.context.timeline import Timeline, WorkingContext
+from ebbtide.memory.context.forms import whole_tokens
+from ebbtide.memory.context.plan import Plan
+from ebbtide.memory.context.prompt import WorkingContext
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool
@@ -58,9 +58,9 @@ def begins(context: WorkingContext, before: WorkingContext) -> bool:
     return prompt_of(context).startswith(prompt_of(before))
 
 
-def layout(context: WorkingContext) -> Timeline:
-    """Return what stays the same between two rebuilds."""
-    return replace(context.timeline, hold=0.0, anchor=None)
+def unchanged(context: WorkingContext) -> Plan:
+    """Return what stays the same between two changes of the plan."""
+    return replace(context.plan, anchor=None)
 
 
 def in_order(context: WorkingContext) -> bool:
@@ -69,21 +69,23 @@ def in_order(context: WorkingContext) -> bool:
     return turns == sorted(turns)
 
 
-def has_last_turns(context: WorkingContext, talk: Conversation) -> bool:
-    """Tell whether the last turns are there whole, or do not fit below high water.
+def has_last_turn(context: WorkingContext, talk: Conversation) -> bool:
+    """Tell whether the last turn is there uncut, or does not fit below high water.
 
-    Beside them the running turn may have half of the room, if it is so large that it is shortened.
+    It has to fit beside two others, and beside the running turn, which may have half of the room if
+    it is so large that it is shortened.
     """
-    view, line = talk.work.view, context.timeline
-    last = view.turns(range(max(1, talk.tip.turn - LAST_TURNS + 1), talk.tip.turn + 1))
-    there = [one.turn for one in last if one.status != "erased"]
+    view, plan = talk.work.view, context.plan
+    last = view.turns([talk.tip.turn, *plan.turns[-3:-1]])
+    last = tuple(one for one in last if one.status != "erased")
     sizes = Counter[int | None]()  # with their markers
     for part in context.parts:
         sizes[None if part.name == "expanded" else part.turn] += part.tokens
-    if {*there} <= {part.turn for part in context.parts} and not {*there} & {*line.short}:
+    numbers = {one.turn for one in last}
+    if numbers <= {part.turn for part in context.parts} and not numbers & {*plan.short}:
         return True
     now = view.running.turn
-    half = int(TURN_SHARE * talk.room) if now in line.short else 0
+    half = int(TURN_SHARE * talk.room) if now in plan.short else 0
     said = max(sizes[now], half, count_messages(talk.messages, talk.count))
     said += sum(max(sizes[one.turn], whole_tokens(talk.work, one)) for one in last)
     return said + sizes[None] - talk.fixed > high_water(talk.room, 0)
@@ -93,7 +95,7 @@ def room_left(talk: Conversation) -> int:
     """Return how many tokens can still be said in this turn before the context is cut for it."""
     context = talk.context
     said: int = context.report["total"] - talk.fixed
-    return high_water(talk.room, context.timeline.size) - said
+    return high_water(talk.room, context.plan.size) - said
 
 
 def fill(talk: Conversation, more: int, *, result: bool = False) -> None:
@@ -117,7 +119,7 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
         talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
     elif kind == "anchor":
-        talk.line = talk.line.with_anchor(talk.state.anchor) if talk.line else None
+        talk.plan = talk.plan.with_anchor(talk.state.anchor) if talk.plan else None
         talk.state = replace(talk.state, anchor={"Goal": what})
     elif kind.startswith("fill"):
         fill(talk, what, result=kind == "fill result")

@@ -13,9 +13,11 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.context.budget import fixed_parts
+from ebbtide.memory.context.changes import after_tools, before_turn, end_turn
+from ebbtide.memory.context.fit import assemble
 from ebbtide.memory.context.hints import hinted
-from ebbtide.memory.context.rebuild import after_turn, assemble, before_turn
-from ebbtide.memory.context.timeline import Timeline, WorkingContext
+from ebbtide.memory.context.plan import Plan
+from ebbtide.memory.context.prompt import WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
@@ -31,7 +33,7 @@ from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, c
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
 from ebbtide.memory.transcript import stored
-from ebbtide.memory.view import ArchiveView, past
+from ebbtide.memory.view import ArchiveView
 from tests.constants import change
 from tests.memory.asking import step
 
@@ -104,7 +106,7 @@ class Conversation:
     replies: list[EffortSummary | AnswerError] = field(default_factory=list)
     requests: list[Question] = field(default_factory=list)
     banners: list[str] = field(default_factory=list)
-    line: Timeline | None = None
+    plan: Plan | None = None
     keywords: KeywordCache = field(default_factory=KeywordCache)
     embedder: Embedder | None = None
     count: TokenCounter = count_words
@@ -126,7 +128,7 @@ class Conversation:
             self.count,
             room=self.room,
             free=self.free,
-            line=self.line,
+            plan=self.plan,
             embedder=self.embedder,
             related=self.related,
             laid_out=self.laid_out,
@@ -150,10 +152,10 @@ class Conversation:
 
     @property
     def context(self) -> WorkingContext:
-        """The working context of this moment; the timeline is kept as the node keeps it."""
+        """The working context of this moment; the plan is kept as the node keeps it."""
         tools = count_tools(SCHEMAS, self.count)
         context = assemble(self.work, fixed_parts(SYSTEM, tools, self.count))
-        self.line = context.timeline
+        self.plan = context.plan
         return context
 
     def set(self, **chosen: Any) -> None:
@@ -166,9 +168,10 @@ class Conversation:
         if self.state.active is not None:
             self.state = self.state.activated(self.state.active)
         self.messages = tuple(human(m) if isinstance(m, str) else m for m in messages)
-        self.line = before_turn(self.work, self.at)
-        events = (*self.state.events, *hinted(self.work, self.line))
-        self.state = replace(self.state, events=events)
+        work = before_turn(self.work, self.at)
+        self.plan = work.plan
+        events = (*work.state.events, *hinted(work))
+        self.state = replace(work.state, events=events)
 
     def run(self, *calls: Message) -> list[dict[str, Any]]:
         """Let the assistant call memory tools in one message, and return what they answer."""
@@ -179,7 +182,8 @@ class Conversation:
         while isinstance(found, Question):
             self.requests.append(found)
             found = step(steps, self.replies.pop(0) if self.replies else DONE)
-        self.state = found.state
+        found = after_tools(found, self.state)
+        self.state, self.plan = found.state, found.plan
         self.messages += found.results
         return [json.loads(result["data"]["content"]) for result in found.results]
 
@@ -196,7 +200,8 @@ class Conversation:
     def answer(self, content: str = "Done.") -> Record:
         """End the turn with an answer, note what it mentions, let decay what faded, commit it."""
         self.messages += (ai(content),)
-        self.state = referenced(self.work, self.keywords).decayed(self.settings)
+        ended = end_turn(self.work.put(referenced(self.work, self.keywords)))
+        self.state, self.plan = ended.state, ended.plan
         group = Group(
             turn=self.state.turn,
             messages=tuple(stored(message) for message in self.messages),
@@ -205,12 +210,8 @@ class Conversation:
             events=self.state.events,
         )
         record = self.archive.commit(self.owner, self.tip, group)
-        calls = sum(message["type"] == "ai" for message in self.messages)
         self.tip, self.messages = record.tip, ()
         self.state = replace(self.state, events=())
-        if self.line is not None:
-            view = past(self.archive, self.owner, self.tip)  # nothing runs any more
-            self.line = after_turn(replace(self.work, view=view), self.line, calls)
         return record
 
     def turn(self, question: str, *calls: Message, answer: str = "Done.") -> list[dict[str, Any]]:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.budget import LEAST_ROOM
-from ebbtide.memory.context.rebuild import rebuild
-from ebbtide.memory.context.timeline import WorkingContext
+from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.prompt import WorkingContext
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import past
-from tests.memory.contexts import layout, take
+from tests.memory.contexts import take, unchanged
 from tests.memory.conversations import OWNER, Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
@@ -107,19 +107,19 @@ def compress(
     newest = max(through, old.through if old else 0)
     if effort not in talk.state.open or not newest or (old and old.turn == talk.tip.turn):
         return
-    made = Compression(effort, talk.tip.turn, newest, tuple(items), background)
-    stored = talk.archive.commit_compression(OWNER, talk.tip, made)
+    compression = Compression(effort, talk.tip.turn, newest, tuple(items), background)
+    stored = talk.archive.commit_compression(OWNER, talk.tip, compression)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.state = happened(talk.state, event)
-    talk.line = rebuild(talk.work, "compressed", talk.line)
+    talk.plan = made(talk.work, "compressed")
 
 
 def in_a_row(
     talk: Conversation, turns: Turns, above: int
 ) -> Iterator[tuple[WorkingContext, WorkingContext]]:
-    """Hold a conversation, and yield every two contexts between which nothing was rebuilt."""
+    """Hold a conversation, and yield every two contexts with the same plan."""
     for before, now in pairwise(held(talk, turns, above)):
-        if layout(before) == layout(now):
+        if unchanged(before) == unchanged(now):
             yield before, now
 
 

@@ -1,12 +1,12 @@
 """A long run of random conversations: every context that they assemble is checked.
 
 `soak(seed, contexts)` counts those that break an invariant: `over` the budget, `miscounted` in the
-report, `torn` (a call without its result, or a result alone), `moved` (not rebuilt, and yet it does
-not begin with all of the context before), `shuffled` (turns out of order), `lost` (one of the last
-three turns is missing or shortened after a rebuild, though there is room). `full` counts those that
+report, `torn` (a call without its result, or a result alone), `moved` (the same plan, and yet it
+does not begin with all of the context before), `shuffled` (turns out of order), `lost` (the last
+turn is missing or shortened, though there is room). `full` counts those that
 are as large as they may be before they are cut, `edge` the questions that were made as long as
 fits, or a token more or less, `cut` those of which turns had to leave, `grown` those that follow
-another one without a rebuild.
+another one with the same plan.
 """
 
 import random
@@ -15,16 +15,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.memory.context.budget import LEAST_ROOM, high_water
-from ebbtide.memory.context.timeline import WorkingContext
+from ebbtide.memory.context.prompt import WorkingContext
 from ebbtide.memory.tokens import TokenCounter
 from tests.memory.contexts import (
     begins,
     fill,
-    has_last_turns,
+    has_last_turn,
     in_order,
-    layout,
     take,
     tokens,
+    unchanged,
     well_formed,
 )
 from tests.memory.conversations import Conversation, conversation, count_words
@@ -47,7 +47,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"ambient_window": 0},
     {"ambient_window": 3, "rebuild": "every-turn"},
     {"ambient_window": 10, "recall_hints": 3},
-    {"anchor": "off", "rebuild": "lazy"},
+    {"anchor": "off", "rebuild": "on-change"},
 )
 
 
@@ -114,19 +114,19 @@ class Soak:
         talk, before = self.talk, self.before
         context = talk.context
         budget, counted = talk.settings.context_budget, tokens(context, talk)
-        grown = before is not None and layout(before) == layout(context)
+        grown = before is not None and unchanged(before) == unchanged(context)
         talk.free = max(LEAST_FREE, budget - counted)
         self.found.update(
             contexts=1,
-            full=counted - talk.fixed == high_water(talk.room, context.timeline.size),
-            cut=bool(context.timeline.first),
+            full=counted - talk.fixed == high_water(talk.room, context.plan.size),
+            cut=context.plan.why == "high-water",
             grown=grown,
             over=counted > budget,
             miscounted=counted != context.report["total"],
             torn=not well_formed(context.messages),
             moved=grown and before is not None and not begins(context, before),
             shuffled=not in_order(context),
-            lost=not grown and not has_last_turns(context, talk),
+            lost=not grown and not has_last_turn(context, talk),
         )
         self.before = context
 

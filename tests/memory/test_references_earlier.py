@@ -73,7 +73,7 @@ def test_a_folder_does_not_hide_the_name(here: Conversation) -> None:
 
 def test_it_is_evicted_and_returns_by_its_id(here: Conversation) -> None:
     """After the threshold it leaves; its qualified id brings it back, its name alone does not."""
-    here.set(summary_eviction_threshold=2)
+    here.set(summary_eviction_threshold=2, rebuild="every-turn")
     here.follow([[], []])
     assert here.state.summaries == {}
 

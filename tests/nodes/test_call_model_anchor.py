@@ -4,7 +4,7 @@ from pathlib import Path
 
 from langchain_core.messages import AIMessage, HumanMessage
 
-from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.context.plan import Plan
 from tests.nodes.model_calls import a_call
 
 BLOCK = "Done.\n\n---STATE---\nGoal: ship\n---END STATE---"
@@ -15,12 +15,12 @@ def test_a_block_in_the_call_that_cut_the_context_keeps_the_cut(tmp_path: Path) 
     state = {
         "messages": [HumanMessage("Go on.", id="1")],
         "anchor": {"Goal": "test"},
-        "view": Timeline(9, (3, 4, 5)).packed(),
+        "plan": Plan(9, (3, 4, 5)).packed(),
     }
-    call = a_call(tmp_path, state, view=Timeline(9, (5,), why="high-water").packed())
+    call = a_call(tmp_path, state, plan=Plan(9, (5,), why="high-water").packed())
 
     update = call.answered([AIMessage(BLOCK)])
 
     assert update["messages"][0].text == "Done."
     assert update["anchor"] == {"Goal": "ship"}
-    assert update["view"] == Timeline(9, (5,), why="high-water", anchor={"Goal": "test"}).packed()
+    assert update["plan"] == Plan(9, (5,), why="high-water", anchor={"Goal": "test"}).packed()

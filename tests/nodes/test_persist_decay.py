@@ -131,8 +131,9 @@ def test_keywords_keep_a_summary_alive(tmp_path: Path) -> None:
 def test_the_ways_back(tmp_path: Path, turn: Turn, tier: str) -> None:
     """An evicted effort returns by its id in question or answer, by an expansion, reopened."""
     turns = [*effort("auth-bug", PAGES[0]), *trains(1), turn]
+    settings = EXACT.model_copy(update={"summary_eviction_threshold": 1})
 
-    *_, before, last = play(tmp_path, turns, settings=Settings(summary_eviction_threshold=1))
+    *_, before, last = play(tmp_path, turns, settings=settings)
 
     assert before.state["memory"]["summaries"] == {}
     assert [*last.state["memory"][tier]] == ["auth-bug"]

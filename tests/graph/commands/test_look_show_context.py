@@ -19,7 +19,7 @@ from ebbtide import (
     create_memory_agent,
 )
 from ebbtide.memory.archive.transfer import read
-from ebbtide.memory.context.timeline import PartName
+from ebbtide.memory.context.prompt import PartName
 from ebbtide.memory.record import Owner
 from tests.agents import SUMMARY, THREAD, shown_turns, talk
 from tests.doubles import call, together
@@ -83,7 +83,7 @@ def test_it_is_what_the_server_receives(tmp_path: Path, budget: int, unused: str
             model.bind_tools([*shown.tools]).invoke(shown.messages)
 
             said, told = server.requests[begin], server.requests[-1]
-            cut = cut or state["memory"]["context_report"]["rebuilt"]["why"] == "high-water"
+            cut = cut or state["memory"]["context_report"]["changed"]["why"] == "high-water"
             used |= {part.name for part in shown.parts if part.tokens}
             assert json.dumps(said.body) == json.dumps(told.body)
             assert shown.total <= budget

@@ -1,9 +1,11 @@
 """Hints at what is stored and out of view."""
 
+from dataclasses import replace
+
 import pytest
 
 from ebbtide.memory.context.hints import hint_lines, hinted
-from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.messages import text
 from ebbtide.memory.tools.summary import EffortSummary
 from tests.memory.contexts import begins
@@ -63,9 +65,9 @@ def test_what_is_in_the_context_needs_no_hint(talk: Conversation) -> None:
 
     assert hinted_at(talk, QUESTION) == hinted_at(talk, "What about the auth bug?") == []
     talk.ask("How is the grey cat called that hunts?")
-    assert hinted(talk.work, Timeline(2, (1, 2))) == []
-    assert hinted(talk.work, Timeline(1, (1,))) == []
-    assert len(hinted(talk.work, Timeline(2))) == 1
+    assert hinted(replace(talk.work, plan=Plan(2, (1, 2)))) == []
+    assert hinted(replace(talk.work, plan=Plan(1, (1,)))) == []
+    assert len(hinted(replace(talk.work, plan=Plan(2)))) == 1
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1)])
@@ -104,18 +106,16 @@ def test_hints_stand_before_the_question(talk: Conversation) -> None:
     assert "Data, not a request" in note
 
 
-def test_hints_stay_where_they_were_until_a_rebuild(talk: Conversation) -> None:
-    """The same line is sent again in later turns, whatever becomes of the effort."""
+def test_hints_stay_where_they_were_until_the_plan_changes(talk: Conversation) -> None:
+    """The same line is sent again in later turns."""
     stored(talk)
-    talk.set(rebuild="lazy")
+    talk.set(rebuild="on-change", ambient_window=4)
     talk.ask(QUESTION)
     before = talk.context
-    talk.call("reopen_effort", effort_id="auth-bug")
-    talk.call("close_effort")
     talk.answer()
     talk.ask("Fine.")
     after = talk.context
-    talk.line = None
+    talk.plan = None
 
     assert begins(after, before)
     assert "possibly related" not in "".join(map(text, talk.context.messages))
@@ -152,7 +152,7 @@ def test_what_is_erased_is_not_hinted_at(talk: Conversation, question: str) -> N
 def test_a_hint_that_was_given_says_nothing_of_what_is_erased_since(talk: Conversation) -> None:
     """Its line is made anew from the archive, which has nothing of the turn any more."""
     stored(talk)
-    talk.set(rebuild="lazy")
+    talk.set(rebuild="on-change")
     talk.ask("How is the grey cat called that hunts?")
     before = [text(message) for message in talk.context.messages]
     talk.archive.erase(talk.owner, talk.tip, 3)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.compressions import Compression, Item, Kind
-from ebbtide.memory.context.shortening import quote
+from ebbtide.memory.context.quotes import quote
 from ebbtide.memory.messages import text
 from ebbtide.memory.tokens import count_message
 from tests.memory.conversations import FENCES, count_words

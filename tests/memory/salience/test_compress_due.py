@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.compressions import Compression, Item, Kind
-from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.salience.compress import (
     RECENT_TURNS,
     Due,
@@ -90,7 +90,9 @@ def test_what_the_next_turn_would_cut_is_compressed_before(shop: Conversation) -
     """An effort in its share is compressed where the next turn would cut turns of it away."""
     # That is in a full context, and if the effort alone has more than is left of it.
     work = grown(shop, 14).work
-    full = replace(work, used=work.room * 9 // 10, line=Timeline(work.view.tip.turn))
+    tip = work.view.tip.turn
+    plan = Plan(tip, tuple(range(1, tip + 1)))
+    full = replace(work, used=work.room * 9 // 10, plan=plan)
     empty, small = replace(full, used=work.room // 2), replace(full, room=2 * work.room)
 
     found = outgrown(full)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.context.rebuild import rebuild
+from ebbtide.memory.context.changes import made
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
@@ -112,7 +112,7 @@ def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conver
     talk.ask("Which interceptor, and what cat?")
     first = talk.call("search_efforts", query="cat interceptor")
     now = talk.work.view.running.turn
-    talk.line = replace(rebuild(talk.work, "new", None), short={now: (2, 9)})
+    talk.plan = replace(made(talk.work, "new"), short={now: (2, 9)})
     again = talk.call("search_efforts", query="cat interceptor")
 
     assert again["results"] == first["results"]

@@ -22,7 +22,7 @@ def here(talk: Conversation) -> Conversation:
     earlier(talk)
     talk.ask("Hello again.")
     talk.surface(AUTH)
-    talk.line = None
+    talk.plan = None
     return talk
 
 

@@ -31,10 +31,15 @@ FORGED: list[tuple[Any, str]] = [
 WRONG_BOOKKEEPING: list[Any] = [
     *(5, None, {"tip": "no id"}, {"tip": "ab" * 16}, {"tip": ""}, {"persisted": 9}, {"nonce": 3}),
     *({"persisted": -5}, {"events": [{}]}, {"archive": 5}, {"window": -3}, {"archived": "x"}),
-    *({"asked": {"x": 9}}, {"view": {"turns": "1"}}, {"view": {"built": 99}}, {"compressed": 1}),
-    *({"view": {"built": 1, "short": {"a": [1, 2]}}}, {"view": {"built": 1, "why": "x"}}),
+    *(
+        {"asked": {"x": 9}},
+        {"plan": {"turns": "1"}},
+        {"plan": {"after_turn": 99}},
+        {"compressed": 1},
+    ),
+    *({"plan": {"after_turn": 1, "short": {"a": [1, 2]}}}, {"plan": {"after_turn": 1, "why": "x"}}),
     *({"events": [{"type": "opened"}]}, {"events": [{"type": "concluded", "effort": "a"}]}),
-    *({"view": {"built": 2, "summaries": ["x"], "logs": {"x": 1}, "quotes": {"x": 1}}},),
+    *({"plan": {"after_turn": 2, "summaries": ["x"], "logs": {"x": 1}, "quotes": {"x": 1}}},),
     *({"compressed": {"x": 9}}, {"due": True}, {"nonce": "ab" * 16}),
 ]
 
@@ -99,7 +104,7 @@ MIDDLE: list[Any] = [
     *({"memory": {"turn": 99}}, {"memory": {"turn": 0}}, {"bookkeeping": {"persisted": 9}}),
     *({"memory": {"open_efforts": {"nobody": OPENED}, "active_effort": "nobody"}},),
     *({"memory": {"expanded": {"nobody": {**SHOWN, "turns": [1]}}, "summaries": {"nobody": 1}}},),
-    *({"bookkeeping": {"events": [{"type": "opened"}]}}, {"bookkeeping": {"view": None}}),
+    *({"bookkeeping": {"events": [{"type": "opened"}]}}, {"bookkeeping": {"plan": None}}),
     *({"bookkeeping": {"asked": {}}}, {"bookkeeping": {"archived": "x"}}, {"references": 5}),
 ]
 

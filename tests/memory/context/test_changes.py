@@ -1,4 +1,4 @@
-"""When the context is rebuilt, what it then shows, and how it is cut."""
+"""When the plan changes, what it then shows, and how it is cut."""
 
 import json
 import re
@@ -9,10 +9,11 @@ import pytest
 
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compressions import Compression
-from ebbtide.memory.context.budget import high_water, low_water
-from ebbtide.memory.context.layout import lay_out
-from ebbtide.memory.context.rebuild import after_turn, before_turn, rebuild, size
-from ebbtide.memory.context.timeline import Timeline
+from ebbtide.memory.context.budget import low_water
+from ebbtide.memory.context.changes import before_turn, made
+from ebbtide.memory.context.fit import size
+from ebbtide.memory.context.plan import Plan
+from ebbtide.memory.context.render import parts_of
 from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience.compress import outgrown
@@ -23,10 +24,10 @@ from tests.memory.conversations import LONG_ENOUGH, Conversation, ai, call, tool
 RESULT = "word " * 400
 
 
-def line_of(talk: Conversation) -> Timeline:
+def plan_of(talk: Conversation) -> Plan:
     """Return what the context shows."""
-    assert talk.line is not None
-    return talk.line
+    assert talk.plan is not None
+    return talk.plan
 
 
 def sent(talk: Conversation) -> str:
@@ -42,47 +43,177 @@ def logs(talk: Conversation) -> list[tuple[int | None, str]]:
     return [(turn, found[1]) for turn, found in turns if found]
 
 
-def searching(talk: Conversation, why: str = "") -> None:
-    """Look things up, turn by turn, until the context was rebuilt for this reason."""
+def searching(talk: Conversation) -> Plan:
+    """Look things up, turn by turn, until the context was cut, and return its plan."""
     for _ in range(60):
         talk.ask("Look.")
         talk.look_up(RESULT)
+        if talk.context.plan.why == "high-water":
+            break
         talk.answer()
-        if line_of(talk).why == why:
-            return
+    return plan_of(talk)
 
 
-@pytest.fixture
-def crowded(talk: Conversation) -> Conversation:
-    """Return a conversation of which a rebuild would take away the first turn."""
-    talk.set(ambient_window=4)
-    for number in range(5):
-        talk.turn(f"{number} " + "word " * 30)
-    return talk
+def reasons(talk: Conversation) -> str:
+    """Return why the plan that the next turn begins with was made."""
+    return plan_of(talk).why
 
 
-def test_at_break_even_it_is_rebuilt(crowded: Conversation) -> None:
-    """What was paid has reached what the rebuild costs, and begins anew at nothing."""
-    line = Timeline(0, hold=10_000, key=line_of(crowded).key)
-
-    after = after_turn(crowded.work, line, 1)
-
-    assert (after.built, after.why, after.hold, after.turns) == (5, "break-even", 0, (2, 3, 4, 5))
-
-
-def test_a_concluded_effort_leaves_within_a_few_turns(talk: Conversation) -> None:
-    """Its turns are in view when it is concluded, and are not three turns later."""
-    talk.effort("a", "The very first question.", *["word " * 60] * 20)
+def test_a_concluded_effort_leaves_in_its_turn(talk: Conversation) -> None:
+    """Of its last turn request and answer stay for one turn more; the summary stands for it."""
+    talk.effort("a", "The very first question.", "The last one.")
     talk.ask("What else?")
+    following = sent(talk)
+
+    assert reasons(talk) == "concluded"
+    assert "The very first question." not in following
+    assert "The last one." in following
+    assert "close_effort" not in following
+    assert "- a: " in following
+
+
+def test_in_the_turn_itself_the_next_call_has_the_summary(talk: Conversation) -> None:
+    """What was concluded has left by the next call, and nothing of the running turn has."""
+    talk.turn("The very first question.", call("open_effort", name="a"))
+    talk.turn("And on.")
+    talk.ask("That was all.")
     before = sent(talk)
-    talk.answer()
-    talk.turns(["And then?"] * 2)
-    talk.ask("Fine.")
+    talk.call("close_effort")
+    after = sent(talk)
 
     assert "The very first question." in before
-    assert "The very first question." not in sent(talk)
-    assert line_of(talk).why == "break-even"
-    assert "- a: It works now." in sent(talk)
+    assert "The very first question." not in after
+    assert "- a: " in after
+    assert "That was all." in after
+    assert plan_of(talk).why == "concluded"
+
+
+def test_what_only_appends_is_no_change(talk: Conversation) -> None:
+    """An expansion, a new goal and a new effort stand where they happened; nothing leaves."""
+    talk.effort("a", "one", "two")
+    talk.turns(["Small talk."] * 2)
+    talk.ask("Begin.")
+    before = talk.context
+    talk.call("open_effort", name="b")
+    talk.call("update_goal", goal="Ship it")
+    talk.call("expand_effort", effort_id="a")
+    during = talk.context
+    talk.answer()
+    talk.ask("Next.")
+
+    assert begins(during, before)
+    assert begins(talk.context, during)
+
+
+def test_an_evicted_effort_that_is_expanded_returns_at_once(talk: Conversation) -> None:
+    """Its summary and its log are in the next call of the same turn."""
+    talk.set(summary_eviction_threshold=1, rebuild="every-turn")
+    talk.effort("a", "The very first question.", "two")
+    talk.turn("Small talk.")
+    talk.turn("More of it.")
+    talk.ask("Show it.")
+    before = sent(talk)
+    talk.call("expand_effort", effort_id="a")
+
+    assert "- a: " not in before
+    assert "- a: " in sent(talk)
+    assert logs(talk) == [(5, "1-2")]
+
+
+def test_a_log_leaves_out_what_stands_above_it(talk: Conversation) -> None:
+    """Right after its conclusion request and answer of the last turn stand above the log."""
+    talk.effort("a", "one", "The last question.")
+    talk.ask("Show it.")
+    talk.call("expand_effort", effort_id="a")
+    during = sent(talk)
+    talk.answer()
+    talk.plan = made(talk.work, "cold-cache")
+    talk.ask("And?")
+
+    assert during.count("The last question.") == 1
+    assert "request and answer of turn 2" in during
+    assert sent(talk).count("The last question.") == 1
+    assert "stands above" not in sent(talk)
+
+
+def test_a_log_that_is_expanded_elsewhere_moves(talk: Conversation) -> None:
+    """Other turns of an expanded effort stand where they were asked for; the former place ends."""
+    talk.effort("a", "Question one.", "two")
+    talk.turn("Small talk.")
+    talk.turn("Show it.", call("expand_effort", effort_id="a", turns="1"))
+    talk.ask("And the other one?")
+    talk.call("expand_effort", effort_id="a", turns="2")
+
+    assert logs(talk) == [(5, "2")]
+    assert "Question one." not in sent(talk)
+
+
+def test_summaries_that_are_due_leave_with_the_next_change(talk: Conversation) -> None:
+    """Until then they stay, in the state and in the context, for five turns at most."""
+    talk.set(summary_eviction_threshold=2, ambient_window=100)
+    talk.effort("a", "one")
+    shown = []
+    for _ in range(9):
+        talk.turn("Small talk.")
+        listed = "a" in talk.state.summaries
+        talk.ask("And?")
+        shown.append(("- a: " in sent(talk), listed))
+        talk.messages, talk.state = (), replace(talk.state, turn=talk.tip.turn)
+
+    assert shown == [(True, True)] * 5 + [(False, False)] * 4
+    assert reasons(talk) == "due"
+
+
+def test_a_reference_cancels_what_is_due(talk: Conversation) -> None:
+    """A summary that is mentioned while it is due has its time again."""
+    talk.set(summary_eviction_threshold=2, ambient_window=100)
+    talk.effort("auth-bug", "one")
+    talk.turns(["Small talk."] * 4)
+    talk.turn("How is auth-bug?")
+    talk.turns(["Small talk."] * 6)
+
+    assert [*talk.state.summaries] == ["auth-bug"]
+
+
+def test_old_state_blocks_leave_when_they_are_four(talk: Conversation) -> None:
+    """Three that a newer one has replaced may stand in the context."""
+    whys = []
+    for number in range(6):
+        goal = f"step {number}"
+        talk.turn("Go on.", answer=f"Yes.\n---STATE---\nGoal: {goal}\n---END STATE---")
+        whys.append(reasons(talk))
+
+    assert whys == ["new"] * 4 + ["state-blocks"] * 2
+
+
+def test_results_become_previews_after_five_turns(talk: Conversation) -> None:
+    """A long result of a turn before the last three is due to shrink, but not at once."""
+    talk.set(ambient_window=100)
+    talk.ask("Look.")
+    talk.look_up(RESULT)
+    talk.answer()
+    whys = []
+    for _ in range(9):
+        talk.turn("Small talk.")
+        whys.append(reasons(talk))
+
+    assert whys == ["new"] * 7 + ["due"] * 2
+    assert plan_of(talk).previews == 6
+
+
+def test_a_turn_that_was_broken_off_changes_the_plan(talk: Conversation) -> None:
+    """What it concluded has no end of a turn to leave at; it leaves before the next turn."""
+    talk.turn("The very first question.", call("open_effort", name="a"))
+    talk.ask("That was all.")
+    plan = talk.plan
+    talk.call("close_effort")
+    talk.answer()
+    talk.plan = plan
+
+    assert plan_of(talk).why == "new"
+    assert before_turn(talk.work, talk.at).plan == replace(
+        made(talk.work, "concluded"), why="concluded"
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +224,9 @@ def test_when_the_cache_is_cold_a_rebuild_is_free(talk: Conversation, now: str, 
     talk.turn("one")
     talk.state = talk.state.activated("a").closed("a")
 
-    assert before_turn(talk.work, f"2026-11-21T{now}").why == why
+    plan = before_turn(talk.work, f"2026-11-21T{now}").plan
+    assert plan is not None
+    assert plan.why == why
 
 
 @pytest.mark.parametrize(
@@ -105,36 +238,27 @@ def test_other_settings_are_a_reason(talk: Conversation, chosen: dict[str, Any])
     talk.turn("one")
     talk.set(**chosen)
     talk.ask("two")
-    first = line_of(talk)
+    first = plan_of(talk)
     again = before_turn(talk.work, talk.at)
 
-    assert (first.built, first.why) == (1, "settings")
-    assert again is first
+    assert (first.after_turn, first.why) == (1, "settings")
+    assert again.plan is first
 
 
-def test_above_high_water_results_become_previews_first(talk: Conversation) -> None:
-    """All turns are still there, the last three whole, in less than low water."""
+def test_above_high_water_it_is_cut_to_low_water(talk: Conversation) -> None:
+    """Whole turns leave, oldest first, and stay away; the last three stay whole."""
     talk.set(context_budget=8_000, ambient_window=0)
-    searching(talk, "high-water")
-    line = line_of(talk)
-    shown = [part.tokens > 400 for part in lay_out(talk.work, line) if part.turn]
+    plan = searching(talk)
+    parts = parts_of(talk.work, plan)
+    large = [part.tokens > 400 for part in parts if part.name == "turns" and part.turn]
+    talk.answer()
+    talk.plan = made(talk.work, "cold-cache")
 
-    assert line.turns == tuple(range(1, line.built + 1))
-    assert line.previews == line.built - 3
-    assert shown == [False] * (line.built - 3) + [True] * 3
-    assert line.size <= low_water(talk.room, 8_000)
-
-
-def test_then_whole_turns_leave_oldest_first(talk: Conversation) -> None:
-    """As many as it takes to come to low water, and they stay away."""
-    talk.set(context_budget=8_000, ambient_window=0)
-    searching(talk)
-    line = line_of(talk)
-
-    assert line.first > 1
-    assert line.turns == tuple(range(line.first, line.built + 1))
-    assert line.size <= low_water(talk.room, 8_000)
-    assert size(lay_out(talk.work, line)) <= high_water(talk.room, line.size)
+    assert plan.turns[0] > 1
+    assert plan.turns == tuple(range(plan.turns[0], plan.after_turn + 1))
+    assert large == [False] * (len(large) - 3) + [True] * 3
+    assert plan.size == size(parts) <= low_water(talk.room, 8_000)
+    assert plan_of(talk).turns[0] == plan.turns[0]
 
 
 def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> None:
@@ -146,15 +270,15 @@ def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> No
     talk.answer()
     talk.day += 1
     talk.ask("What is in it?")
-    first = line_of(talk)
+    first = talk.context.plan
     for _ in range(4):
         talk.answer()
         talk.ask("And?")
-    later = rebuild(talk.work, "cold-cache", first)
+    talk.plan = later = made(talk.work, "cold-cache")
 
     assert (first.turns, [*first.short]) == ((1, 2), [2])
     assert (later.turns, later.previews, later.short) == ((1, 2, 3, 4, 5, 6), 3, {})
-    assert later.size < first.size / 2
+    assert size(talk.context.parts) < first.size / 2
 
 
 @pytest.fixture
@@ -176,27 +300,26 @@ def test_a_reopened_effort_stands_where_it_was_reopened(resumed: Conversation) -
     resumed.turns(["Go on."] * 5)
 
     assert before == logs(resumed) == [(7, "1-2")]
-    assert line_of(resumed).turns == tuple(range(6, 14))
+    assert plan_of(resumed).turns == tuple(range(6, 14))
     assert sent(resumed).count("The very first question.") == 1
 
 
 def test_an_expanded_log_stays_until_it_is_collapsed(talk: Conversation) -> None:
-    """It stands where it was expanded; after collapsing it leaves with the next rebuild."""
+    """It stands where it was expanded; the next call after collapsing has it no more."""
     talk.set(rebuild="every-turn", ambient_window=1, decay_threshold=100)
     talk.effort("a", "one", "two")
     talk.turns(["Something else."] * 3)
     talk.turn("Show it.", call("expand_effort", effort_id="a"))
     talk.turns(["And?"] * 4)
     talk.ask("Enough of it.")
-    before = talk.context
+    there = logs(talk)
     talk.call("collapse_effort", effort_id="a")
-    during, there = talk.context, logs(talk)
+    during = logs(talk)
     talk.answer()
 
     assert there == [(6, "1-2")]
-    assert begins(during, before)
-    assert logs(talk) == []
-    assert 6 not in line_of(talk).turns
+    assert during == logs(talk) == []
+    assert 6 not in plan_of(talk).turns
 
 
 def test_calls_with_the_same_id_have_each_its_log(talk: Conversation) -> None:
@@ -216,18 +339,21 @@ def test_calls_with_the_same_id_have_each_its_log(talk: Conversation) -> None:
     assert before == logs(talk) == [(3, "1"), (3, "2")]
 
 
-def test_of_two_logs_of_an_effort_the_one_that_shows_more_stays(talk: Conversation) -> None:
-    """After a rebuild what a later call of that turn shows too is not shown twice."""
+def test_of_two_logs_of_an_effort_the_later_leaves_out_what_the_other_shows(
+    talk: Conversation,
+) -> None:
+    """In the turn itself and after it no turn of a log stands there twice."""
     talk.set(rebuild="every-turn")
-    talk.effort("a", "one", "two")
+    talk.effort("a", "Question one.", "Question two.")
+    talk.turn("Small talk.")
     talk.ask("Show it.")
     talk.run(call("expand_effort", effort_id="a", turns="1", call_id="x"))
     talk.run(call("expand_effort", effort_id="a", turns="1-2", call_id="x"))
-    before = logs(talk)
+    before = sent(talk)
     talk.answer()
 
-    assert before == [(3, "1"), (3, "1-2")]
-    assert logs(talk) == [(3, "1-2")]
+    assert [before.count(f"Question {number}.") for number in ("one", "two")] == [1, 1]
+    assert [sent(talk).count(f"Question {number}.") for number in ("one", "two")] == [1, 1]
 
 
 @pytest.mark.parametrize("budget", [2_000, 6_100])
@@ -239,7 +365,7 @@ def test_a_large_turn_shortens_no_small_ones(talk: Conversation, budget: int) ->
     talk.look_up("word " * int(0.95 * talk.room))
     context = talk.context
 
-    assert context.timeline.short.keys() <= {5}
+    assert context.plan.short.keys() <= {5}
     assert all(f"Fact {number}." in sent(talk) for number in (1, 2, 3))
 
 
@@ -251,7 +377,7 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     talk.turn("That is all.", call("close_effort"))
     talk.turns(["Small talk."] * 12)
     talk.turn("Again.", call("reopen_effort", effort_id="a"))
-    talk.line = rebuild(talk.work, "cold-cache", talk.line)
+    talk.plan = made(talk.work, "cold-cache")
     talk.ask("What was step 6?")
 
     assert all(f"Step {number}." in sent(talk) for number in (5, 6, 7))
@@ -272,7 +398,7 @@ def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict
     asked = call("expand_effort", call_id="c")
     talk.messages += (ai("", asked), tool("c", json.dumps(result), "expand_effort"))
     talk.answer()
-    talk.line = rebuild(talk.work, "cold-cache", talk.line)
+    talk.plan = made(talk.work, "cold-cache")
     talk.ask("And now?")
 
     assert logs(talk) == []
@@ -340,7 +466,7 @@ def test_open_efforts_that_cannot_be_named_are_counted(talk: Conversation) -> No
         talk.turn("Begin.", call("open_effort", name=f"ꙮꙮꙮ{number}"))
     talk.turn("Pause.", call("switch_effort", effort_id=""))
     talk.turns(["Small talk."] * 4)
-    searching(talk, "high-water")
+    searching(talk)
 
     assert "2 open efforts" in sent(talk)
     assert "<efforts" not in sent(talk)
@@ -359,7 +485,7 @@ def test_turns_of_a_parked_effort_that_were_cut_are_compressed(talk: Conversatio
     talk.answer()
     found = outgrown(talk.work)
 
-    assert context.timeline.first > 3
+    assert context.plan.turns[0] > 3
     assert found is not None
     assert (found.effort.id, found.through) == ("a", 3)
 
@@ -395,14 +521,14 @@ def test_a_large_turn_is_held_once(talk: Conversation) -> None:
 def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -> None:
     """What is laid out once for all calls is laid out anew, whoever erased what it quotes."""
     assert isinstance(talk.archive, DiskArchive)
-    talk.set(ambient_window=1)
+    talk.set(ambient_window=3)
     talk.turn("My cat is called Minka.")
     talk.turn("What is she called?", call("read_log", turns="1"), answer="I have read it.")
     talk.turns(["Right."] * 2)
-    talk.line = rebuild(talk.work, "new", None)
+    talk.plan = made(replace(talk.work, plan=None), "new")
     talk.ask("And now?")
 
-    assert 1 not in line_of(talk).turns
+    assert 1 not in plan_of(talk).turns
     assert "Minka" in sent(talk)
     with DiskArchive(talk.archive.root) as other:
         other.erase(talk.owner, talk.tip, 1)
@@ -413,9 +539,9 @@ def both_ways(talk: Conversation, calls: list[Any]) -> list[list[Any]]:
     """Go through a turn, and return what is laid out with what is held of turns, and without."""
     talk.ask("word " * 30)
     talk.run(*calls)
-    lines = (line_of(talk), rebuild(talk.work, "new", None))
+    plans = (plan_of(talk), made(replace(talk.work, plan=None), "new"))
     works = (talk.work, replace(talk.work, laid_out=LruCache(0)))
-    laid_out = [[lay_out(work, line) for line in lines] for work in works]
+    laid_out = [[parts_of(work, plan) for plan in plans] for work in works]
     talk.answer()
     return laid_out
 

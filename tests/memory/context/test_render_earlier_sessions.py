@@ -35,7 +35,7 @@ def here(talk: Conversation) -> Conversation:
     earlier(talk, "t2", "css", "The grid is fixed.")
     talk.ask("Hello again.")
     talk.surface(AUTH, CSS)
-    talk.line = None
+    talk.plan = None
     return talk
 
 

@@ -1,4 +1,4 @@
-"""The parts of the context: one timeline, the same bytes each time, quotes that stay quotes."""
+"""The parts of the context: one plan, the same bytes each time, quotes that stay quotes."""
 
 import re
 from dataclasses import replace
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.anchor import anchor_instructions
 from ebbtide.memory.context.budget import instructions
-from ebbtide.memory.context.rebuild import rebuild
+from ebbtide.memory.context.changes import made
 from ebbtide.memory.fences import NAME, marked
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.settings import Settings
@@ -99,7 +99,7 @@ def test_the_report_counts_every_part(full: Conversation) -> None:
     assert report["tokens"]["system"] == 3 + 4 + 2
     assert report["tokens"]["tools"] == 12 + 7 + 1
     assert report["left_out"] == {"turns": "1-2"}
-    assert report["rebuilt"] == {"after_turn": 8, "why": "every-turn"}
+    assert report["changed"] == {"after_turn": 8, "why": "every-turn"}
 
 
 def test_open_efforts_without_a_turn_in_view_are_named(talk: Conversation) -> None:
@@ -129,7 +129,7 @@ def test_of_many_open_efforts_those_that_were_active_last_are_named(talk: Conver
 
 
 def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
-    """The memory part ends with the number of older efforts; then which turns are not shown."""
+    """The memory part ends with the names of older efforts; then which turns are not shown."""
     talk.set(rebuild="every-turn", MOST_SUMMARIES=1)
     talk.effort("a", LONG_ENOUGH)
     talk.effort("b", LONG_ENOUGH)
@@ -138,18 +138,17 @@ def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
     talk.ask("Which efforts?")
 
     assert texts(talk, "memory")[0].split("\n")[-1] == (
-        "other efforts out of view, which search_efforts finds: 1."
+        "older efforts, which search_efforts finds: a."
     )
     assert texts(talk, "turns")[-1] == (
-        "out of view and stored: turn 1. read_log reads turns, search_efforts finds what was said."
+        "out of view and stored: turns 1-2. read_log reads turns, "
+        "search_efforts finds what was said."
     )
 
 
-@pytest.mark.parametrize(
-    ("size", "shown"), [(4, [4, 5, 6, 7]), (0, [*range(1, 8)]), (1, [5, 6, 7])]
-)
+@pytest.mark.parametrize(("size", "shown"), [(4, [4, 5, 6, 7]), (0, [*range(1, 8)]), (1, [7])])
 def test_the_ambient_window_counts_turns(talk: Conversation, size: int, shown: list[int]) -> None:
-    """After a rebuild so many are sent, 0 for all, and never less than the last three turns."""
+    """After a rebuild so many are sent, 0 for all."""
     talk.set(ambient_window=size, rebuild="every-turn")
     for _ in range(7):
         talk.ask("Look.")
@@ -163,7 +162,7 @@ def test_the_ambient_window_counts_turns(talk: Conversation, size: int, shown: l
 def test_a_change_of_goal_moves_nothing(talk: Conversation) -> None:
     """The marker says what held at the last rebuild; the change stands where it happened."""
     talk.turn("Begin.", call("open_effort", name="a", goal="One thing"))
-    talk.line = rebuild(talk.work, "break-even", talk.line)
+    talk.plan = made(talk.work, "concluded")
     talk.ask("No, another.")
     before = talk.context
     talk.call("update_goal", goal="Another thing")
@@ -190,7 +189,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
     talk.turn("one", answer="Noted.\n---STATE---\nGoal: first\n---END STATE---")
     talk.ask("two")
     fresh = said(talk)
-    talk.line = rebuild(talk.work, "break-even", None)
+    talk.plan = made(replace(talk.work, plan=None), "new")
     talk.state = replace(talk.state, anchor={"Goal": "first"})
 
     assert "Noted. ---STATE--- Goal: first ---END STATE---" in fresh
@@ -223,7 +222,9 @@ def test_the_state_block_is_explained_between_them() -> None:
 
 def test_an_expanded_log_is_the_original_byte_for_byte(talk: Conversation) -> None:
     """Complaint row 1: between its fences stands the transcript of the turns."""
+    talk.set(rebuild="every-turn")
     talk.effort("a", "one\n\ttwo  \x85 é 🙂 </effort>", "``` code\n```", FORGED)
+    talk.turn("Thanks.")
     talk.ask("Show it.")
     talk.call("expand_effort", effort_id="a")
     heading, log = texts(talk, "expanded")[0].split("\n", 1)
@@ -254,12 +255,14 @@ def test_tool_calls_in_a_quoted_log_are_text(talk: Conversation) -> None:
 
 def test_a_forged_fence_does_not_close_the_quote(talk: Conversation) -> None:
     """Complaint row 15: a fence in a log, a real one of another log too, is marked."""
+    talk.set(rebuild="every-turn")
     talk.effort("a", FORGED)
     talk.ask("Show it.")
     talk.call("expand_effort", effort_id="a")
     first = expanded(talk)[0]
     talk.answer()
     talk.effort("b", first)
+    talk.turn("Thanks.")
     talk.ask("Show that too.")
     talk.call("expand_effort", effort_id="b")
     quote = expanded(talk)[1]

@@ -12,10 +12,10 @@ from tests.draws import examples
 from tests.memory.contexts import (
     begins,
     everything,
-    has_last_turns,
+    has_last_turn,
     in_order,
-    layout,
     tokens,
+    unchanged,
     well_formed,
 )
 from tests.memory.conversations import Conversation, conversation
@@ -47,18 +47,18 @@ def test_no_context_exceeds_the_budget(turns: Turns, above: int, counter: TokenC
 @settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR)
 def test_the_turns_stand_in_their_order(turns: Turns, above: int) -> None:
-    """The context reads as the conversation was, and has the last three turns if they fit."""
+    """The context reads as the conversation was, and has the last turn if it fits."""
     with conversation() as talk:
         before = None
         for context in held(talk, turns, above):
             assert in_order(context)
-            assert layout(context) == before or has_last_turns(context, talk)
-            before = layout(context)
+            assert unchanged(context) == before or has_last_turn(context, talk)
+            before = unchanged(context)
 
 
 @settings(max_examples=examples(8))
 @given(TURNS, ABOVE_THE_FLOOR)
-def test_between_two_rebuilds_the_prompt_only_grows(turns: Turns, above: int) -> None:
+def test_between_two_changes_the_prompt_only_grows(turns: Turns, above: int) -> None:
     """Invariant 7: each call's prompt is a byte prefix of the next one's."""
     with conversation() as talk:
         for before, now in in_a_row(talk, turns, above):
@@ -89,7 +89,7 @@ def test_cuts_are_rare(talk: Conversation) -> None:
     for _ in range(100):
         talk.turn("word " * 30, answer="word " * 30)
         within_budget(talk)
-        cuts.add(talk.context.timeline.built)
+        cuts.add(talk.context.plan.after_turn)
 
     assert 2 <= len(cuts) <= 15
 
@@ -105,4 +105,4 @@ def test_a_larger_budget_brings_them_back(talk: Conversation) -> None:
 
     assert "ambient 0" not in before
     assert "ambient 0" in json.dumps(context.messages)
-    assert context.report["rebuilt"] == {"after_turn": 40, "why": "settings"}
+    assert context.report["changed"] == {"after_turn": 40, "why": "settings"}

@@ -1,0 +1,308 @@
+"""When the plan changes, and what it then shows."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+
+from ..anchor import shown
+from ..decay import PUT_OFF, collapsed, due, evicted
+from ..efforts import EffortState
+from ..messages import fingerprint
+from ..names import ranges
+from ..record import Event, Record
+from ..running_turn import RunningTurn
+from ..tokens import count_message
+from ..transcript import Logged, transcript
+from .budget import log_limit
+from .forms import PREVIEW, has_long_results, is_whole
+from .logs import loaded_in
+from .plan import Plan, Why
+from .summaries import fitting
+
+WHOLE_RESULTS = 3
+"""The newest turns shown whose long results stand there whole: what is being worked with."""
+
+_CHANGING: Mapping[str, Why] = {
+    "concluded": "concluded",
+    "collapsed": "collapsed",
+    "reopened": "reopened",
+    "returned": "returned",
+    "moved": "expanded",
+}
+"""The events that change the plan in their turn; other ones only append to the context."""
+
+_MOST_OLD_BLOCKS = 3  # state blocks that are no longer true: twelve took a third of a prompt
+_CACHE_SECONDS = 300  # seconds that a provider keeps a prefix: Anthropic 5 minutes, OpenAI 5 to 10
+_SMALLEST_TURN = 8  # tokens of the smallest turn: no more turns are read than could fit
+_CHUNK = 50  # turns that are read at once; a small room needs no more
+
+
+def before_turn(work: RunningTurn, now: str) -> RunningTurn:
+    """Return the running turn with the plan it begins with; `now` is its time, ISO 8601 in UTC.
+
+    With a new plan those summaries leave that were due after the turn before.
+    """
+    plan = work.plan
+    if plan is None:
+        return replace(work, plan=made(work, "new"))
+    why = _why_before(work, plan, now)
+    if why is None:
+        return work
+    work = work.put(evicted(work.state, work.settings, work.view.tip.turn))
+    return replace(work, plan=made(work, why))
+
+
+def after_tools(work: RunningTurn, before: EffortState) -> RunningTurn:
+    """Return the turn after memory tools ran, with the plan of the next call in the same turn."""
+    why = _changing(work.state.events[len(before.events) :])
+    if work.plan is None or why is None:
+        return work
+    return replace(work, plan=made(work, why, inside=True))
+
+
+def end_turn(work: RunningTurn) -> RunningTurn:
+    """Return the turn at its end: what faded has collapsed, and the plan is that of the next turn.
+
+    Summaries that are due leave together, with a change of the plan.
+    """
+    work = work.put(collapsed(work.state, work.settings))
+    plan = work.plan
+    why = "new" if plan is None else _why_after(work, plan)
+    if why is None:
+        return work
+    work = work.put(evicted(work.state, work.settings, work.state.turn))
+    return replace(work, plan=made(work, why, ended=True))
+
+
+def made(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool = False) -> Plan:
+    """Return what the context shows from now on; turns that had to leave before stay away.
+
+    These are uncompressed turns of open efforts, the last ambient turns, the last turn, and turns
+    with logs: as many as could fit. A turn that has `ended` counts as past, though it is not
+    committed yet; `inside` a turn its events and messages so far are known.
+    """
+    view, state, before = work.view, work.state, _comparable(work)
+    last = view.running.turn if ended else view.tip.turn
+    limit = max(1, work.room // _SMALLEST_TURN)
+    reopened, own = _open_effort_turns(work, limit, ended=ended)
+    expanded = {name: entry["expanded_turn"] for name, entry in state.expanded.items()}
+    logs = _kept_logs({**expanded, **reopened}, before)
+    wanted = {last, *_ambient(work, limit, ended=ended), *logs.values(), *chain(*own.values())}
+    if before is not None:
+        back = {*chain(*(turns for name, turns in own.items() if name not in before.open))}
+        back |= {turn for name, turn in logs.items() if before.logs.get(name) != turn}
+        wanted = {turn for turn in wanted if before.shows(turn) or turn in back}
+    turns = _newest_fitting(work, sorted(t for t in wanted if 0 < t <= last)[-limit:])
+    previews = max([before.previews if before else 0, *turns[:-WHOLE_RESULTS]])
+    # What is shortened in a turn does not grow back before its end.
+    running = () if ended or before is None else before.short.items()
+    summaries, older, unnamed = fitting(work)
+    return Plan(
+        last,
+        turns=tuple(turns),
+        previews=previews,
+        short={turn: form for turn, form in running if turn > last},
+        summaries=summaries,
+        older=older,
+        unnamed=unnamed,
+        open=tuple(state.open),
+        active=state.active or "",
+        quotes=dict(state.compressed),
+        logs=logs,
+        by_hand=_logs_by_hand(work, logs),
+        key=_settings_key(work),
+        why=why,
+        within=len(view.running.messages) + len(work.results) if inside else 0,
+        events=len(state.events) if inside else 0,
+        anchor=_block_before(work) if inside else None,
+    )
+
+
+def _block_before(work: RunningTurn) -> Mapping[str, str] | None:
+    """Return the state block before the running turn, None if that has written none."""
+    before = work.plan
+    if before is None or all(event["type"] != "anchored" for event in work.state.events):
+        return None
+    newer = work.view.turns(range(before.after_turn + 1, work.view.tip.turn + 1))
+    blocks = [e["anchor"] for turn in newer for e in turn.events if e["type"] == "anchored"]
+    return blocks[-1] if blocks else before.anchor
+
+
+def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
+    """Return why the plan changes before a turn, None if it does not."""
+    if plan.key != _settings_key(work):
+        return "settings"
+    tip = work.view.tip.turn
+    newer = work.view.turns(range(plan.after_turn + 1, tip + 1))
+    # A turn that was broken off has no end at which its changes took effect.
+    broken_off = _changing(event for record in newer for event in record.events)
+    if broken_off or plan.after_turn > tip:
+        return broken_off or "new"
+    if not {*plan.summaries} <= work.state.summaries.keys() or not _has_logs(work.state, plan):
+        return "edited"
+    newest = work.view.turns([tip])
+    # A change is free where the provider has forgotten the prefix.
+    times = (record.at for record in newest if record.at)
+    pauses = (datetime.fromisoformat(now) - datetime.fromisoformat(at) for at in times)
+    cold = any(pause.total_seconds() > _CACHE_SECONDS for pause in pauses)
+    return "cold-cache" if cold else None
+
+
+def _has_logs(state: EffortState, plan: Plan) -> bool:
+    return {name for name, turn in plan.logs.items() if turn} <= {*state.expanded, *state.open}
+
+
+def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
+    """Return why the plan changes at the end of the running turn, None if it does not."""
+    settings, running = work.settings, work.view.running
+    if settings.rebuild == "every-turn":
+        return "every-turn"
+    if why := _changing(work.state.events):
+        return why
+    newer = range(plan.after_turn + 1, work.view.tip.turn + 1)
+    past = work.view.turns([*plan.turns, *newer])
+    window = settings.ambient_window
+    ambient = sum(not turn.efforts for turn in past) + (not running.efforts)
+    if window and ambient > window + window // 2:
+        return "window"
+    if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
+        return "state-blocks"
+    late = due(work.state, settings, running.turn, put_off=PUT_OFF)
+    return "due" if late or _is_late(work, plan, past) else None
+
+
+def _changing(events: Iterable[Event]) -> Why | None:
+    """Return why the first of these events that does so changes the plan."""
+    kinds = ("moved" if event.get("moved") else event["type"] for event in events)
+    return next((_CHANGING[kind] for kind in kinds if kind in _CHANGING), None)
+
+
+def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[Logged]) -> int:
+    """Count the state blocks in the context that a newer one has replaced."""
+    if work.settings.anchor == "off":
+        return 0
+    answers = [
+        message
+        for turn in turns
+        if turn.turn > plan.after_turn
+        for message in turn.messages
+        if message["type"] == "ai"
+    ]
+    blocks = sum(one is not other for one, other in zip(answers, shown(answers), strict=True))
+    return max(0, blocks - (not plan.anchor))
+
+
+def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[Record]) -> bool:
+    """Tell whether a turn has been shown for too long as if it were new.
+
+    That is the last turn of an effort that was concluded, and a turn with long results.
+    """
+    now = work.view.running.turn
+    for number, turn in enumerate(turns):
+        if turn.turn == plan.after_turn < now - PUT_OFF and not is_whole(turn, plan):
+            return turn.turn not in plan.logs.values()
+        newer = [*(one.turn for one in turns), now][number + WHOLE_RESULTS :]
+        if not newer or now - newer[0] < PUT_OFF:
+            break
+        if turn.turn > plan.previews and has_long_results(work, turn):
+            return True
+    return False
+
+
+def _settings_key(work: RunningTurn) -> str:
+    """Return the fingerprint of the settings that shape a plan, and the room."""
+    settings = work.settings
+    shaping = fingerprint([settings.ambient_window, settings.anchor, settings.rebuild], 8)
+    return f"{shaping}:{work.room}"
+
+
+def _comparable(work: RunningTurn) -> Plan | None:
+    """Return the plan before, None if none was made with these settings and as much room."""
+    before, key = work.plan, _settings_key(work)
+    if before is None or before.after_turn > work.view.tip.turn:
+        return None
+    same = before.key.partition(":")[0] == key.partition(":")[0]
+    return before if same and work.room <= before.room(work.room) else None
+
+
+def _kept_logs(logs: Mapping[str, int], before: Plan | None) -> dict[str, int]:
+    """Return the logs without those that had to leave since they were expanded."""
+    left = {name for name, turn in before.logs.items() if not turn} if before else set()
+    since = before.after_turn if before else 0
+    return {name: 0 if name in left and turn <= since else turn for name, turn in logs.items()}
+
+
+def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
+    """Return the ambient turns in the window, at most `limit`."""
+    window = work.settings.ambient_window or limit
+    turns = [*work.view.ambient_turns(min(window, limit))]
+    running = work.view.running
+    return [*turns, *([running.turn] if ended and not running.efforts else [])][-window:]
+
+
+def _open_effort_turns(
+    work: RunningTurn, limit: int, *, ended: bool
+) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """Return when efforts with an older log were reopened, and the turns to show of each open one.
+
+    An effort has up to `limit` turns: the newest uncompressed ones since it was (re)opened. Its
+    older turns are shown as a log where it was reopened, until they are compressed.
+    """
+    running = work.view.running
+    reopened: dict[str, int] = {}
+    turns: dict[str, list[int]] = {}
+    for name, entry in work.state.open.items():
+        log, opened = [*work.view.log_turns(name)], entry["opened_turn"]
+        log += [running.turn] if ended and name in running.efforts else []
+        compression = work.view.compression(name) if name in work.state.compressed else None
+        if compression is None and log and log[0] < opened:
+            reopened[name] = opened
+        begin = bisect_left(log, compression.through + 1 if compression else opened)
+        turns[name] = log[begin:][-limit:]
+    return reopened, turns
+
+
+def _logs_by_hand(work: RunningTurn, logs: Mapping[str, int]) -> dict[str, str]:
+    """Return for logs that no result in their turn brings into the context their turns."""
+    by_hand: dict[str, str] = {}
+    for name, turn in logs.items():
+        if turn > work.view.tip.turn:  # the running turn's
+            continue
+        loaded = {n for record in work.view.turns([turn]) for n in loaded_in(record, name)}
+        if name in work.state.expanded:
+            turns = {*work.state.expanded[name]["turns"]} - loaded
+        else:
+            turns = set() if loaded else _newest_of_log(work, name, turn)
+        if turns:
+            by_hand[name] = ranges(sorted(turns))
+    return by_hand
+
+
+def _newest_of_log(work: RunningTurn, effort: str, reopened: int) -> set[int]:
+    """Return the newest turns before an effort was reopened that a log may show, one at least."""
+    free, chosen = log_limit(work.room), set[int]()
+    log = [turn for turn in work.view.log_turns(effort) if turn < reopened]
+    for record in reversed(work.view.turns(log)):
+        free -= work.count(transcript([record]))
+        if chosen and free < 0:
+            break
+        chosen.add(record.turn)
+    return chosen
+
+
+def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
+    """Return the newest of these turns, as many as could fit, the last ones in any case."""
+    free, fitting, unread = work.room, turns[-WHOLE_RESULTS:], turns[:-WHOLE_RESULTS]
+    while unread:
+        for record in reversed(work.view.turns(unread[-_CHUNK:])):
+            # It takes at least its messages with results as previews; a huge one is shortened.
+            sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
+            least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
+            free -= min(least, work.room // 2)
+            if free < 0:
+                return fitting
+            fitting = [record.turn, *fitting]
+        unread = unread[:-_CHUNK]
+    return fitting

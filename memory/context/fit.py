@@ -1,0 +1,149 @@
+"""The plan within the budget: when it is cut, in which order, and how deep."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..names import ranges, ranges_between, span
+from ..record import Group
+from ..running_turn import RunningTurn
+from .budget import MOST, TURN_SHARE, high_water, ladder, low_water
+from .changes import WHOLE_RESULTS, made
+from .forms import has_long_results
+from .plan import Plan
+from .prompt import Part, WorkingContext
+from .render import Parts, parts_of
+
+_SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
+
+
+def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
+    """Build the context of the running turn within the budget; the `fixed` parts stand first.
+
+    The same inputs give the same bytes; between two changes of the plan the context only grows at
+    its end. Above high water it is cut to low water.
+    """
+    plan = work.plan or made(work, "new")
+    parts = parts_of(work, plan)
+    if size(parts) > high_water(work.room, plan.size):
+        plan, parts = _cut(work, made(work, "high-water", inside=True))
+    budget = work.settings.context_budget
+    return WorkingContext((*fixed, *parts), plan, budget, _omissions(work, plan))
+
+
+def size(parts: Sequence[Part]) -> int:
+    """Return the tokens of all these parts."""
+    return sum(part.tokens for part in parts)
+
+
+def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
+    """Return what is left out: efforts without a line, turns, and turns shown only in part."""
+    older = work.view.turns([turn for turn in plan.turns if turn <= plan.previews])
+    compressed = {}
+    for name, turn in plan.quotes.items():
+        compression, log = work.view.compression(name, turn), work.view.log_turns(name)
+        compressed[name] = span(log[0], compression.through) if compression and log else ""
+    omissions = {
+        "efforts": len(plan.older) + plan.unnamed,
+        "turns": ranges_between(plan.turns, plan.after_turn),
+        "previews": ranges([record.turn for record in older if has_long_results(work, record)]),
+        "shortened": ranges(sorted(plan.short)),
+        "compressed": compressed,
+    }
+    return {name: value for name, value in omissions.items() if value}
+
+
+def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
+    """Cut a plan so that its context, with the running turn, falls to low water.
+
+    Turns too large alone are shortened, then turns leave, oldest first, then long results of the
+    last three but the newest become previews. Only where that does not fit at all, logs leave, and
+    the last three are shortened and leave. The running turn is shortened last, and never to less
+    than its share. At least a quarter of the room is kept for what was before. Returns the new
+    plan and its parts.
+    """
+    silent = Group(work.view.running.turn, (), "")
+    past = replace(work, view=replace(work.view, running=silent))
+    running = size(parts_of(work, plan)) - size(parts_of(past, plan))
+    reserved = min(running, int(TURN_SHARE * work.room))
+
+    def tokens(step: Plan) -> int:
+        return reserved + size(parts_of(past, step))
+
+    def first_below(limit: int, steps: Iterator[Plan]) -> Plan:
+        cuts = [*steps]
+        place = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
+        # A log grows a little when a turn leaves that it left out.
+        return next((step for step in cuts[place:] if tokens(step) <= limit), cuts[-1])
+
+    full = int(MOST * work.room)
+    low = min(full, max(low_water(work.room, work.settings.context_budget), reserved + full // 4))
+    plan = first_below(low, _gentle_cuts(past, plan, low - reserved, full - reserved))
+    if tokens(plan) > full:
+        plan = first_below(full, _last_cuts(work, plan, full - reserved))
+    before = tokens(plan) - reserved
+    if before + running > full:
+        limit = max(high_water(work.room, 0) - before, int(TURN_SHARE * work.room))
+        form = (len(work.view.running.messages), min(limit, work.room - before))
+        plan = replace(plan, short={**plan.short, work.view.running.turn: form})
+    parts = parts_of(work, plan)
+    return replace(plan, size=size(parts)), parts
+
+
+def _gentle_cuts(work: RunningTurn, plan: Plan, free: int, full: int) -> Iterator[Plan]:
+    """Yield deeper and deeper cuts that keep the last three turns.
+
+    Those are shortened only if together they exceed `full` tokens, others if alone they exceed
+    `free`.
+    """
+    yield plan
+    sizes = Counter[int | str]()
+    for part in parts_of(work, plan):
+        sizes[part.turn if part.turn and part.name == "turns" else part.name] += part.tokens
+    last = plan.turns[-WHOLE_RESULTS:]
+    front = sizes["memory"] + sizes["quotes"]
+    fit = front + sum(sizes[turn] for turn in last) <= full
+    large = [turn for turn in plan.turns if sizes[turn] > free and not (fit and turn in last)]
+    yield (plan := _shorten(work, plan, large, max(1, free // 2)))
+    for turn in [turn for turn in plan.turns if turn not in last]:
+        yield (plan := _drop_through(plan, turn))
+    for turn in plan.turns[:-1]:
+        yield (plan := replace(plan, previews=max(plan.previews, turn)))
+
+
+def _last_cuts(work: RunningTurn, plan: Plan, free: int) -> Iterator[Plan]:
+    """Yield deeper and deeper cuts of logs and the last three turns, until none is left.
+
+    The newest turn, which the user goes on with, is shortened after the others and leaves last.
+    """
+    yield plan
+    # A log in the running turn is left to that turn, which is shortened by itself.
+    past_logs = [name for name, turn in plan.logs.items() if turn <= plan.after_turn]
+    for name in sorted(past_logs, key=plan.logs.__getitem__):
+        yield (plan := replace(plan, logs={**plan.logs, name: 0}))
+    older, newest = plan.turns[:-1], plan.turns[-1:]
+    steps = [(older, limit) for limit in ladder(free // WHOLE_RESULTS) if limit >= _SHORTEST_USEFUL]
+    steps += [(newest, limit) for limit in ladder(free) if limit >= _SHORTEST_USEFUL]
+    for turns, limit in steps:
+        yield (plan := _shorten(work, plan, turns, limit))
+    for turn in older:
+        yield (plan := _drop_through(plan, turn))
+    for limit in ladder(min(free, _SHORTEST_USEFUL - 1)):
+        yield (plan := _shorten(work, plan, newest, limit))
+    for turn in newest:
+        yield (plan := _drop_through(plan, turn))
+
+
+def _shorten(work: RunningTurn, plan: Plan, turns: Sequence[int], limit: int) -> Plan:
+    short = {record.turn: (len(record.messages), limit) for record in work.view.turns(turns)}
+    return replace(plan, short={**plan.short, **short})
+
+
+def _drop_through(plan: Plan, turn: int) -> Plan:
+    return replace(
+        plan,
+        turns=tuple(later for later in plan.turns if later > turn),
+        short={later: form for later, form in plan.short.items() if later > turn},
+    )

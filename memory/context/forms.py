@@ -1,0 +1,93 @@
+"""The forms in which a past turn is shown: whole, with previews, or its request and answer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...prompts.loader import render
+from ..anchor import shown
+from ..fences import Fences
+from ..messages import Message, calls, compact, with_content
+from ..messages import text as text_of
+from ..record import Record
+from ..running_turn import RunningTurn
+from ..tokens import count_messages
+from ..transcript import DECIDING, Logged, rendered, result_of
+from ..valid_history import valid_history
+from .budget import ladder
+from .plan import Plan
+from .shortening import Limits, previewed
+
+PREVIEW = 150
+"""Tokens of a result in an older turn, or to be summed up; a longer one is shown as its preview."""
+
+_BRIEF = {
+    **dict.fromkeys(DECIDING, ("status", "effort_id", "prior_summary")),
+    "expand_effort": ("status", "effort_id", "turns"),
+}
+"""By tool, the fields that its results keep in past turns.
+
+Markers repeat some of the others, and which turns of a log were not shown is no longer true.
+"""
+
+
+def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages as a past turn shows them: without state blocks and what markers repeat."""
+    past = []
+    for message in shown(messages):
+        fields = _BRIEF.get(message["data"].get("name", "")) if message["type"] == "tool" else ()
+        result = result_of(message) if fields else {}
+        brief = {name: result[name] for name in fields or () if name in result}
+        past.append(with_content(message, compact(brief)) if brief else message)
+    return tuple(past)
+
+
+def is_whole(turn: Logged, plan: Plan) -> bool:
+    """Tell whether a turn that is shown has all its rounds: it is ambient, or of an open effort.
+
+    Of another last turn only request and final answer are shown.
+    """
+    is_open = not {*turn.efforts}.isdisjoint(plan.open)
+    return turn.turn > plan.after_turn or not turn.efforts or is_open
+
+
+def edges(messages: Sequence[Message]) -> list[int]:
+    """Return the places of the request and the final answer of a turn.
+
+    >>> kinds = ["human", "ai", "tool", "ai"]
+    >>> edges([{"type": kind, "data": {"content": "x"}} for kind in kinds])
+    [0, 3]
+    """
+    asked = [at for at, message in enumerate(messages) if message["type"] == "human"]
+    last = len(messages) - 1
+    is_answered = last >= 0 and messages[last]["type"] == "ai" and not calls(messages[last])
+    return [*asked, *([last] if is_answered else [])]
+
+
+def shorten_edges(
+    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
+) -> tuple[Message, ...]:
+    """Return request and final answer of a turn, as the context shows them, within `limit`."""
+    places, count = edges(messages), fences.count
+    for tokens in (limit, *ladder(limit)):
+        short = previewed(turn, messages, Limits(tokens, tokens, tokens), count)
+        history = valid_history([short[at] for at in places], fences)
+        if count_messages(history, count) <= limit:
+            return history
+    tokens = count(rendered(turn.messages))
+    return (fences.note(render("whole_turn_left_out", turn=turn.turn, tokens=tokens)),)
+
+
+def has_long_results(work: RunningTurn, record: Record) -> bool:
+    """Tell whether a turn has results that are shown as previews once it is older."""
+    turn = replace(record, messages=work.messages(record))
+    results = (message for message in turn.messages if message["type"] == "tool")
+    # Counts are cached and previews are not: of a turn of short results none is made.
+    if all(work.count(text_of(message)) <= PREVIEW for message in results):
+        return False
+    messages = as_past(turn.messages)
+    return previewed(turn, messages, Limits(PREVIEW), work.count) != messages
+
+
+def whole_tokens(work: RunningTurn, record: Record) -> int:
+    """Return the tokens of a past turn as it is sent if nothing of it is cut."""
+    return count_messages(valid_history(as_past(work.messages(record)), work.fences), work.count)

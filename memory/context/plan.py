@@ -1,0 +1,118 @@
+"""The plan: what the next model call shows, a small value from which the same bytes are made."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from ..names import numbers, ranges
+
+Why: TypeAlias = Literal[
+    "new",
+    "concluded",
+    "collapsed",
+    "reopened",
+    "returned",
+    "expanded",
+    "compressed",
+    "due",
+    "window",
+    "state-blocks",
+    "high-water",
+    "cold-cache",
+    "settings",
+    "edited",
+    "command",
+    "every-turn",
+]
+"""Why a plan was made; "new" if the state had none: at first, after erasing or restoring."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which turns the context shows, and how. What came after it was made is appended to it."""
+
+    after_turn: int
+    """The newest turn when the plan was made; later turns are shown as they were said."""
+    turns: tuple[int, ...] = ()
+    """The turns up to `after_turn` that are shown."""
+    previews: int = 0
+    """The newest turn whose long results are shown as previews."""
+    short: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Turn -> how many of its first messages are shortened, and to how many tokens."""
+    summaries: tuple[str, ...] = ()
+    """The concluded efforts that have a summary line."""
+    older: tuple[str, ...] = ()
+    """The newest of the concluded efforts that have none."""
+    unnamed: int = 0
+    """How many other concluded efforts have none."""
+    open: tuple[str, ...] = ()
+    """The efforts that were open."""
+    active: str = ""
+    """The one of them that was active, empty for none."""
+    quotes: Mapping[str, int] = field(default_factory=dict)
+    """Effort -> the turn after which the compression was made that is shown for it."""
+    logs: Mapping[str, int] = field(default_factory=dict)
+    """Effort -> the turn that expanded or reopened its log; 0 if the log had to leave."""
+    by_hand: Mapping[str, str] = field(default_factory=dict)
+    """Effort -> turns of its log, such as "3-5,8", that a command brought back after the turn."""
+    size: int = 0
+    """Tokens of what it shows after a cut, without the fixed parts; 0 before any."""
+    key: str = ""
+    """The settings and the room that it was made for: a fingerprint, ":", tokens."""
+    why: Why = "new"
+    within: int = 0
+    """How many messages the running turn had, if the plan was made in the middle of it."""
+    events: int = 0
+    """How many events the running turn had then."""
+    anchor: Mapping[str, str] | None = None
+    """The state block when it was made, if a newer one was written since."""
+
+    def shows(self, turn: int) -> bool:
+        """Tell whether a turn of the session is shown, whole or in part.
+
+        >>> [Plan(9, (3, 4)).shows(turn) for turn in (3, 5, 10)]
+        [True, False, True]
+        """
+        return turn > self.after_turn or turn in self.turns
+
+    def room(self, default: int) -> int:
+        """Return the room that it was made for, in tokens; its parts have their shares of that.
+
+        >>> Plan(9, key="ab12cd34:900").room(800), Plan(9).room(800)
+        (900, 800)
+        """
+        tokens = self.key.rpartition(":")[2]
+        return int(tokens) if tokens.isdecimal() else default
+
+    def with_anchor(self, anchor: Mapping[str, str]) -> "Plan":
+        """Keep showing this state block until a change, unless an older one is shown already."""
+        return self if self.anchor is not None else replace(self, anchor=dict(anchor))
+
+    def packed(self) -> dict[str, Any]:
+        """Return it as the state keeps it, without empty fields; the inverse of `unpacked`.
+
+        >>> Plan(9, (3, 4, 5, 8), short={8: (2, 300)}).packed()
+        {'after_turn': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
+        """
+        state = asdict(self) | {
+            "turns": ranges(self.turns),
+            "short": {str(turn): [*form] for turn, form in self.short.items()},
+            **{name: [*getattr(self, name)] for name in ("summaries", "older", "open")},
+        }
+        anchor = {} if self.anchor is None else {"anchor": state.pop("anchor")}
+        kept = {name: value for name, value in state.items() if value or name == "after_turn"}
+        return kept | anchor
+
+    @classmethod
+    def unpacked(cls, state: Mapping[str, Any] | None) -> "Plan | None":
+        """Return the plan of the state, None if the state has none.
+
+        >>> Plan.unpacked({"after_turn": 9, "turns": "3-5"}) == Plan(9, (3, 4, 5))
+        True
+        """
+        if not state:
+            return None
+        short = {int(turn): tuple(form) for turn, form in state.get("short", {}).items()}
+        names = {name: tuple(state.get(name, ())) for name in ("summaries", "older", "open")}
+        turns = tuple(sorted(numbers(state.get("turns", ""))))
+        return cls(**{**state, **names, "turns": turns, "short": short})

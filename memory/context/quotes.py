@@ -1,0 +1,157 @@
+"""Quotes in the context: what stands for compressed turns, and logs that are brought back."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ...prompts.loader import render
+from ..compressions import Compression, Item, Kind, capped
+from ..efforts import one_line
+from ..fences import Fences
+from ..messages import Message
+from ..names import parted, ranges, span, turns_named
+from ..tokens import TokenCounter, count_message, cut_at_sentence, fit
+from ..transcript import Logged, rendered, transcript
+from .forms import edges
+from .shortening import marked_pointers
+
+_ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
+"""Shares of the room that the items may have, tried in this order; the background has the rest."""
+
+_BACKGROUND_SHARE = 0.25  # share of the room that a background has in any case, if it is that long
+
+_BEFORE_QUOTE = 12  # tokens of what stands before a quote, its kind and turn, and of the line break
+_TURNS_NAMED = 60  # characters of a list of turns; a longer one becomes one range
+_LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
+
+
+def quote(
+    compression: Compression, first: int, fences: Fences, limit: int | None = None
+) -> Message | None:
+    """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
+
+    Within `limit` tokens the oldest items leave first, constraints last, and the background is cut.
+    """
+    note, count = partial(_note, compression, first, fences), fences.count
+    everything = note(compression.current, compression.background)
+    if limit is None or count_message(everything, count) <= limit:
+        return everything
+    room = limit - count_message(note((), ""), count)
+    share_of_background = int(_BACKGROUND_SHARE * room)
+    reserved = min(count(compression.background), share_of_background)
+    reserved = reserved if share_of_background >= _LEAST_BACKGROUND else 0
+    for share in _ITEM_SHARES:
+        most = int((room - reserved) * share)
+        items = capped(compression.current, most, partial(line_tokens, count))
+        free = room - sum(line_tokens(count, item.quote) for item in items)
+        background = compression.background
+        if count(background) > free:
+            enough = free >= _LEAST_BACKGROUND
+            background = cut_at_sentence(background, free, count) if enough else ""
+        for text in (background, ""):
+            fitting = note(items, text)
+            if (items or text or compression.current) and count_message(fitting, count) <= limit:
+                return fitting
+    return None
+
+
+def line_tokens(count: TokenCounter, quote: str) -> int:
+    """Return the tokens that a quote takes in the context at most, with the words before it."""
+    return count(marked_lines(quote)) + _BEFORE_QUOTE
+
+
+def marked_lines(quote: str) -> str:
+    r"""Return a quote whose further lines are marked, so that none can pass for a line of ours.
+
+    >>> marked_lines("a  b\nc")
+    'a  b\n| c'
+    """
+    return "\n| ".join(quote.splitlines())
+
+
+def _note(
+    compression: Compression, first: int, fences: Fences, items: Sequence[Item], background: str
+) -> Message:
+    """Return items by kind, each kind in the order of its turns, then the background.
+
+    The background is one line, as injected text could make a model write lines that look like ours.
+    """
+    kinds, lines = [*Kind], []
+    for item in sorted(items, key=lambda item: (kinds.index(item.kind), item.turn)):
+        kind = render("quoted_goal") if item.kind is Kind.GOAL else str(item.kind)
+        speaker = "" if item.speaker in {"user", ""} else f", {item.speaker}"
+        if item.speaker == "record":
+            kind = render("quoted_rationale") if item.kind is Kind.DECISION else kind
+            speaker = ", " + render("in_the_models_words")
+        lines.append(f"{kind}, turn {item.turn}{speaker}: {marked_lines(item.quote)}")
+    lines += [f"background: {one_line(background)}"] if background else []
+    lines += _left_out(compression, items)
+    turns = span(first, compression.through)
+    place = {"effort": compression.effort, "turns": turns_named(turns)}
+    return fences.note(render("compressed", **place, quote="\n".join(lines)))
+
+
+def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
+    """Yield a line that says how many quotes are not among `items`, and how to read them."""
+    cut = [item.turn for item in compression.current if item not in items]
+    if turns := sorted([*compression.left_out, *cut]):
+        named = ranges([*dict.fromkeys(turns)])
+        named = named if len(named) <= _TURNS_NAMED else span(turns[0], turns[-1])
+        yield render("quotes_left_out", quotes=len(turns), turns=named)
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """The turns of a log that are quoted, without what stands in the context already.
+
+    That are the turns `above`, and request and final answer of the turns in `edges`.
+    """
+
+    turns: tuple[Logged, ...]
+    above: frozenset[int] = frozenset()
+    edges: frozenset[int] = frozenset()
+
+    @property
+    def shown(self) -> list[Logged]:
+        """The turns as the quote has them."""
+        shown = [self._without_edges(turn) for turn in self.turns if turn.turn not in self.above]
+        return [turn for turn in shown if turn.turn not in self.edges or turn.messages]
+
+    @property
+    def missing(self) -> str:
+        """What the heading of the quote says of the rest, "" if there is none."""
+        named = [turns_named(ranges(sorted(self.above)))] if self.above else []
+        if self.edges:
+            named.append(render("edges_above", turns=turns_named(ranges(sorted(self.edges)))))
+        return render("stands_above", turns="; ".join(named)) if named else ""
+
+    def begin(self, turn: Logged) -> int:
+        """Return where what is quoted of a turn begins, in characters of the turn."""
+        if turn.turn not in self.edges:
+            return 0
+        full = next(one for one in self.turns if one.turn == turn.turn)
+        first = next((at for at in range(len(full.messages)) if at not in edges(full.messages)), 0)
+        return len(rendered(full.messages[:first])) + bool(first)
+
+    def _without_edges(self, turn: Logged) -> Logged:
+        if turn.turn not in self.edges:
+            return turn
+        above = {*edges(turn.messages)}
+        rounds = (message for at, message in enumerate(turn.messages) if at not in above)
+        return replace(turn, messages=tuple(rounds))
+
+
+def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: Fences) -> Message:
+    """Return a note with turns of an effort; of one turn over `limit` tokens it has the head."""
+    turns, count = quoted.shown, fences.count
+    log = marked_pointers(transcript(turns))
+    if len(turns) == 1 and count(log) > limit:
+        text, (session, _) = marked_pointers(rendered(turns[0].messages)), parted(effort_id)
+        end = fit(text, limit, count)
+        head = {"turn": turns[0].turn, "head": text[:end], "offset": quoted.begin(turns[0]) + end}
+        head |= {"tokens": count(text[end:])}
+        earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
+        log = earlier or render("head_of_turn", **head)
+    named = turns_named(ranges([turn.turn for turn in quoted.turns]))
+    about = {"effort": effort_id, "status": status, "turns": named, "above": quoted.missing}
+    return fences.note(render("expanded", **about, quote=log))

@@ -1,0 +1,420 @@
+"""The plan as messages: which parts the context has, in which order, how each turn is shown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, takewhile
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from ...prompts.loader import render
+from ..anchor import limited
+from ..anchor import rendered as rendered_fields
+from ..clock import day_of
+from ..efforts import Effort
+from ..fences import marked
+from ..messages import Message
+from ..names import is_qualified, ranges_between, turns_named
+from ..record import Event, Record
+from ..running_turn import RunningTurn
+from ..tokens import count_message, count_messages
+from ..transcript import Logged
+from ..valid_history import valid_history
+from .budget import SHARES, log_limit
+from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
+from .hints import Hint, hint_lines
+from .logs import LOG_TOOLS, Call, log_results, results_of, turns_of_log, with_calls
+from .plan import Plan
+from .prompt import Part, PartName
+from .quotes import Quoted, log_quote, quote
+from .shortening import Limits, previewed, shorten_turn, with_marked_pointers
+from .summaries import summary_lines, summary_notes
+
+_LIST_LENGTH = 60  # characters of the list of turns that are out of view
+
+_ADDING_EVENTS = frozenset({"hinted", "opened"})
+"""The events that may add notes to a turn until the next rebuild."""
+
+_Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
+_Load: TypeAlias = tuple[str, int]  # an effort, and a turn of it that a log shows
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """A note that stands after the result of a call, and what it shows of logs."""
+
+    piece: _Piece
+    loaded: frozenset[_Load] = frozenset()
+
+
+_Insertions: TypeAlias = dict[Call, _Insertion]
+
+Parts: TypeAlias = tuple[Part, ...]
+"""The parts of the context without the fixed ones, in their order."""
+
+
+def parts_of(work: RunningTurn, plan: Plan) -> Parts:
+    """Return the parts of the context, without the fixed ones, that a plan describes."""
+    past = [record for record in work.view.turns(plan.turns) if record.status != "erased"]
+    newer = work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1))
+    running = replace(work.view.running, events=work.state.events)
+    return (
+        *_front(work, plan),
+        *_past_turns(work, plan, past),
+        # These two change with each plan, so they stand after what the provider has cached.
+        *_out_of_view(work, plan, past),
+        *_state_block(work, plan),
+        *(part for record in newer for part in _committed(work, record, plan)),
+        *(_turn_parts(work, running, plan) if running.messages else ()),
+    )
+
+
+def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
+    return int(SHARES[share] * plan.room(work.room))
+
+
+def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
+    """Yield summary lines, then quotes; the effort that was active last takes its tokens first."""
+    lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room(work.room))
+    if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
+        yield Part.of("memory", summaries, work.count)
+    limit = _limit(work, plan, "quotes")
+    quotes: dict[str, Message] = {}
+    for name in [name for name in reversed(plan.open) if name in plan.quotes]:
+        compression = work.view.compression(name, plan.quotes[name])
+        first = next(iter(work.view.log_turns(name)), 1)
+        message = compression and quote(compression, first, work.fences, limit)
+        if message:
+            quotes[name] = message
+            limit -= count_message(message, work.count)
+    if quotes:
+        in_order = [quotes[name] for name in plan.quotes if name in quotes]
+        yield Part.of("quotes", in_order, work.count)
+
+
+def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
+    """Return these efforts as they were when the plan was made."""
+    events: Sequence[Event] = ()
+    turn = plan.after_turn + 1
+    if plan.events:
+        is_running = turn == work.view.running.turn
+        records = () if is_running else work.view.turns([turn])
+        events = work.state.events if is_running else [e for one in records for e in one.events]
+    running, tip = replace(work.view.running, turn=turn), replace(work.view.tip, turn=turn - 1)
+    view = replace(work.view, running=running, tip=tip)
+    return view.efforts_named(names, events[: plan.events])
+
+
+def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Iterator[Part]:
+    """Yield the turns of the plan, with a marker where the effort or the day changes."""
+    names = [*dict.fromkeys(filter(None, map(_effort_of, records)))]
+    efforts = {effort.id: effort for effort in _known(work, plan, names)}
+    status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
+    if status.get(plan.active) == "open":
+        status[plan.active] = "active"
+    previous = ("", day_of(records[0].at)) if records else None
+    for record in records:
+        name, day, marker = _effort_of(record), day_of(record.at), None
+        if (name, day) != previous:
+            # Its goal and constraints stand at the first marker of an effort only.
+            text = _marker(record, status.get(name, "concluded"), efforts.pop(name, None))
+            marker = work.fences.note_within(text, _limit(work, plan, "open"))
+        previous = name, day
+        yield from _committed(work, record, plan, marker)
+        yield from _logs_by_hand(work, record, plan)
+
+
+def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]:
+    """Yield the logs that commands brought back after a turn."""
+    limit = log_limit(plan.room(work.room))
+    for name, turns in plan.by_hand.items():
+        result = {"effort_id": name, "turns": turns}
+        if plan.logs.get(name) == turn.turn:
+            quoted = _quoted(work, turn, plan, result, frozenset())
+            status = "open" if name in plan.open else "concluded"
+            if quoted.turns:
+                log = log_quote(name, status, quoted, limit, work.fences)
+                yield Part.of("expanded", [log], work.count, turn.turn)
+
+
+def _marker(record: Record, status: str, effort: Effort | None) -> str:
+    """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
+    name, place = _effort_of(record), {"turn": record.turn, "day": day_of(record.at)}
+    if not name:
+        return render("marker_ambient", **place)
+    if effort is None or effort.status != "open":
+        return render("marker", **place, effort=name, status=status)
+    since = {"effort": name, "status": status, "since": effort.turn}
+    return render("marker_open", **place, **since, **effort.purpose)
+
+
+def _effort_of(record: Record) -> str:
+    """Return the effort that a turn is shown as part of, empty for an ambient turn."""
+    return next(iter(record.efforts), "")
+
+
+def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Iterator[Part]:
+    """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
+    turns, limit = ranges_between(plan.turns, plan.after_turn), _limit(work, plan, "open")
+    if turns:
+        fits = len(turns) <= _LIST_LENGTH
+        turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
+        message = work.fences.note(render("out_of_view", turns=turns_named(turns)))
+        yield Part.of("turns", [message], work.count)
+    hidden = [
+        name
+        for name, turn in plan.logs.items()
+        # An open effort is not listed: its turns are, among the turns out of view.
+        if turn <= plan.after_turn and turn not in plan.turns and name not in plan.open
+    ]
+    if hidden:
+        content = render("logs_out_of_view", efforts=", ".join(hidden))
+        # A third at most: what is open matters more than a log that was asked for once.
+        message = work.fences.note_within(content, limit // 3)
+        limit -= count_message(message, work.count)
+        yield Part.of("turns", [message], work.count)
+    in_view = {*map(_effort_of, records)}
+    # The list is cut at its end: what was active last stands first.
+    parked = [name for name in reversed(plan.open) if name not in in_view]
+    # What the running turn opened stands in that.
+    efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ())
+    lines = {
+        f"- {_named(effort.id, plan)}": render("open_line", **effort.purpose)
+        for effort in efforts
+        if effort.status == "open"
+    }
+    if lines:
+        yield Part.of("turns", [_open_efforts(work, lines, limit)], work.count)
+
+
+def _named(effort: str, plan: Plan) -> str:
+    return render("open_active", effort=effort) if effort == plan.active else effort
+
+
+def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Message:
+    """Return the note that lists open efforts within `limit` tokens, at least their number."""
+
+    def form(text: str) -> str:
+        return render("open_efforts", quote=text)
+
+    free = limit - count_message(work.fences.note(form("")), work.count)
+    text = rendered_fields(limited(lines, max(1, free), work.count))
+    if text:
+        return work.fences.note_within(text, limit, form)
+    return work.fences.note_within(render("open_efforts_unnamed", efforts=len(lines)), limit)
+
+
+def _state_block(work: RunningTurn, plan: Plan) -> Iterator[Part]:
+    """Yield the state block as it was when the context was rebuilt, if there was one."""
+    anchor = work.state.anchor if plan.anchor is None else plan.anchor
+    if not anchor or work.settings.anchor == "off":
+        return
+    anchor = {name: marked(text) for name, text in anchor.items()}
+
+    def quoted(block: Mapping[str, str]) -> Message:
+        cut = block != anchor or any(text.endswith("…") for text in block.values())
+        end = ", " + render("cut_to_fit") if cut else ""
+        return work.fences.note(render("anchor_note", how=end, quote=rendered_fields(block)))
+
+    limit = _limit(work, plan, "anchor") - count_message(quoted({}), work.count)
+    yield Part.of("anchor", [quoted(limited(anchor, max(1, limit), work.count))], work.count)
+
+
+def _committed(
+    work: RunningTurn, record: Record, plan: Plan, marker: Message | None = None
+) -> list[Part]:
+    """Return a committed turn in parts; they are cached if they depend on its record alone."""
+
+    def make_parts() -> list[Part]:
+        return _turn_parts(work, replace(record, messages=work.messages(record)), plan)
+
+    turn = record.turn
+    events = record.events if turn > plan.after_turn else ()
+    tools = {m["data"].get("name") for m in record.messages if m["type"] == "tool"}
+    has_notes = tools & LOG_TOOLS.keys() or {event["type"] for event in events} & _ADDING_EVENTS
+    form = (
+        *(work.count, turn <= plan.after_turn, turn <= plan.previews),
+        *(plan.short.get(turn), is_whole(record, plan)),
+    )
+    parts = make_parts() if has_notes else work.once(form, (record,), make_parts)
+    if marker is None:
+        return parts
+    first, *later = parts or [Part("turns", (), 0)]
+    tokens = count_message(marker, work.count) + first.tokens
+    return [Part("turns", (marker, *first.messages), tokens, turn), *later]
+
+
+def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
+    """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
+
+    The notes may have a quarter of a shortened turn, of any other one the whole room.
+    """
+    before: list[Message] = []
+    # Providers want a user's message first.
+    if turn.messages and turn.messages[0]["type"] == "ai":
+        before.append(work.fences.note(render("unasked")))
+    limit = plan.short.get(turn.turn, (0, 4 * plan.room(work.room)))[1] // 4
+    for event in turn.events if turn.turn > plan.after_turn else ():
+        notes = _hint_notes(work, turn, event["hints"]) if event["type"] == "hinted" else []
+        limit -= count_messages(notes, work.count)
+        before += notes if limit >= 0 else []
+    name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+    pieces: list[_Piece] = [(name, message) for message in before]
+    pieces += _pieces(work, turn, plan, count_messages(before, work.count))
+    return [
+        Part.of(part_name, (message for _, message in group), work.count, turn.turn)
+        for part_name, group in groupby(pieces, key=itemgetter(0))
+    ]
+
+
+def _hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[Message]:
+    """Return hints as a note, from what the archive had before the turn; none if all are erased."""
+    lines = hint_lines(work.view.as_of(turn.turn - 1), hints)
+    return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
+
+
+def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator[_Piece]:
+    """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
+
+    `notes` are the tokens of the notes before it, which count towards its limit.
+    """
+    shortened, limit = plan.short.get(turn.turn, (0, 0))
+    past, name = turn.turn <= plan.after_turn, _part_name(work, turn)
+    # Newer answers keep their state blocks: the one before them in the context is older.
+    said = as_past(turn.messages) if past else turn.messages
+    messages = tuple(map(with_marked_pointers, said))
+    known = len(turn.messages) if past else 0
+    if turn.turn == plan.after_turn + 1:
+        known = plan.within
+    if not is_whole(turn, plan):
+        yield from _edge_pieces(work, turn, plan, messages)
+        return
+    loaded: frozenset[_Load] = frozenset()
+    if shortened:
+        head = replace(turn, messages=turn.messages[:shortened])
+        limit = max(1, limit - notes)
+        free, insertions = limit // 2, _Insertions()
+        for call, insertion in reversed([*_insertions(work, head, plan, known, loaded).items()]):
+            free -= (tokens := count_message(insertion.piece[1], work.count))
+            if free >= 0:
+                insertions[call] = insertion
+                loaded |= insertion.loaded
+                limit -= tokens
+        # In past turns markers say which effort is active.
+        short = shorten_turn(head, messages[:shortened], limit, work.fences, naming=not past)
+        yield from _with_insertions(short, insertions, name)
+    if turn.turn <= plan.previews:
+        messages = previewed(turn, messages, Limits(PREVIEW), work.count)
+    tail = replace(turn, messages=turn.messages[shortened:])
+    insertions = _insertions(work, tail, plan, max(0, known - shortened), loaded)
+    yield from _with_insertions(valid_history(messages[shortened:], work.fences), insertions, name)
+
+
+def _edge_pieces(
+    work: RunningTurn, turn: Logged, plan: Plan, messages: Sequence[Message]
+) -> Iterator[_Piece]:
+    """Yield request and final answer of a past turn, and the rounds that brought a log back."""
+    if turn.turn in plan.short:
+        _, limit = plan.short[turn.turn]
+        for message in shorten_edges(turn, messages, limit, work.fences):
+            yield "turns", message
+        return
+    if turn.turn <= plan.previews:
+        messages = previewed(turn, messages, Limits(PREVIEW), work.count)
+    kept = sorted({*edges(messages), *_log_rounds(turn, plan)})
+    part = replace(turn, messages=tuple(turn.messages[at] for at in kept))
+    insertions = _insertions(work, part, plan, len(kept), frozenset())
+    history = valid_history([messages[at] for at in kept], work.fences)
+    yield from _with_insertions(history, insertions, "turns")
+
+
+def _log_rounds(turn: Logged, plan: Plan) -> set[int]:
+    """Return the places of the messages of the rounds that brought a log which is shown."""
+    logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
+    places: set[int] = set()
+    begin = 0
+    for at, _, result in log_results(turn.messages) if logs else ():
+        if result["effort_id"] in logs:
+            begin = max(n for n in range(at) if turn.messages[n]["type"] == "ai")
+            answers = (n for n in range(begin + 1, len(turn.messages)))
+            results = takewhile(lambda n: turn.messages[n]["type"] == "tool", answers)
+            places |= {begin, *results}
+    return places
+
+
+def _part_name(work: RunningTurn, turn: Logged) -> PartName:
+    return "turn" if turn.turn == work.view.running.turn else "turns"
+
+
+def _with_insertions(
+    messages: Sequence[Message], insertions: _Insertions, name: PartName
+) -> Iterator[_Piece]:
+    """Yield messages, and after all results of a round the insertions that belong to them."""
+    waiting: list[_Piece] = []
+    for message, call in with_calls(messages):
+        if call is None:
+            yield from waiting
+            waiting = []
+        yield name, message
+        if call is not None and call in insertions:
+            waiting.append(insertions[call].piece)
+    yield from waiting
+
+
+def _insertions(
+    work: RunningTurn, turn: Logged, plan: Plan, known: int, loaded: frozenset[_Load]
+) -> _Insertions:
+    """Return the logs and hints that a turn's calls put into the context.
+
+    Hints at other sessions' work on an opened effort stay until the plan changes. Of what the first
+    `known` messages brought, only the logs that are still shown stay. What is `loaded` already is
+    not loaded again.
+    """
+    events = turn.events if turn.turn > plan.after_turn else ()
+    related = {event["effort"]: event["related"] for event in events if "related" in event}
+    insertions: _Insertions = {}
+    for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
+        efforts = related.get(str(result.get("effort_id")), ())
+        hints = [{"effort": effort, "offset": 0} for effort in efforts]
+        for message in _hint_notes(work, turn, hints):
+            insertions[call] = _Insertion((_part_name(work, turn), message))
+    logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
+    for at, call, result in log_results(turn.messages):
+        name, limit = result["effort_id"], log_limit(plan.room(work.room))
+        new = {(name, number) for number in turns_of_log(result)} - loaded
+        if not new or (at < known and name not in logs):
+            continue
+        quoted = _quoted(work, turn, plan, result, loaded)
+        if quoted.turns:
+            status = "open" if result["status"] == "reopened" else "concluded"
+            log = log_quote(name, status, quoted, limit, work.fences)
+            insertions[call] = _Insertion(("expanded", log), frozenset(new))
+            loaded |= new
+    return insertions
+
+
+def _quoted(
+    work: RunningTurn,
+    turn: Logged,
+    plan: Plan,
+    result: Mapping[str, Any],
+    loaded: frozenset[_Load],
+) -> Quoted:
+    """Return the turns of a log that a call brings back, and which of them stand above it."""
+    name = result["effort_id"]
+    turns = work.view.turns_of(name, turns_of_log(result))
+    above = {number for effort, number in loaded if effort == name}
+    if is_qualified(name):  # its turns have the numbers of another session
+        return Quoted(turns, frozenset(above & {one.turn for one in turns}))
+    for other, entry in work.state.expanded.items():
+        is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
+        is_before = entry["expanded_turn"] < turn.turn and other != name
+        above |= {*entry["turns"]} if is_shown and is_before and not is_qualified(other) else set()
+    standing = [one for one in turns if plan.shows(one.turn) and one.status != "erased"]
+    above |= {one.turn for one in standing if _stands_whole(work, one, plan)}
+    partly = {one.turn for one in standing if not is_whole(one, plan)} - above - {*plan.short}
+    return Quoted(turns, frozenset(above & {one.turn for one in turns}), frozenset(partly))
+
+
+def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:
+    is_preview = turn.turn <= plan.previews and has_long_results(work, turn)
+    return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview

@@ -1,0 +1,101 @@
+"""The memory part of the context: a line for each concluded effort, and the names of older ones."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+from ...prompts.loader import render
+from ..clock import day_of
+from ..efforts import Effort, changes, one_line
+from ..messages import Message
+from ..names import is_qualified
+from ..running_turn import RunningTurn
+from ..tokens import count_messages, cut_marked
+from .budget import SHARES
+
+NAMED = 20
+"""Older efforts that are named at most: a model asked for one then needs no search for its id."""
+
+
+def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+    """Return the efforts that get a line, the older ones that are named, and how many are not.
+
+    The lines are those of the efforts that were referenced last, as many as fit; names take what
+    they leave.
+    """
+    limit = int(SHARES["memory"] * work.room)
+    stored = work.view.efforts_named([*work.state.summaries], work.state.events)
+    every = summary_lines(work, stored, work.room)
+    newest = sorted(every, key=lambda name: -work.state.summaries[name])
+    concluded = _count_concluded(work)
+
+    def first(number: int) -> dict[str, str]:
+        chosen = {*newest[:number]}
+        return {name: line for name, line in every.items() if name in chosen}
+
+    def size(lines: Mapping[str, str], older: Sequence[str], unnamed: int) -> int:
+        return count_messages(summary_notes(work, lines, older, unnamed), work.count)
+
+    steps = range(1, len(newest) + 1)
+    lines = first(bisect_right(steps, limit, key=lambda number: size(first(number), (), concluded)))
+    left = max(0, concluded - sum(not is_qualified(name) for name in lines))
+    older = _newest_concluded(work, lines) if left else []
+    steps = range(1, len(older) + 1)
+    named = bisect_right(steps, limit, key=lambda n: size(lines, older[:n], max(1, left - n)))
+    return (*lines,), (*older[:named],), max(0, left - named)
+
+
+def summary_notes(
+    work: RunningTurn, lines: Mapping[str, str], older: Sequence[str], unnamed: int
+) -> list[Message]:
+    """Return the lines of concluded efforts as notes, with the efforts that have no line."""
+    earlier = [line for name, line in lines.items() if is_qualified(name)]
+    own = [line for name, line in lines.items() if not is_qualified(name)]
+    texts = [
+        render(prompt, quote="\n".join(group))
+        for prompt, group in (("earlier_sessions", earlier), ("memory", own))
+        if group
+    ]
+    if older or unnamed:
+        more = render("unnamed_efforts", efforts=unnamed) if unnamed else ""
+        named = ", ".join(filter(None, [*older, more]))
+        texts[-1:] = ["\n".join([*texts[-1:], render("older_efforts", efforts=named)])]
+    return [*map(work.fences.note, texts)]
+
+
+def summary_lines(work: RunningTurn, efforts: Sequence[Effort], room: int) -> dict[str, str]:
+    """Return the line of each concluded effort, each cut so that one fits into the share.
+
+    Efforts of other sessions stand first, with the day of their end: they are known from the first
+    turn on and only leave, while efforts of this session are added at the end.
+    """
+    frames = (summary_notes(work, {name: ""}, (), 9_999) for name in ("a", "s/a"))
+    frame = max(count_messages(messages, work.count) for messages in frames)
+    limit = max(1, int(SHARES["memory"] * room) - frame)
+    concluded = [effort for effort in efforts if effort.status == "concluded"]
+    lines = {}
+    for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):
+        elsewhere = is_qualified(effort.id)
+        records = work.view.turns_of(effort.id, [effort.turn]) if elsewhere else ()
+        day = f" ({day_of(records[0].at)})" if records else ""
+        line = f"- {effort.id}{day}: {one_line(effort.summary)}"
+        lines[effort.id] = cut_marked(line, limit, work.count)
+    return lines
+
+
+def _count_concluded(work: RunningTurn) -> int:
+    """Count the concluded efforts of the session, those that the running turn concluded too."""
+    total = work.view.efforts(0).total
+    ended = [e.id for e in changes(work.state.events, 0) if e.status == "concluded"]
+    names = {*work.state.open, *ended}
+    if not total or not names:
+        return total
+    stored = {effort.id for effort in work.view.efforts_named([*names], ())}
+    new = {*ended} - stored - work.state.open.keys()
+    return max(0, total - len(stored & work.state.open.keys())) + len(new)
+
+
+def _newest_concluded(work: RunningTurn, lines: Mapping[str, str]) -> list[str]:
+    """Return the names of the newest concluded efforts without a line."""
+    shown = {*lines, *work.state.open}
+    found = work.view.efforts(len(shown) + NAMED).efforts
+    return [effort.id for effort in found if effort.id not in shown][:NAMED]

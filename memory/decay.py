@@ -1,0 +1,55 @@
+"""What fades: expanded logs that nobody mentions collapse, summaries that nobody mentions leave."""
+
+from .banners import banner_of
+from .efforts import EffortState, happened
+from .settings import Settings
+
+PUT_OFF = 5
+"""Turns for which what is due to leave may wait for a change of the context, to leave with it.
+
+A summary that leaves alone costs the cached prefix of everything behind it.
+"""
+
+
+def collapsed(state: EffortState, settings: Settings) -> EffortState:
+    """Return the state at the end of a turn, without the logs that nobody mentions any more.
+
+    >>> from dataclasses import replace
+    >>> from .efforts import EMPTY
+    >>> log = {"expanded_turn": 5, "last_referenced_turn": 6, "turns": [1]}
+    >>> state = replace(EMPTY, turn=9, expanded={"old": log})
+    >>> collapsed(state, Settings(decay_threshold=3)).expanded
+    {}
+    """
+    for name, entry in state.expanded.items():
+        turns = state.turn - entry["last_referenced_turn"]
+        if turns >= settings.decay_threshold:
+            event = {"type": "collapsed", "effort": name, "auto": True}
+            state = happened(state, event, banner_of("faded", effort=name, turns=turns))
+    return state
+
+
+def due(state: EffortState, settings: Settings, turn: int, *, put_off: int = 0) -> list[str]:
+    """Return the summaries that were due to leave at the end of a turn, `put_off` turns before.
+
+    The summary of an effort whose log is expanded stays.
+
+    >>> from dataclasses import replace
+    >>> from .efforts import EMPTY
+    >>> state = replace(EMPTY, summaries={"old": 5, "new": 6})
+    >>> due(state, Settings(summary_eviction_threshold=20), 25)
+    ['old']
+    """
+    silent = settings.summary_eviction_threshold + put_off
+    return [
+        name
+        for name, last in state.summaries.items()
+        if turn - last >= silent and name not in state.expanded
+    ]
+
+
+def evicted(state: EffortState, settings: Settings, turn: int) -> EffortState:
+    """Return the state without the summaries that were due at the end of a turn."""
+    for name in due(state, settings, turn):
+        state = happened(state, {"type": "evicted", "effort": name})
+    return state
