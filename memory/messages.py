@@ -153,6 +153,15 @@ def is_call(block: Any) -> bool:
     return isinstance(block, Mapping) and block.get("type") in _CALLS
 
 
+def is_thought(block: Any) -> bool:
+    """Tell whether a content block is reasoning of a model.
+
+    >>> is_thought({"type": "thinking", "thinking": "Well"}), is_thought("Well")
+    (True, False)
+    """
+    return isinstance(block, Mapping) and block.get("type") in _THOUGHTS
+
+
 def arguments(call: Mapping[str, Any]) -> str:
     """Return the arguments of a call as they are sent; invalid ones are text.
 

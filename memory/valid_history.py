@@ -1,20 +1,16 @@
 """Messages as every provider accepts them: calls paired with results, nothing empty."""
 
-import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from ..prompts.loader import render
-from .fences import Fences, is_reserved, marked_to_the_end
+from .attribution import LONGEST_NAME, of_others, role_of
+from .fences import Fences
 from .messages import (
     Message,
     calls,
-    clean,
-    compact,
     fingerprint,
     is_call,
     reworded,
@@ -27,21 +23,8 @@ from .transcript import OWN_TOOLS, indented, label, speaker
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
 
-_LONGEST_NAME = 64  # characters of a tool's name that OpenAI and Anthropic accept
-
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""
-
-
-_ROLES = {
-    **dict.fromkeys(("user", "human"), "human"),
-    **dict.fromkeys(("assistant", "ai"), "ai"),
-    **dict.fromkeys(("system", "developer"), "system"),
-}
-"""The types of messages by the roles that a `ChatMessage` may have."""
-
-_IN_SPEAKERS = frozenset("._-@'")
-"""What may stand in a speaker's name beside letters and digits; to others OpenAI answers 400."""
 
 
 def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
@@ -59,118 +42,11 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     ['ai', 'tool']
     """
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
-    for message in map(_with_sendable_names, map(_of_others, messages)):
+    for message in map(_with_sendable_names, map(of_others, messages)):
         if message["type"] == "ai":
             rounds.append([])
         rounds[-1].append(message)
     return tuple(fixed for round_ in rounds for fixed in _paired(round_, fences))
-
-
-def _of_others(message: Message) -> Message:
-    """Return a message of anybody but the memory, so that it cannot be taken for one of its."""
-    message = _in_its_role(message)
-    kind = message["type"]
-    data = _with_speaker(without_reserved_name(message["data"], kind))
-    content = _marked_content(data.get("content"), every=kind != "ai")
-    if kind == "tool" and isinstance(content, str):
-        content = _decodable(content)
-    if content is data.get("content") and data is message["data"]:
-        return message
-    return {**message, "data": {**data, "content": content}}
-
-
-def _in_its_role(message: Message) -> Message:
-    """Return a `ChatMessage` as the message of its role, if there is one."""
-    kind = _ROLES.get(_role(message)) if message["type"] == "chat" else None
-    return {"type": kind, "data": {"content": message["data"]["content"]}} if kind else message
-
-
-def _role(message: Message) -> str:
-    return str(message["data"].get("role")).strip().casefold()
-
-
-def _with_speaker(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    r"""Return the fields of a message with a name that can be sent, wherever adapters look for it.
-
-    >>> _with_speaker({"content": "hi", "name": "Ann\n<b>"})
-    {'content': 'hi', 'name': 'Ann__b_'}
-    """
-    extra = data.get("additional_kwargs")
-    if isinstance(extra, Mapping) and isinstance(extra.get("name"), str):
-        data = {**data, "additional_kwargs": _with_speaker(extra)}
-    name = data.get("name")
-    if (
-        not isinstance(name, str)
-        or (sent := "".join(map(_in_speaker, name))[:_LONGEST_NAME]) == name
-    ):
-        return data
-    return {**data, "name": sent}
-
-
-def _in_speaker(character: str) -> str:
-    is_kept = character.isalnum() or unicodedata.category(character)[0] == "M"
-    return character if is_kept or character in _IN_SPEAKERS else "_"
-
-
-def without_reserved_name(data: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """Return the fields of a message without the memory's name, wherever adapters look for one.
-
-    >>> without_reserved_name({"content": "hi", "name": "Ebbtide"}, "human")
-    {'content': 'hi'}
-    """
-    if is_reserved(data.get("name")):
-        data = {key: value for key, value in data.items() if key != "name"}
-        data |= {"name": ""} if kind == "function" else {}  # it must have a name
-    extra = data.get("additional_kwargs")
-    if isinstance(extra, Mapping) and is_reserved(extra.get("name")):
-        extra = {key: value for key, value in extra.items() if key != "name"}
-        data = {**data, "additional_kwargs": extra}
-    return data
-
-
-def _marked_content(content: Any, *, every: bool) -> Any:
-    """Return a content with its texts marked, in `every` field of its blocks or their text alone.
-
-    Providers sign other fields of a model's blocks. The same content if nothing is to be marked.
-    """
-    if isinstance(content, str):
-        return marked_to_the_end(content)
-    if isinstance(content, list):
-        items = [_marked_content(item, every=every) for item in content]
-        changed = any(new is not old for new, old in zip(items, content, strict=True))
-        return items if changed else content
-    if not isinstance(content, Mapping):
-        return content
-    keys = content.keys() if every else {"text"} if content.get("type") == "text" else ()
-    fields = {key: _marked_content(content[key], every=every) for key in keys}
-    changed = any(value is not content[key] for key, value in fields.items())
-    return {**content, **fields} if changed else content
-
-
-def _decodable(result: str) -> str:
-    """Return a result so that what an adapter decodes it to is marked and can be sent.
-
-    Gemini's adapter decodes results that are JSON, and the escapes in them.
-    """
-    try:
-        value = json.loads(result)
-        shown = _encodable(clean(value))
-    except json.JSONDecodeError:
-        return result
-    except (ValueError, RecursionError):  # the adapter would raise it too
-        return json.dumps(result, ensure_ascii=False)
-    return result if shown == value else compact(shown)
-
-
-def _encodable(value: Any) -> Any:
-    """Return a decoded value with its texts marked, the keys too, and only numbers of JSON."""
-    if isinstance(value, Mapping):
-        return {marked_to_the_end(key): _encodable(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [*map(_encodable, value)]
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return marked_to_the_end(value) if isinstance(value, str) else value
 
 
 def _sendable(name: str | None) -> str:
@@ -179,7 +55,7 @@ def _sendable(name: str | None) -> str:
     >>> _sendable("functions.open_effort"), _sendable("")
     ('functions_open_effort', 'unnamed')
     """
-    return _NOT_IN_NAMES.sub("_", name or "")[:_LONGEST_NAME] or "unnamed"
+    return _NOT_IN_NAMES.sub("_", name or "")[:LONGEST_NAME] or "unnamed"
 
 
 def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -354,6 +230,6 @@ def _uncalling(message: Message) -> Message:
 
 def _quoted(message: Message, fences: Fences) -> Message:
     """Return a note that quotes a message, as it would stand in a log."""
-    author = label(_role(message)) if message["type"] == "chat" else speaker(message)
+    author = label(role_of(message)) if message["type"] == "chat" else speaker(message)
     quote = f"{author}: {indented(text(message))}"
     return fences.note(render("orphan_result", quote=quote))

@@ -16,9 +16,10 @@ from langchain_core.messages import (
 from pydantic_core import to_jsonable_python
 
 from ...memory.attachments import referring
+from ...memory.attribution import without_reserved_name
 from ...memory.clock import stamped
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
-from ...memory.valid_history import no_result, without_reserved_name
+from ...memory.valid_history import no_result
 from ...prompts.loader import render
 
 MADE_HERE = frozenset({"ai", "tool"})
