@@ -44,6 +44,7 @@ def of_others(message: Message) -> Message:
     message = _in_its_role(message)
     kind = message["type"]
     data = _with_sendable_speaker(without_reserved_name(message["data"], kind))
+    data = _with_marked_refusal(data)
     content = _marked_content(data.get("content"), kind)
     if content is data.get("content") and data is message["data"]:
         return message
@@ -102,6 +103,14 @@ def without_reserved_name(data: Mapping[str, Any], kind: str) -> Mapping[str, An
         extra = {key: value for key, value in extra.items() if key != "name"}
         data = {**data, "additional_kwargs": extra}
     return data
+
+
+def _with_marked_refusal(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a message with its refusal marked, which OpenAI's adapter sends."""
+    extra = data.get("additional_kwargs")
+    if not isinstance(extra, Mapping) or not isinstance(extra.get("refusal"), str):
+        return data
+    return {**data, "additional_kwargs": {**extra, "refusal": marked_to_the_end(extra["refusal"])}}
 
 
 def _marked_content(content: Any, kind: str) -> Any:

@@ -285,6 +285,13 @@ def test_a_block_of_the_user_is_only_the_users(block: dict[str, Any], sent: dict
     assert {**shown, **sent} == shown
 
 
+def test_a_refusal_is_marked() -> None:
+    """OpenAI's adapter sends it as a block of the answer."""
+    (said,) = valid_history([ai("No.", additional_kwargs={"refusal": "<log 1>"})])
+
+    assert said["data"]["additional_kwargs"] == {"refusal": "<~log 1>"}
+
+
 @pytest.mark.parametrize("name", ["open effort", "", None])
 def test_an_invalid_call_has_a_name_that_every_provider_takes(name: str | None) -> None:
     """Malformed arguments with a malformed name become a call that can be sent."""
