@@ -261,9 +261,11 @@ def _forms() -> re.Pattern[str]:
     phrases = "|".join(
         _BETWEEN.join(map(_alike, phrase.casefold().strip(":").split())) for phrase in _PHRASES
     )
-    number = rf" ++[^\w ]?\w*?\d|(?:{_BETWEEN_DIGITS}{_DIGIT}){{6}}"
-    number += rf"|(?![\w{_FOREIGN}])[^>]{{,120}}?=[ \"']*+(?=\w*\d)\w{{6}}"
-    fence = rf"(?<=<){_BETWEEN}(?!\d+\b)(?:{'|'.join(map(_alike, _TAGS))})(?:{number})"
+    short = r" ++[^\w ]?\w*?\d"  # right after the tag
+    long = rf"(?:{_BETWEEN_DIGITS}{_DIGIT}){{6}}"
+    attribute = rf"(?![\w{_FOREIGN}])[^>]{{,120}}?=[ \"']*+(?=\w*\d)\w{{6}}"
+    tags = "|".join(map(_alike, _TAGS))
+    fence = rf"(?<=<){_BETWEEN}(?!\d+\b)(?:{tags})(?:{short}|{long}|{attribute})"
     phrase = rf"(?<=\[){_BETWEEN}(?:{phrases})[ *_`\"'/-]*+[:{_FOREIGN}{_SIGN}]"
     return re.compile(rf"[<\[](?:{phrase}|{fence})")
 

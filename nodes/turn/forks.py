@@ -45,10 +45,12 @@ def source(
 ) -> Source | None:
     """Return the source of a run, given the configs of its checkpoint and of its whole thread."""
     checkpoint = saver.get_tuple(place)
-    if checkpoint is None or place == thread or names_user(_values(checkpoint)):
-        return checkpoint and Source(checkpoint, unpacked(_values(checkpoint)))
-    begun = _first_begun(saver.list(thread))
-    return Source(checkpoint, unpacked(begun or _values(checkpoint)))
+    if checkpoint is None:
+        return None
+    if place == thread or names_user(_values(checkpoint)):
+        return Source(checkpoint, unpacked(_values(checkpoint)))
+    first = _first_turn(saver.list(thread))
+    return Source(checkpoint, unpacked(first or _values(checkpoint)))
 
 
 async def asource(
@@ -56,17 +58,19 @@ async def asource(
 ) -> Source | None:
     """Return what `source` does."""
     checkpoint = await saver.aget_tuple(place)
-    if checkpoint is None or place == thread or names_user(_values(checkpoint)):
-        return checkpoint and Source(checkpoint, unpacked(_values(checkpoint)))
-    begun = await _afirst_begun(saver.alist(thread))
-    return Source(checkpoint, unpacked(begun or _values(checkpoint)))
+    if checkpoint is None:
+        return None
+    if place == thread or names_user(_values(checkpoint)):
+        return Source(checkpoint, unpacked(_values(checkpoint)))
+    first = await _afirst_turn(saver.alist(thread))
+    return Source(checkpoint, unpacked(first or _values(checkpoint)))
 
 
 def _values(checkpoint: CheckpointTuple) -> Mapping[str, Any]:
     return checkpoint.checkpoint["channel_values"]
 
 
-def _first_begun(checkpoints: Iterable[CheckpointTuple]) -> Mapping[str, Any] | None:
+def _first_turn(checkpoints: Iterable[CheckpointTuple]) -> Mapping[str, Any] | None:
     """Return the state of a thread's first turn, given its checkpoints, the newest first."""
     found = None
     for values in map(_values, checkpoints):
@@ -74,12 +78,12 @@ def _first_begun(checkpoints: Iterable[CheckpointTuple]) -> Mapping[str, Any] | 
     return found
 
 
-async def _afirst_begun(
+async def _afirst_turn(
     checkpoints: AsyncIterable[CheckpointTuple],
 ) -> Mapping[str, Any] | None:
     found = None
     async for checkpoint in checkpoints:
-        found = _first_begun([checkpoint]) or found
+        found = _first_turn([checkpoint]) or found
     return found
 
 
@@ -88,29 +92,42 @@ def gone_on_from(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
     Call it in a node, with the node's state.
     """
-    thread = _thread(state)
-    return _first_begun(thread[0].list(thread[1])) or state if thread else _own(state)
+    if (fork := _fork_before_first_turn(state)) is None:
+        return _gone_on_with(state)
+    return _first_turn(fork.saver.list(fork.thread)) or state
 
 
 async def agone_on_from(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return what `gone_on_from` does."""
-    thread = _thread(state)
-    return await _afirst_begun(thread[0].alist(thread[1])) or state if thread else _own(state)
+    if (fork := _fork_before_first_turn(state)) is None:
+        return _gone_on_with(state)
+    return await _afirst_turn(fork.saver.alist(fork.thread)) or state
 
 
-def _own(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _gone_on_with(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the state of a run that forks or resumes, None for one with an input of its own."""
     config = get_config()
     return state if is_fork(config) or config["configurable"].get(_RESUMING) else None
 
 
-def _thread(state: Mapping[str, Any]) -> tuple[BaseCheckpointSaver[Any], RunnableConfig] | None:
-    """Return the checkpoints of a thread that a run forks from before its first turn, else None."""
+class _Fork(NamedTuple):
+    """Where the checkpoints of a thread are found that a run forks from."""
+
+    saver: BaseCheckpointSaver[Any]
+    thread: RunnableConfig
+
+
+def _fork_before_first_turn(state: Mapping[str, Any]) -> _Fork | None:
+    """Return the fork of a run from a checkpoint before its thread's first turn, else None.
+
+    An agent inside another graph has no such fork: its checkpoints are not those of the thread.
+    """
     config = get_config()
     chosen = config["configurable"]
-    saver, place = chosen.get(CONFIG_KEY_CHECKPOINTER), [*chosen.get("checkpoint_map", {})]
-    if not is_fork(config) or names_user(state) or place != [""]:
+    saver, namespaces = chosen.get(CONFIG_KEY_CHECKPOINTER), [*chosen.get("checkpoint_map", {})]
+    if not is_fork(config) or names_user(state) or namespaces != [""]:
         return None
     thread: RunnableConfig = {
         "configurable": {"thread_id": chosen["thread_id"], "checkpoint_ns": ""}
     }
-    return (saver, thread) if isinstance(saver, BaseCheckpointSaver) else None
+    return _Fork(saver, thread) if isinstance(saver, BaseCheckpointSaver) else None
