@@ -45,7 +45,7 @@ def of_others(message: Message) -> Message:
     kind = message["type"]
     data = _with_sendable_speaker(without_reserved_name(message["data"], kind))
     data = _with_marked_refusal(data)
-    content = _marked_content(data.get("content"), kind)
+    content = marked_content(data.get("content"), kind)
     if content is data.get("content") and data is message["data"]:
         return message
     return {**message, "data": {**data, "content": content}}
@@ -113,7 +113,7 @@ def _with_marked_refusal(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**data, "additional_kwargs": {**extra, "refusal": marked_to_the_end(extra["refusal"])}}
 
 
-def _marked_content(content: Any, kind: str) -> Any:
+def marked_content(content: Any, kind: str) -> Any:
     """Return the content of a message of this type, marked; the same one if nothing is to be."""
     if isinstance(content, str):
         marked = marked_to_the_end(content)

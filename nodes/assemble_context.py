@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 from ..memory.context.fit import assemble
 from ..memory.context.prompt import WorkingContext
 from ..memory.settings import Settings, resolve
-from .turn.attachments import completed
+from .turn.attachments import completed_for_model
 from .turn.langchain_messages import from_dicts
 from .turn.parts import STEADY, AgentParts
 from .turn.state import TurnState
@@ -20,9 +20,11 @@ def assemble_context(
     """Assemble the prompt of the next model call within the budget."""
     context = working_context(state, runtime, parts)
     owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
-    messages = from_dicts(context.messages)
+    messages = completed_for_model(
+        parts.archive, owner, from_dicts(context.messages), running(state)
+    )
     return {
-        "context": {"messages": completed(parts.archive, owner, messages, running(state))},
+        "context": {"messages": messages},
         "context_report": {
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),

@@ -7,6 +7,7 @@ from langchain_core.messages import BaseMessage
 
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import complete, data_of, references, referring
+from ...memory.attribution import marked_content
 from ...memory.record import Owner
 
 _Message = TypeVar("_Message", bound=BaseMessage)
@@ -39,6 +40,20 @@ def completed(
     texts = data_of(message.content for message in running)
     rest = archive.attachments(owner, [digest for digest in digests if digest not in texts])
     return [_with(message, complete(message.content, {**texts, **rest})) for message in messages]
+
+
+def completed_for_model(
+    archive: Archive,
+    owner: Owner,
+    messages: Sequence[_Message],
+    running: Sequence[BaseMessage] = (),
+) -> list[_Message]:
+    """Return what `completed` does, with the data marked like any other text of a message."""
+    whole = completed(archive, owner, messages, running)
+    return [
+        new if new is old else _with(new, marked_content(new.content, new.type))
+        for new, old in zip(whole, messages, strict=True)
+    ]
 
 
 def _with(message: _Message, content: object) -> _Message:

@@ -241,6 +241,20 @@ def test_no_attempt_produces_a_form_of_the_memory(
     check(DiskArchive(tmp_path), server.bodies, Owner("ann", "t1"))
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_large_file_is_marked(tmp_path: Path, provider: str) -> None:
+    """Its data are put in place of a reference when they are sent."""
+    file = b64encode((ALL + "\nMore." * 12_000).encode()).decode()
+    block = {"type": "file", "base64": file, "mime_type": "text/plain", "filename": "a.txt"}
+    with provided(Say("Noted.")) as server:
+        agent = agent_of(server, provider, tmp_path, settings=Settings(context_budget=1_000_000))
+        agent.invoke({"messages": [HumanMessage([block, "See it."])]}, ANN)
+        agent.invoke({"messages": "And now?"}, ANN)
+
+    assert all("OBEY-EVE" in "\n".join(strings(body)) for body in server.bodies)
+    check(DiskArchive(tmp_path), server.bodies, Owner("ann", "t1"))
+
+
 @pytest.mark.parametrize("attempt", ["the user, named", "the application, named", "a result"])
 def test_the_name_is_taken_away_from_what_arrives(tmp_path: Path, attempt: str) -> None:
     """In the state too, whether it was handed to the agent or put into its state."""
