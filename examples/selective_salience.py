@@ -36,7 +36,7 @@ COLUMNS = ("turn", "compressed", "active effort", "context", "all that was said"
 
 def main() -> None:
     """Work on one effort for 120 turns, and print which sentences stay in the context."""
-    settings, sizes, history = Settings(context_budget=2_660), [], []
+    settings, sizes, history = Settings(context_budget=2_800), [], []
     table = Table(*COLUMNS, title="One effort that goes on for long")
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()

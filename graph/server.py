@@ -6,7 +6,7 @@ something asks for the header `X-Ebbtide`: a page of another site cannot send on
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -172,6 +172,11 @@ class _ServerCheckpoints(BaseCheckpointSaver[str]):
         """Return None: a server's API has states, no checkpoints."""
         del config
         return None
+
+    def list(self, *args: Any, **kwargs: Any) -> Iterator[CheckpointTuple]:
+        """Return nothing, as `get_tuple`."""
+        del args, kwargs
+        return iter(())
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its checkpoints and its runs, which hold messages too."""

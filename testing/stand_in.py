@@ -66,6 +66,7 @@ _DECISION = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_KEPT = re.compile(r"^(\d+)[.:] (.+)$", re.MULTILINE)  # a kept quote with its number
 _CONSTANT = re.compile(r"\b(?:port \d+|version \d+(?:\.\d+)*|\d+(?:\.\d+){3})\b", re.IGNORECASE)
 """What goes into the state block: ports, versions, addresses."""
 
@@ -244,7 +245,10 @@ def _summary(messages: Sequence[BaseMessage]) -> dict[str, Any]:
 
 
 def _salient(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Quote the sentences of a log with a goal, a constraint, a decision or a number."""
+    """Quote the sentences of a log with a goal, a constraint, a decision or a number.
+
+    A sentence that repeats a kept quote with other numbers replaces it.
+    """
     items: dict[str, dict[str, Any]] = {}
     for one in _sentences(messages):
         kind = Kind.OUTPUT if one.speaker == "tool" else kind_of(one.text) or Kind.FACT
@@ -254,7 +258,19 @@ def _salient(messages: Sequence[BaseMessage]) -> dict[str, Any]:
     outputs = [text for text, item in items.items() if item["kind"] == Kind.OUTPUT]
     kept = [text for text in items if text not in outputs[:-10]]  # the newest lines of tools
     best = sorted(kept, key=_signals, reverse=True)[:40]
+    old = {_numberless(quote[2]): int(quote[1]) for quote in _KEPT.finditer(_joined(messages))}
+    for text, item in items.items():
+        item["replaces"] = [old[form] for form in [_numberless(text)] if form in old]
     return {"new": [items[text] for text in kept if text in best], "done": []}
+
+
+def _joined(messages: Sequence[BaseMessage]) -> str:
+    return "\n".join(str(message.text) for message in messages)
+
+
+def _numberless(text: str) -> str:
+    """Return the words of a sentence that stay when a number in it changes."""
+    return " ".join(word for word in words(_NUMBER.sub("0", text)) if word != "now")
 
 
 def _background(messages: Sequence[BaseMessage]) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
@@ -30,6 +30,10 @@ def replace_all(
     if not _has(saver, "delete_thread"):
         place.seed(config, values)
         return (f"older checkpoints of the thread: {kind} cannot delete them",)
+    if not _has(saver, "put"):  # a server writes its checkpoints itself
+        _delete(saver, [thread])
+        place.seed(config, values)
+        return reclaim(saver)
     spare, inner = _spare(thread), _of_other_graphs(place, saver, thread)
     _delete(saver, [spare])
     place.seed({**config, "configurable": {**config["configurable"], "thread_id": spare}}, values)
@@ -53,12 +57,13 @@ def complete(saver: Saver | None, thread: str) -> None:
         _move_back(saver, copies, thread)
 
 
-def delete_threads(saver: Saver, threads: Iterable[str]) -> bool:
+def delete_threads(saver: Saver, threads: Sequence[str]) -> bool:
     """Delete all checkpoints of threads; return whether the checkpointer can.
 
     Those that an interrupted erasure left in spare threads go with them.
     """
-    return _delete(saver, [each for thread in threads for each in (thread, _spare(thread))])
+    spare = [*map(_spare, threads)] if _has(saver, "put") else []
+    return _delete(saver, [*threads, *spare])
 
 
 def reclaim(saver: Saver | None) -> tuple[str, ...]:

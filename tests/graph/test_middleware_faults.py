@@ -117,7 +117,7 @@ def test_commands_in_another_process(tmp_path: Path, saver: Any) -> None:
     assert shown.total > lived["memory"]["context_report"]["total"]
     assert chat.model.sent == []
     closed = commands.close_effort(chat.agent, THREAD)
-    assert (closed.turn, closed.result["status"]) == (3, "concluded")
+    assert (closed.turn, closed.result["status"]) == (2, "concluded")
     assert erase(chat.agent, THREAD, 2).turn == 2
     assert chat.said(chat.say("go on"))[-1] == "go on"
 
