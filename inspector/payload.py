@@ -241,5 +241,6 @@ def whole(archive: Archive, owner: Owner, tip: Tip | None, turns: Sequence[int])
     """
     overview = session(archive, owner, tip)
     kept = [entry for entry in overview["turns"] if entry["turn"] in {*turns}]
-    details = {number: turn(archive, owner, tip, number) for number in turns}
+    seen = seen_from(archive, owner, tip)
+    details = {number: turn(archive, owner, seen, number) for number in turns}
     return {**overview, "turns": kept, "details": details}

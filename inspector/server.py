@@ -26,7 +26,7 @@ from ..memory.attention.law import Attention
 from ..memory.errors import EbbtideError, RequestError, SettingsError
 from ..memory.record import ANONYMOUS, Owner, Tip
 from ..memory.settings import Settings
-from . import page, payload
+from . import page, payload, prompts
 
 COOKIE = "ebbtide-inspector"
 HOSTS = ("127.0.0.1", "localhost")
@@ -101,6 +101,9 @@ def _routes(inspected: Inspected) -> list[tuple[str, Callable[[Request], Any]]]:
         "api/turn": lambda request: payload.turn(
             *_session(inspected, request), _number(request, "turn")
         ),
+        "api/prompt": lambda request: prompts.prompt(
+            *_seen(inspected, request), _number(request, "turn"), _number(request, "call")
+        ),
         "api/search": lambda request: payload.search(
             *_session(inspected, request), request.query_params.get("query", ""), inspected.settings
         ),
@@ -153,6 +156,12 @@ def _session(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Ti
     owner = inspected.owner(query.get("user", ANONYMOUS), query.get("session", ""))
     turn, _, id_ = query.get("tip", "").partition(":")
     return inspected.archive, owner, Tip(int(turn), id_) if turn.isdecimal() and id_ else None
+
+
+def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip]:
+    """Return what `_session` does, with the tip of the newest branch if none is named."""
+    archive, owner, tip = _session(inspected, request)
+    return archive, owner, payload.seen_from(archive, owner, tip)
 
 
 def _number(request: Request, name: str) -> int:

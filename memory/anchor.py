@@ -117,7 +117,10 @@ OWN = "ebbtide"
 """The key of an answer's `response_metadata` for its report, and `raw` with its state block."""
 
 
-_REPORTED = ("tokens", "total", "budget", "rebuilt", "changed", "left_out", "prefix", "digest")
+_REPORTED = (
+    *("tokens", "total", "budget", "changed", "left_out", "prefix", "digest"),
+    *("plan", "after_events"),
+)
 """What the archive keeps of a call's report."""
 
 

@@ -160,9 +160,20 @@ class Call:
 
     @property
     def _report(self) -> dict[str, Any]:
-        """What was sent, and a digest of it: equal digests are equal prompts."""
+        """What was sent, from which it can be made again, and a digest of it.
+
+        The plan is without the text of a state block, which is read from the turn it was made in.
+        """
         state = updated(self.state, self.update)
-        return {**state.get("context_report", {}), "digest": fingerprint([state.get("sent", "")])}
+        plan = dict(state.get("plan") or {})
+        if "anchor" in plan:
+            plan["anchor"] = {}
+        return {
+            **state.get("context_report", {}),
+            "digest": fingerprint([state.get("sent", "")]),
+            "plan": plan,
+            "after_events": len(state.get("events", ())),
+        }
 
     def _anchored(self, answer: AIMessage) -> tuple[AIMessage, dict[str, Any]]:
         """Return the answer as users see it, and the update with its state block.

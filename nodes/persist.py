@@ -1,6 +1,7 @@
 """Commit the turn to the archive, once."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from ..memory.archive.records import left_by
 from ..memory.context.budget import fixed_parts
 from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
+from ..memory.messages import fingerprint
 from ..memory.metrics import cost, without_calls
 from ..memory.record import Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
@@ -35,13 +37,29 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
-        record = _committed(state, work.view.owner, parts)
+        fixed = _fixed(state, runtime, parts)
+        record = _committed(state, work.view.owner, parts, fixed)
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(work.state, events=()), view=view)
-        return {**committed(record, str(messages[-1].id)), **_due(after)}
+        stored = {"fixed": fixed[0]["digest"]} if fixed else {}
+        return {**committed(record, str(messages[-1].id)), **_due(after), **stored}
 
 
-def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
+def _fixed(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> tuple[Mapping[str, Any], ...]:
+    """Return an event with the system message and the tools, if they are not those stored last."""
+    system, _ = parts.opening(parts.settings_of(runtime.context))
+    content, tools = system.messages[0]["data"]["content"], [*parts.schemas]
+    digest = fingerprint([content, tools])
+    if parts.fixed is not None or state.get("fixed") == digest:
+        return ()  # of the middleware's agent without a request only the sizes are known
+    return ({"type": "fixed", "digest": digest, "system": content, "tools": tools},)
+
+
+def _committed(
+    state: TurnState, owner: Owner, parts: AgentParts, fixed: tuple[Mapping[str, Any], ...]
+) -> Record:
     """Commit the running turn with its cost, embed it, and invalidate caches of memories."""
     messages, archive = running(state), parts.archive
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
@@ -51,7 +69,7 @@ def _committed(state: TurnState, owner: Owner, parts: AgentParts) -> Record:
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
         alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
         spent = cost(state["context_report"]["tokens"], [*plain], alone, parts.count)
-        turn = replace(turn, events=(*turn.events, spent))
+        turn = replace(turn, events=(*turn.events, *fixed, spent))
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
     moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip_of(state)
     record = commit(archive, owner, tip_of(state), turn, parts.embedder)

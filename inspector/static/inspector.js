@@ -287,17 +287,17 @@ function messageOf(message) {
 }
 
 function promptOf(at, turn, number) {
-  if (!turn.prompts && whole) return make("p", { class: "quiet" }, "The prompts are not in this file.");
   const box = make("div", {});
   const draw = async () => {
-    const prompt = turn.prompts ? turn.prompts[number] : await remembered("prompt",
+    const prompt = await remembered("prompt",
       { user: at.user, session: at.name, tip: at.tip, turn: turn.turn, call: number });
     const sign = { same: " ", came: "+", left: "−" };
     const head = make("p", { class: prompt.exact ? "quiet" : "why" },
       prompt.exact ? "Exactly what was sent: the digests are equal." : `Reconstructed: ${prompt.why || "not what was sent, byte for byte"}.`);
     const messages = prompt.messages.map((message) => make("section", { class: `panel ${{ came: "come", left: "left" }[message.change] || ""}` },
       make("h3", {}, `${sign[message.change] || ""} ${message.part} · ${message.speaker} · ${tokens(message.tokens)} tokens`),
-      make("pre", { class: "long", tabindex: message.text.length > 2000 ? "0" : null }, message.text)));
+      message.text ? make("pre", { class: "long", tabindex: message.text.length > 2000 ? "0" : null }, message.text) : null,
+      message.calls.map((call) => make("pre", { class: "long" }, `${call.name} ${JSON.stringify(call.args, null, 1)}`))));
     box.replaceChildren(head, make("p", { class: "quiet" }, "+ came since the call before, − left since the call before."), ...messages);
   };
   draw().catch((error) => box.replaceChildren(make("p", { class: "why" }, error.message)));
@@ -309,7 +309,7 @@ async function turnView(at) {
   const [data, turn] = await Promise.all([sessionOf(at), turnOf(at, number)]);
   if (!turn) return [make("h2", {}, `Turn ${at.item}`), chooser(data, at, number), make("p", {}, "This turn is not here.")];
   const lines = [...turn.events.map(happened), ...turn.mentions.map(counted)];
-  const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}`, () => promptOf(at, turn, place)));
+  const prompts = whole ? [make("p", { class: "quiet" }, "The prompts of the calls are not in this file: `ebbtide inspect` shows them.")] : turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}`, () => promptOf(at, turn, place)));
   const standing = data.efforts.map((effort) => [effort, stateAt(effort, number)]).filter(([, state]) => state);
   return [
     make("h2", {}, `Turn ${turn.turn}`), make("p", { class: "quiet" }, `${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.join(", ") || "ambient"}`),

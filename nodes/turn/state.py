@@ -178,8 +178,9 @@ class Bookkeeping(TypedDict, total=False):
 
     `archive` is the id of the archive that has the turns, `tip` that of the last committed one and
     `persisted` its number; `nonce` is the running turn's, `command` that of a command by hand whose
-    `events` are not committed yet, "" for none. `window` is the thread's ambient window,
-    None for that of the settings. `plan` is what the context shows, None to make it anew. `due`
+    `events` are not committed yet, "" for none. `fixed` is a digest of the system message and the
+    tools as they were archived last. `window` is the thread's ambient window, None for that of the
+    settings. `plan` is what the context shows, None to make it anew. `due`
     tells that an open effort must be compressed. `asked` maps the ids of the messages that began a
     turn to the number of that turn.
     """
@@ -192,6 +193,7 @@ class Bookkeeping(TypedDict, total=False):
     plan: PackedPlan | None
     due: bool
     sent: str
+    fixed: str
     window: Annotated[int, Field(ge=0)] | None
     compressed: dict[str, _Turn]
     events: list[Annotated[dict[str, Plain], AfterValidator(_valid_event)]]

@@ -98,6 +98,19 @@ def test_hostile_text_is_text(browser: Browser, address: str, owner: Owner) -> N
 
 
 @pytest.mark.usefixtures("owner")
+def test_the_prompt_of_a_call(browser: Browser, address: str) -> None:
+    """A call opens to exactly what was sent, with what came since the call before."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, address)
+        drawn(page, f"{path_of(page)}/turn/2")
+        page.click("text=The prompt of call 1")
+        page.wait_for_selector("text=Exactly what was sent")
+
+        assert "The token expires after 3600 s." in page.inner_text("section.come >> nth=-1")
+        assert page.locator("main img, main script").count() == 0
+
+
+@pytest.mark.usefixtures("owner")
 def test_by_keyboard_alone(browser: Browser, address: str) -> None:
     """From the list to a turn and its prompt, with Tab and Enter."""
     with page_of(browser, viewport=WIDE) as page:

@@ -1,0 +1,181 @@
+"""The prompt of a past call, made again from its plan and the archive.
+
+What is made again is exact if its digest is that of what was sent.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Any, cast
+
+from ..memory.archive.protocol import Archive
+from ..memory.context.budget import fixed_parts
+from ..memory.context.fit import assemble
+from ..memory.context.plan import Plan
+from ..memory.context.prompt import Part, WorkingContext
+from ..memory.efforts import EffortState, happened
+from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
+from ..memory.messages import calls, fingerprint, text
+from ..memory.record import Event, Group, Owner, Record, Tip, memberships
+from ..memory.running_turn import RunningTurn
+from ..memory.settings import Settings
+from ..memory.tokens import count_message, count_tools, exact
+from ..memory.transcript import speaker
+from ..memory.view import ArchiveView, every_commit, past
+from ..nodes.turn.state import TurnState
+from ..nodes.turn.values import effort_state, memory_at
+
+
+class NoCallError(ArchiveError, LookupError):
+    """A turn has no such call, or the archive does not keep what it was made of."""
+
+
+def prompt(archive: Archive, owner: Owner, tip: Tip, turn: int, call: int) -> dict[str, Any]:
+    """Return the messages of a call, each as it stood in the call before, came, or left.
+
+    `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
+    """
+    context, event = _context(archive, owner, tip, (turn, call))
+    digest = fingerprint([context.sent])
+    is_exact = digest == event.get("digest")
+    why = "" if is_exact else "something that it was made of has changed since, or was erased"
+    try:
+        before = _lines(
+            _context(archive, owner, tip, _before(archive, owner, tip, (turn, call)))[0]
+        )
+    except EbbtideError:
+        before = []
+    return {
+        "exact": is_exact,
+        "why": why,
+        "digest": event.get("digest", ""),
+        "messages": [*_compared(before, _lines(context))],
+    }
+
+
+def _context(
+    archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]
+) -> tuple[WorkingContext, Event]:
+    """Return the prompt of a call as it is made now, and the event that tells of the call."""
+    number, call = place
+    record = _record(archive, owner, tip, number)
+    sent = [event for event in record.events if event["type"] == "sent"]
+    answers = [at for at, message in enumerate(record.messages) if message["type"] == "ai"]
+    if not 0 <= call < min(len(sent), len(answers)):
+        raise NoCallError(f"turn {number} has {len(sent)} calls whose prompt can be made again")
+    event = sent[call]
+    before = Tip(number - 1, record.parent)
+    state = _state(archive, owner, before, record, event)
+    messages = past(archive, owner, record.tip).messages(record)[: answers[call]]
+    running = Group(number, messages, "", memberships(state.active, state.events))
+    plan = _plan(archive, owner, before, event)
+    work = RunningTurn(
+        state,
+        ArchiveView(archive, owner, before, running),
+        Settings(context_budget=event.get("budget", Settings().context_budget)),
+        exact,
+        room=plan.room(0),
+        free=0,
+        plan=plan,
+    )
+    return assemble(work, _fixed(archive, owner, record, event)), event
+
+
+def _record(archive: Archive, owner: Owner, tip: Tip, number: int) -> Record:
+    records = archive.turns(owner, tip, [number])
+    if not records:
+        raise TurnNotFoundError(number, tip.turn)
+    return records[0]
+
+
+def _state(
+    archive: Archive, owner: Owner, before: Tip, record: Record, event: Event
+) -> EffortState:
+    """Return the efforts as they were when the call was made."""
+    state = _saved(archive, owner, before) if before.id else EffortState(0, None, {}, {}, {})
+    state = replace(state, turn=record.turn, events=(), banners=())
+    if state.active is not None:
+        state = state.activated(state.active)
+    for change in record.events[: event.get("after_events", 0)]:
+        state = happened(state, change)
+    return state
+
+
+def _saved(archive: Archive, owner: Owner, tip: Tip) -> EffortState:
+    return effort_state(cast("TurnState", memory_at(archive, owner, tip)))
+
+
+def _plan(archive: Archive, owner: Owner, before: Tip, event: Event) -> Plan:
+    """Return the plan of the call, with the state block that it still showed."""
+    plan = Plan.unpacked(event.get("plan"))
+    if plan is None:
+        raise NoCallError("the archive does not keep the plan of this call")
+    if plan.anchor is None:
+        return plan
+    made_after = replace(before, turn=min(before.turn, plan.after_turn))
+    return replace(plan, anchor=_saved(archive, owner, made_after).anchor)
+
+
+def _fixed(archive: Archive, owner: Owner, record: Record, event: Event) -> tuple[Part, Part]:
+    """Return the system message and the tools of the call: the last that were stored before it.
+
+    Raises `NoCallError` if they were erased with the turn that has them.
+    """
+    sizes = event["tokens"].get("system"), event["tokens"].get("tools")
+    for stored in _stored_last(archive, owner, record):
+        tools = count_tools(stored["tools"], exact)
+        parts = fixed_parts(stored["system"], tools, exact)
+        if (parts[0].tokens, tools) == sizes:
+            return parts
+    raise NoCallError("the archive does not keep the instructions of this call any more")
+
+
+def _stored_last(archive: Archive, owner: Owner, record: Record) -> Iterator[Mapping[str, Any]]:
+    """Yield what was stored of the instructions: with this turn, the first one, then any."""
+    first = archive.turns(owner, record.tip, [1])
+    for one in (record, *first):
+        yield from _of(one)
+    for one in reversed([*every_commit(archive, owner, record.tip)]):
+        yield from _of(one)
+
+
+def _of(record: Record) -> Iterator[Mapping[str, Any]]:
+    return (event for event in record.events if event["type"] == "fixed")
+
+
+def _before(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> tuple[int, int]:
+    """Return the place of the call before, in this turn or the one before it."""
+    number, call = place
+    if call:
+        return number, call - 1
+    earlier = _record(archive, owner, tip, number - 1)
+    return number - 1, sum(event["type"] == "sent" for event in earlier.events) - 1
+
+
+def _lines(context: WorkingContext) -> list[dict[str, Any]]:
+    """Return the messages of a prompt as the page shows them."""
+    names = [part.name for part in context.parts for _ in part.messages]
+    return [
+        {
+            "part": name,
+            "speaker": speaker(message),
+            "tokens": count_message(message, exact),
+            "text": text(message),
+            "calls": [{"name": one.get("name"), "args": one.get("args")} for one in calls(message)],
+        }
+        for name, message in zip(names, context.messages, strict=True)
+    ]
+
+
+def _compared(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the messages of both in order, marked as the same, as come, or as left."""
+    old, new = ([fingerprint(line) for line in lines] for lines in (before, after))
+    steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for kind, old_begin, old_end, new_begin, new_end in steps:
+        if kind == "equal":
+            yield from ({**line, "change": "same"} for line in after[new_begin:new_end])
+            continue
+        yield from ({**line, "change": "left"} for line in before[old_begin:old_end])
+        yield from ({**line, "change": "came"} for line in after[new_begin:new_end])
