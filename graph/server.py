@@ -1,4 +1,4 @@
-"""The commands as routes of a LangGraph server: `http.app` in `langgraph.json` names `app`.
+"""The commands as routes of a LangGraph server, for its `http.app`.
 
 Threads are read and written over the server's own API with the headers of the request, so that
 the server's access rules hold. The user is the one it authenticated, else `user_id`. What changes
@@ -20,7 +20,6 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError, NotFoundError
 from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -40,7 +39,6 @@ from ..nodes.turn.values import user_of
 from .commands import by_hand, change, look, on_attention
 from .commands.threads import Agent, thread_at
 from .erase.erase import delete_session, delete_user, erase
-from .studio import make_graph
 
 Make: TypeAlias = Callable[[RunnableConfig], Awaitable[Agent]]
 """A function that returns the agent of a run, as a server calls it."""
@@ -242,17 +240,7 @@ async def _command_call(request: Request, make: Make, client: LangGraphClient) -
 
     Raises `TurnRunningError` for a change of a busy thread, and what `_check_request` raises.
     """
-    if "user" not in request.scope:
-        raise SettingsError(
-            "the server does not say who asks: set http.enable_custom_route_auth to true in "
-            "langgraph.json"
-        )
-    _check_request(request)
-    chosen: dict[str, Any] = {}
-    if request.user.is_authenticated:
-        chosen["langgraph_auth_user"] = request.user
-    elif user_id := request.query_params.get("user_id"):
-        chosen["user_id"] = user_id
+    chosen = _chosen_user(request)
     metadata: Mapping[str, Any] = {}
     context: Mapping[str, Any] | None = None
     if "thread_id" in request.path_params:
@@ -267,6 +255,28 @@ async def _command_call(request: Request, make: Make, client: LangGraphClient) -
     config: RunnableConfig = {"configurable": chosen}
     served = _ServedAgent(await make(config), client, metadata)
     return _CommandCall(request, cast("Agent", served), config, context)
+
+
+def asking_user(request: Request) -> str:
+    """Return who asks: the user whom the server authenticated, else `user_id`, else nobody's id.
+
+    Raises `SettingsError` if the server does not say, and what `_check_request` raises.
+    """
+    return user_of(Settings(), _chosen_user(request))
+
+
+def _chosen_user(request: Request) -> dict[str, Any]:
+    """Return the user of a request as a config names one."""
+    if "user" not in request.scope:
+        raise SettingsError(
+            "the server does not say who asks: set http.enable_custom_route_auth to true in "
+            "langgraph.json"
+        )
+    _check_request(request)
+    if request.user.is_authenticated:
+        return {"langgraph_auth_user": request.user}
+    user_id = request.query_params.get("user_id")
+    return {"user_id": user_id} if user_id else {}
 
 
 def _check_request(request: Request) -> None:
@@ -353,7 +363,3 @@ def _memory(call: _CommandCall) -> Any:
     verbs = (on_attention.explain,) if call.request.method == "GET" else changes
     command = call.chosen(**{verb.__name__: verb for verb in verbs})
     return call.run(command, call.query("memory"))
-
-
-app = Starlette(routes=routes(make_graph))
-"""The commands for the agent of `studio`."""

@@ -1,12 +1,13 @@
-"""The inspector on a local server: its page and the routes of its data.
+"""The inspector's page and the routes of its data, on a local server and on a LangGraph server.
 
-Only who knows the token sees anything. It comes once in the address, and is exchanged for a cookie
-that no script reads and no other site's request carries.
+On a local server only who knows the token sees anything. It comes once in the address, and is
+exchanged for a cookie that no script reads and no other site's request carries. On a LangGraph
+server the server authenticates, and each user sees their own sessions.
 """
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -21,6 +22,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ..graph.commands.on_attention import UserAttention
+from ..graph.server import Make, asking_user, routes
+from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.errors import EbbtideError, RequestError, SettingsError
@@ -38,6 +41,8 @@ _HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+
+_Route: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 Users: TypeAlias = Callable[[], Sequence[str]]
 """Returns the users whose sessions may be seen."""
@@ -64,70 +69,102 @@ class Inspected:
 def local_app(inspected: Inspected, token: str) -> Starlette:
     """Return the application of `ebbtide inspect`, which who knows the token may see."""
 
-    def guarded(route: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    async def of(request: Request) -> Inspected:
+        del request
+        return inspected
+
+    def guarded(route: _Route) -> _Route:
         async def respond(request: Request) -> Response:
             cookie = request.cookies.get(COOKIE, "")
             if not secrets.compare_digest(cookie.encode(), token.encode()):
                 return _refused("open the address that `ebbtide inspect` printed", 403)
-            response: Response = await route(request)
-            return response
+            return await route(request)
 
         return respond
 
     async def opened(request: Request) -> Response:
         given = request.query_params.get("token")
         if given is None:
-            response: Response = await guarded(_shell)(request)
-            return response
+            return await guarded(_shell)(request)
         if not secrets.compare_digest(given.encode(), token.encode()):
             return _refused("this token is of another run: open the address printed last", 403)
         entered = RedirectResponse("/", 303, headers=_HEADERS)
         entered.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return entered
 
-    routes = [
-        Route("/", opened),
-        *(Route(f"/{path}", guarded(to)) for path, to in _routes(inspected)),
-    ]
+    routes = [Route("/", opened), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[*HOSTS], www_redirect=False)
     return Starlette(routes=routes, middleware=[hosts])
 
 
-def _routes(inspected: Inspected) -> list[tuple[str, Callable[[Request], Any]]]:
-    """Return path and function of what the page loads."""
-    read: Mapping[str, Callable[[Request], Any]] = {
-        "api/sessions": lambda _: payload.sessions(inspected.archive, inspected.users()),
-        "api/session": lambda request: payload.session(*_session(inspected, request)),
-        "api/turn": lambda request: payload.turn(
-            *_session(inspected, request), _number(request, "turn")
+def served_routes(make: Make) -> list[Route]:
+    """Return the page and its data under `/ebbtide/`, for the `http.app` of a LangGraph server.
+
+    `make` returns the agent as the server calls it. The user is the one whom the server
+    authenticated, else `user_id` of the query, else the anonymous one.
+    """
+
+    async def of(request: Request) -> Inspected:
+        user = asking_user(request)
+        agent: Any = await make({"configurable": {}})
+        parts = agent.builder.parts
+        return Inspected(parts.archive, lambda: (user,), parts.settings, parts.attention)
+
+    def checked(route: _Route) -> _Route:
+        async def respond(request: Request) -> Response:
+            try:
+                asking_user(request)
+            except EbbtideError as error:
+                return _refused(str(error), 403, type(error).__name__)
+            return await route(request)
+
+        return respond
+
+    paths = [("", _shell), *_routes(of)]
+    return [Route(f"/ebbtide/{path}", checked(to)) for path, to in paths]
+
+
+def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _Route]]:
+    """Return path and function of what the page loads; `of` returns what a request may see."""
+    read: Mapping[str, Callable[[Inspected, Request], Any]] = {
+        "api/sessions": lambda seen, _: payload.sessions(seen.archive, seen.users()),
+        "api/session": lambda seen, request: payload.session(*_session(seen, request)),
+        "api/turn": lambda seen, request: payload.turn(
+            *_session(seen, request), _number(request, "turn")
         ),
-        "api/prompt": lambda request: prompts.prompt(
-            *_seen(inspected, request), _number(request, "turn"), _number(request, "call")
+        "api/prompt": lambda seen, request: prompts.prompt(
+            *_seen(seen, request), _number(request, "turn"), _number(request, "call")
         ),
-        "api/search": lambda request: payload.search(
-            *_session(inspected, request), request.query_params.get("query", ""), inspected.settings
+        "api/search": lambda seen, request: payload.search(
+            *_session(seen, request), request.query_params.get("query", ""), seen.settings
         ),
-        "api/memories": lambda request: _memories(inspected, request),
+        "api/memories": _memories,
     }
 
     async def live(request: Request) -> Response:
-        return EventSourceResponse(_turns(inspected, request), headers=dict(_HEADERS))
+        try:
+            events = await _turns(await of(request), request)
+        except EbbtideError as error:
+            return _refused(str(error), 404, type(error).__name__)
+        return EventSourceResponse(events, headers=dict(_HEADERS))
 
     return [
-        *((path, _json(function)) for path, function in read.items()),
+        *((path, _json(function, of)) for path, function in read.items()),
         ("api/live", live),
         ("static/{name}", _static),
     ]
 
 
-def _json(function: Callable[[Request], Any]) -> Callable[[Request], Any]:
+def _json(
+    function: Callable[[Inspected, Request], Any], of: Callable[[Request], Awaitable[Inspected]]
+) -> _Route:
     """Return a route that answers with JSON; it reads the archive on a worker thread."""
 
     async def respond(request: Request) -> Response:
         try:
-            answer = await asyncio.to_thread(function, request)
+            answer = await asyncio.to_thread(function, await of(request), request)
         except (EbbtideError, LookupError) as error:
-            return _refused(str(error), 404)
+            return _refused(str(error), 404, type(error).__name__)
         return JSONResponse(to_jsonable_python(answer), headers=_HEADERS)
 
     return respond
@@ -146,8 +183,8 @@ async def _static(request: Request) -> Response:
     return Response(content, media_type=kind, headers=_HEADERS)
 
 
-def _refused(detail: str, status: int) -> Response:
-    return JSONResponse({"detail": detail}, status, headers=_HEADERS)
+def _refused(detail: str, status: int, name: str = "RequestError") -> Response:
+    return JSONResponse({"error": name, "detail": detail}, status, headers=_HEADERS)
 
 
 def _session(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip | None]:
@@ -182,12 +219,21 @@ def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
 
 
 async def _turns(inspected: Inspected, request: Request) -> AsyncIterator[ServerSentEvent]:
-    """Yield an event for each new turn of a session."""
+    """Return the events of a session, one for each new turn."""
     archive, owner, _ = await asyncio.to_thread(_session, inspected, request)
     newest = await asyncio.to_thread(archive.newest, owner)
-    while not await request.is_disconnected():
-        await asyncio.sleep(_WATCH)
-        found = await asyncio.to_thread(archive.newest, owner)
-        if found != newest and found is not None:
-            newest = found
-            yield ServerSentEvent(str(found.turn), event="turn")
+
+    async def watched() -> AsyncIterator[ServerSentEvent]:
+        last = newest
+        while not await request.is_disconnected():
+            await asyncio.sleep(_WATCH)
+            found = await asyncio.to_thread(archive.newest, owner)
+            if found != last and found is not None:
+                last = found
+                yield ServerSentEvent(str(found.turn), event="turn")
+
+    return watched()
+
+
+app = Starlette(routes=[*routes(make_graph), *served_routes(make_graph)])
+"""The commands and the page for the agent of `studio`."""

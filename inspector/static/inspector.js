@@ -96,8 +96,16 @@ function width() { return Math.max(320, Math.min(1400, main.clientWidth - 32)); 
 
 // --- data -------------------------------------------------------------------------------------
 
+// On a server without authentication the page's own address names the user.
+const asking = new URLSearchParams(location.search).get("user_id");
+
+function queryOf(values) {
+  const all = Object.entries({ ...values, user_id: asking });
+  return new URLSearchParams(all.filter(([, value]) => value != null && value !== ""));
+}
+
 async function fetched(path, values) {
-  const query = new URLSearchParams(Object.entries(values).filter(([, value]) => value != null && value !== ""));
+  const query = queryOf(values);
   const answer = await fetch(`api/${path}?${query}`);
   const body = await answer.json();
   if (!answer.ok) throw new Error(body.detail || answer.statusText);
@@ -427,7 +435,7 @@ async function memoriesView(at) {
 function live(at) {
   if (whole || at.tip) return null;
   const status = make("p", { class: "quiet", role: "status" }, "Live: waits for the next turn.");
-  const source = new EventSource(`api/live?${new URLSearchParams({ user: at.user, session: at.name })}`);
+  const source = new EventSource(`api/live?${queryOf({ user: at.user, session: at.name })}`);
   source.addEventListener("turn", () => { cache.clear(); source.close(); draw(); });
   source.addEventListener("error", () => { status.textContent = "Live: no connection."; });
   sources.push(source);
