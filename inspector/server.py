@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -165,7 +165,7 @@ def _json(
             answer = await asyncio.to_thread(function, await of(request), request)
         except (EbbtideError, LookupError) as error:
             return _refused(str(error), 404, type(error).__name__)
-        return JSONResponse(to_jsonable_python(answer), headers=_HEADERS)
+        return Response(to_json(answer), media_type="application/json", headers=_HEADERS)
 
     return respond
 

@@ -21,6 +21,7 @@ const STATES = [
   ["evicted", "evicted, archive only", "#9aa3af", "."],
 ];
 const MOST_BARS = 400;
+const MOST_TEXT = 50_000;  // characters of a text that are laid out at once
 const embedded = document.getElementById("payload");
 const whole = embedded ? JSON.parse(embedded.textContent) : null;
 const main = document.getElementById("main");
@@ -57,6 +58,21 @@ function folded(title, content, open = false) {
   const fill = () => { if (details.childElementCount === 1) details.append(content()); };
   if (open) fill(); else details.addEventListener("toggle", fill, { once: true });
   return details;
+}
+
+// A text in a box that scrolls. Of a very long one browsers lay out the beginning, then more on demand.
+function box(text) {
+  const pre = make("pre", { class: "long", tabindex: text.length > 2000 ? "0" : null }, text.slice(0, MOST_TEXT));
+  let end = MOST_TEXT;
+  if (text.length <= end) return pre;
+  const more = make("button", { type: "button", onclick: () => {
+    pre.append(text.slice(end, end + MOST_TEXT));
+    end += MOST_TEXT;
+    label();
+  } });
+  const label = () => { if (end >= text.length) more.remove(); else more.textContent = `Show more (${tokens(text.length - end)} characters left)`; };
+  label();
+  return make("div", {}, pre, more);
 }
 
 // Fills that differ without colour: each kind has a pattern over its colour.
@@ -219,12 +235,14 @@ function contextFigure(data, at) {
   const calls = turns.flatMap((turn) => turn.calls);
   const parts = partsOf(calls);
   const rows = bars(turns, parts);
-  const budgets = turns.filter((turn) => turn.calls.some((call) => call.budget))
+  const every = Math.ceil(turns.length / MOST_BARS);
+  const some = turns.filter((_, place) => place % every === 0 || place === turns.length - 1);
+  const budgets = some.filter((turn) => turn.calls.some((call) => call.budget))
     .map((turn) => ({ turn: turn.turn, budget: turn.calls.find((call) => call.budget).budget }));
   const changes = turns.flatMap((turn) => turn.calls.filter(reason).slice(0, 1)
     .map((call) => ({ turn: turn.turn, why: reason(call), total: sum(call) })));
   const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
-  const full = turns.filter((turn) => turn.full_history != null && turn.full_history <= 3 * top);
+  const full = some.filter((turn) => turn.full_history != null && turn.full_history <= 3 * top);
   const plot = Plot.plot({
     width: width(), height: 360, marginLeft: 60, style: { fontSize: "12px", background: "transparent" },
     x: { label: "turn →", domain: [1, (d3.max(turns, (turn) => turn.turn) || 1) + 1] },
@@ -288,14 +306,14 @@ function callTable(calls) {
 }
 
 function messageOf(message) {
-  const calls = (message.calls || []).map((call) => make("pre", { class: "long" }, `${call.name} ${JSON.stringify(call.args, null, 1)}`));
+  const calls = (message.calls || []).map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`));
   const other = (message.other || []).length ? make("p", { class: "quiet" }, `also: ${message.other.join(", ")}`) : null;
-  const text = message.text ? make("pre", { class: "long", tabindex: message.text.length > 2000 ? "0" : null }, message.text) : null;
+  const text = message.text ? box(message.text) : null;
   return make("section", { class: "panel" }, make("h3", {}, message.speaker), text, calls, other);
 }
 
 function promptOf(at, turn, number) {
-  const box = make("div", {});
+  const place = make("div", {});
   const draw = async () => {
     const prompt = await remembered("prompt",
       { user: at.user, session: at.name, tip: at.tip, turn: turn.turn, call: number });
@@ -304,12 +322,12 @@ function promptOf(at, turn, number) {
       prompt.exact ? "Exactly what was sent: the digests are equal." : `Reconstructed: ${prompt.why || "not what was sent, byte for byte"}.`);
     const messages = prompt.messages.map((message) => make("section", { class: `panel ${{ came: "come", left: "left" }[message.change] || ""}` },
       make("h3", {}, `${sign[message.change] || ""} ${message.part} · ${message.speaker} · ${tokens(message.tokens)} tokens`),
-      message.text ? make("pre", { class: "long", tabindex: message.text.length > 2000 ? "0" : null }, message.text) : null,
-      message.calls.map((call) => make("pre", { class: "long" }, `${call.name} ${JSON.stringify(call.args, null, 1)}`))));
-    box.replaceChildren(head, make("p", { class: "quiet" }, "+ came since the call before, − left since the call before."), ...messages);
+      message.text ? box(message.text) : null,
+      message.calls.map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`))));
+    place.replaceChildren(head, make("p", { class: "quiet" }, "+ came since the call before, − left since the call before."), ...messages);
   };
-  draw().catch((error) => box.replaceChildren(make("p", { class: "why" }, error.message)));
-  return box;
+  draw().catch((error) => place.replaceChildren(make("p", { class: "why" }, error.message)));
+  return place;
 }
 
 async function turnView(at) {
