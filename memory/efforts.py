@@ -24,9 +24,6 @@ _FIELDS = ("goal", "summary", "importance", "tokens", "stale")
 
 _BULLET = re.compile(r"^[-*•] ")  # the mark with which models begin an item of a list
 
-KEYWORD_OVERLAP = 2
-"""Distinctive keywords that a reference needs; they must weigh enough too: see `references`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Effort:

@@ -35,7 +35,7 @@ _PLACEHOLDERS = ("canned_summary", "erased_summary", "no_result")
 
 # Keys of messages, and of events, whose values are names and not what somebody said.
 _NAMES = frozenset({"id", "type", "name", "role", "mime_type", "effort_id", "turns", "session"})
-_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor"})
+_NO_TEXT = frozenset({"type", "effort", "efforts", "related", "anchor", "kind", "words"})
 
 _SUMMARY = frozenset({"summary", "keywords"})
 """Fields that a model writes from a log in one call."""
@@ -146,6 +146,8 @@ class Target:
                 after["constraints"] = [one for one in event["constraints"] if one not in new]
             if "anchor" in event:
                 after["anchor"] = dict(event["anchor"].items() & self.anchor.items())
+            if "words" in event:
+                after["words"] = []
             events.append(after)
         return replace(self.record, messages=(), events=tuple(events), status="erased")
 

@@ -1,33 +1,38 @@
-"""Find the efforts that the running turn mentions: by id, by keywords, or by a tool call.
-
-The keywords of an effort are the terms of its name, goal and summary, and the most frequent terms
-of its log.
-"""
+"""Find the efforts that the running turn refers to, and why: id, keywords, tool call or search."""
 
 import re
-from collections import Counter
+import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import chain, islice
-from math import log
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Literal, TypeAlias
 
 from .banners import BANNER
-from .efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
+from .efforts import EffortState, happened, within_limit
 from .fences import unquoted
-from .lru_cache import LruCache
+from .keywords import (
+    END,
+    MOST_KEYWORDS,
+    KeywordCache,
+    Keywords,
+    about,
+    keywords_of,
+    passages_of,
+    terms_of,
+)
 from .messages import Message, answered, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
+from .record import Event
 from .running_turn import RunningTurn
-from .terms import CJK, content
-from .transcript import countable, visible_text
-
-Keywords: TypeAlias = Mapping[str, float]
-"""Keywords with their weights, each at most 1."""
+from .terms import CJK, content, stem, words
+from .transcript import result_of, visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 """A word of a name; in scripts without spaces each character is one."""
+
+_ACCENTS = re.compile("(?<=[a-zA-Z\u0370-\u03ff])[\u0300-\u036f]+")
+_BARRED = str.maketrans({"ß": "ss", "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D"})
 
 _WORD = f"[^\\W{CJK}]"
 """A letter or digit inside a word; in scripts without spaces every character is a word itself."""
@@ -37,7 +42,6 @@ _QUALIFIED = re.compile(r"(?<![\w.:@%~/-])[\w.:@%~-]{1,160}/[\w-]{1,64}(?![\w/-]
 
 _NAME_WORDS = 16  # words of the longest name that is looked for in a text
 _QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
-_END = 4_000  # characters read at each end of a text: the middle of a longer one is pasted material
 
 
 @lru_cache(maxsize=4)  # the hints and the references of a turn read the same texts
@@ -74,8 +78,8 @@ def own_words(text: str) -> str:
     >>> own_words("Look:\n--- Concluded effort: a ---\nWhat now?")
     'Look:\n\nWhat now?'
     """
-    words = BANNER.sub("", unquoted(text))
-    return words if len(words) <= 2 * _END else f"{words[:_END]}\n{words[-_END:]}"
+    plain = BANNER.sub("", unquoted(text))
+    return plain if len(plain) <= 2 * END else f"{plain[:END]}\n{plain[-END:]}"
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
@@ -102,15 +106,15 @@ def mentions(
         session, name = parted(word)
         names[word] = f"{session}/{hyphenated(name)}"
     stored = {effort.id for effort in work.view.efforts_named([*{*names.values()}], ())}
-    words = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
-    words |= {name: name for name in _foreign_efforts(work)}
+    written = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
+    written |= {name: name for name in _foreign_efforts(work)}
     mentioned, remainders = set[str](), [*texts]
     # The longest first: a shorter id may be the end of a longer one.
-    for word in sorted(words, key=len, reverse=True):
+    for word in sorted(written, key=len, reverse=True):
         whole_word = rf"(?<!{_WORD})(?<![@%~/-]){re.escape(word)}(?!{_WORD})"
         pattern = re.compile(whole_word, re.IGNORECASE)
         if any(map(pattern.search, texts)):
-            mentioned.add(words[word])
+            mentioned.add(written[word])
         remainders = [pattern.sub(" ", remainder) for remainder in remainders]
     ids = frozenset[str]().union(*map(mentionable, remainders))
     return ids, frozenset(mentioned), remainders
@@ -123,164 +127,23 @@ def _foreign_efforts(work: RunningTurn) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
-_REFERENCE_SHARE = 0.2
-"""Share of a text that the keywords of an effort must weigh to be a reference.
-
-It, `KEYWORD_OVERLAP` and the bounds below are one operating point, measured together.
-"""
-
-_DISTINCTIVE = 0.5  # share of the efforts that may have a distinctive keyword; one always may
-_ROUNDING = 1e-9  # tolerance at a bound: terms summed in another order give a slightly other sum
-
-
-def about(
-    terms: Iterable[str],
-    vocabulary: Mapping[str, Keywords],
-    efforts: Iterable[str],
-    recent: Sequence[Collection[str]] = (),
-) -> frozenset[str]:
-    """Return which of these efforts a text with these terms is about.
-
-    Those have the share `_REFERENCE_SHARE` and `KEYWORD_OVERLAP` distinctive keywords or more, both
-    as `evidence` counts them.
-
-    >>> vocabulary = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
-    >>> sorted(about(["grid", "colour", "login"], vocabulary, ["css", "auth"]))
-    ['css']
-    """
-    return frozenset(
-        name
-        for name, (share, distinctive) in evidence(terms, vocabulary, efforts, recent).items()
-        if share >= _REFERENCE_SHARE - _ROUNDING and distinctive >= KEYWORD_OVERLAP
-    )
-
-
-def evidence(
-    terms: Iterable[str],
-    vocabulary: Mapping[str, Keywords],
-    efforts: Iterable[str],
-    recent: Sequence[Collection[str]] = (),
-) -> dict[str, tuple[float, int]]:
-    """Return by effort the share of a text that its keywords weigh, and how many are distinctive.
-
-    The fewer efforts of the `vocabulary` and recent turns have a keyword, the more it weighs. A
-    keyword that a better matching effort has too counts by the ratio of both matches, squared: on
-    LoCoMo that is better than the plain ratio (AUC 0.913 and 0.910).
-
-    >>> words = {"x": {"a": 1.0, "b": 1.0}, "y": {"b": 1.0}}
-    >>> {name: round(share, 2) for name, (share, _) in evidence("abc", words, words).items()}
-    {'x': 0.34, 'y': 0.01}
-    """
-    text_terms = frozenset(terms)
-    counts = Counter(term for words in vocabulary.values() for term in text_terms if term in words)
-    recent_counts = Counter(term for turn in recent for term in counts if term in turn)
-    log_total = log(len(vocabulary) + len(recent) + 1)
-    # 1 for a term that one of them has, towards 0 for one that all have. Sorted, so that sums of
-    # floats are the same each time.
-    rarity = {t: 1 - log(counts[t] + recent_counts[t]) / log_total for t in sorted(counts)}
-    weights = {
-        name: {t: rarity[t] * vocabulary[name][t] for t in rarity if t in vocabulary[name]}
-        for name in efforts
-    }
-    totals = {name: sum(matches.values()) for name, matches in weights.items()}
-    best: dict[str, float] = {}
-    for name, matches in weights.items():
-        best |= {term: max(best.get(term, 0.0), totals[name]) for term in matches}
-    limit = max(1, _DISTINCTIVE * len(vocabulary))
-    distinctive = {term for term, count in counts.items() if count <= limit}
-    scores = {}
-    for name, matches in weights.items():
-        ratios = {term: totals[name] / (best[term] or 1.0) for term in matches}
-        weight = sum(matches[term] * ratios[term] ** 2 for term in matches)
-        # One term more: the fewer a text has, the more of them are keywords by chance.
-        scores[name] = weight / (len(text_terms) + 1), len(distinctive & matches.keys())
-    return scores
-
-
-MOST_KEYWORDS = 200
-"""Keywords of one effort at most."""
-
-KEYWORD_TURNS = 50
-"""Newest turns of an effort that give keywords: it bounds what a long effort costs."""
-
-_Terms: TypeAlias = Counter[str]  # terms, and the number of texts that each stands in
-
-_LOG_WEIGHT = 0.4
-"""Weight of a keyword that only the log has.
-
-On the work dialogues 1 lets through 11 % of false references in place of 1 %; 0 finds 53 % of the
-mentions in place of 88 %, and LoCoMo's AUC falls from 0.913 to 0.856.
-"""
-
-_FULL_WEIGHT = 25
-"""Keywords that have the weight 1 even if from the log, for efforts with a short summary.
-
-Summaries of the work dialogues and of LoCoMo have more: 20 and 35 measure the same.
-"""
-
-_CACHED = 8_000  # efforts, and turns, whose keywords are cached: the 200 weighed, of 20 sessions
-
-
-class KeywordCache(LruCache[Any]):
-    """The keywords of efforts, and the terms of their turns, as a log grows by one turn a time."""
-
-    def __init__(self, limit: int = _CACHED) -> None:
-        """Cache up to `limit` efforts and turns, of any session, for any thread."""
-        super().__init__(limit)
-
-
-def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
-    """Return the keywords of an effort, from its committed turns."""
-    view, last = work.view, effort.turn
-    # Until its last turn is committed, and while it is open, the log still grows.
-    if effort.status == "open" or effort.turn > view.tip.turn:
-        last = next(reversed(view.log_turns(effort.id)), 0)
-    key = (view.owner, effort, *view.ids_of(effort.id, [last]).values())
-    keywords: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
-    return keywords
-
-
-def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
-    session, name = parted(effort.id)
-    turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[_Terms]()
-    for record in work.view.turns_of(effort.id, turns):
-        texts = (part[:_END] for message in record.messages for part in countable(message))
-        key = (work.view.owner, session, record.id)
-        counts.append(cache.get_or_make(key, partial(count_terms, texts)))
-    heading = (name, effort.goal, effort.summary, *effort.keywords)
-    # An open effort has no summary yet, so its log counts fully.
-    full_weight = MOST_KEYWORDS if effort.status == "open" else _FULL_WEIGHT
-    return keywords(heading, counts, MOST_KEYWORDS, full_weight)
-
-
-def keywords(
-    heading: Iterable[str], turns: Iterable[_Terms], limit: int, full_weight: int = _FULL_WEIGHT
-) -> dict[str, float]:
-    """Return up to `limit` keywords: the terms of the heading, then the most frequent of the turns.
-
-    After `full_weight` keywords those of the turns weigh less than 1.
-
-    >>> keywords(["auth-bug", "401"], [count_terms(["axios fails", "the axios code"])], 4)
-    {'auth': 1.0, 'bug': 1.0, '401': 1.0, 'axio': 1.0}
-    """
-    log_terms = Counter[str]()
-    for turn in turns:
-        log_terms.update(turn)
-    weights = dict.fromkeys((term for text in heading for term in content(text)), 1.0)
-    for term, _ in log_terms.most_common():
-        weights.setdefault(term, 1.0 if len(weights) < full_weight else _LOG_WEIGHT)
-    return dict(islice(weights.items(), limit))
-
-
-def count_terms(texts: Iterable[str]) -> _Terms:
-    """Count the texts that each term stands in."""
-    return Counter(term for text in texts for term in dict.fromkeys(content(text)))
-
-
 _COMPARED = 200  # newest efforts that a keyword's rarity is counted over: all that have summaries
 
-_EFFORT_EVENTS = frozenset({"opened", "switched", "reopened", "expanded", "collapsed", "concluded"})
-"""The events of tool calls that name an effort."""
+_BEGINNING_AND_END = frozenset({"opened", "concluded"})
+"""The events that set the counter of an effort anyway."""
+
+_TOOLS: Mapping[str, str] = {
+    "switched": "switch_effort",
+    "reopened": "reopen_effort",
+    "expanded": "expand_effort",
+    "collapsed": "collapse_effort",
+}
+"""The tools whose calls name an effort, by their events; `effort_status` leaves a reference."""
+
+_EFFORT_EVENTS = _BEGINNING_AND_END | _TOOLS.keys()
+
+Kind: TypeAlias = Literal["id", "keywords", "tool", "search"]
+"""Why a turn references an effort: its id or keywords were said, a tool called, a result used."""
 
 _RECENT = 20
 """Recent turns whose words weigh less, because the conversation uses them all the time.
@@ -292,22 +155,132 @@ On the work dialogues 10 let through three times as many false references, 40 lo
 def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     """Return the state with the references of the running turn, which has just ended.
 
-    The summary of a mentioned effort returns if it was evicted. An effort that a tool result only
-    lists is not referenced.
+    Each is an event with its kind and words. The summary of a mentioned effort returns if it was
+    evicted. An effort that a tool result only lists is not referenced.
     """
-    words = map(own_words, statements(work.view.running.messages))
-    ids, elsewhere, texts = mentions(work, [*words])
-    mentioned, state = ids | elsewhere | _foreign_by_name(work, ids), work.state
-    evicted = mentioned.difference(state.open, state.summaries)
+    state, found = work.state, _references(work, cache)
+    evicted = found.keys() - state.open.keys() - state.summaries.keys()
     for effort in sorted(work.view.efforts_named([*evicted], state.events), key=attrgetter("id")):
         if effort.status == "concluded":
             state = happened(state, {"type": "returned", "effort": effort.id})
-    used = {event["effort"] for event in state.events if event["type"] in _EFFORT_EVENTS}
-    mentioned |= used | _by_keywords(work, texts, cache)
+    fresh = {event["effort"] for event in state.events if event["type"] in _BEGINNING_AND_END}
+    noted = {event["effort"] for event in state.events if event["type"] == "referenced"}
     for name in (*state.open, *state.summaries):
-        if name in mentioned and not _is_noted(state, name):
-            state = happened(state, {"type": "referenced", "effort": name})
+        if name in found and name not in fresh | noted:
+            state = happened(state, reference(name, *found[name]))
     return within_limit(state)
+
+
+def reference(effort: str, kind: Kind, words: Sequence[str]) -> Event:
+    """Return the event of a reference, with the reason for it.
+
+    >>> reference("auth-bug", "keywords", ["token", "refresh"])["kind"]
+    'keywords'
+    """
+    return {"type": "referenced", "effort": effort, "kind": kind, "words": [*words]}
+
+
+def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind, list[str]]]:
+    """Return the efforts that the turn refers to, each with the first kind that holds."""
+    question, *answer = statements(work.view.running.messages)
+    ids, elsewhere, texts = mentions(work, [*map(own_words, (question, *answer))])
+    mentioned = ids | elsewhere | _foreign_by_name(work, ids) | _inflected(work, texts)
+    found: dict[str, tuple[Kind, list[str]]] = {name: ("id", [name]) for name in mentioned}
+    for event in work.state.events:
+        if tool := _TOOLS.get(event["type"]):
+            found.setdefault(event["effort"], ("tool", [tool]))
+    by_kind: dict[Kind, Mapping[str, Iterable[str]]] = {
+        "keywords": _by_keywords(work, texts, cache),
+        "search": _used_results(work, question, answer, cache),
+    }
+    said = _as_said(texts) if any(by_kind.values()) else {}
+    for kind, names in by_kind.items():
+        for name, terms in names.items():
+            found.setdefault(name, (kind, [said.get(term, term) for term in terms]))
+    return found
+
+
+def _as_said(texts: Iterable[str]) -> dict[str, str]:
+    """Return the words of texts as people wrote them, but in small letters, by their terms."""
+    spoken = dict.fromkeys(chain.from_iterable(map(words, texts)))
+    return {term: word for word in reversed(spoken) for term in content(word)}
+
+
+def _inflected(work: RunningTurn, texts: Iterable[str]) -> frozenset[str]:
+    """Return the efforts in the context whose id stands in a text with other accents or endings.
+
+    An id of one word must stand in the text as it is, accents aside: `apis` is not the effort
+    `api`, since single words are often said without any thought of an effort.
+    """
+    keys = frozenset[str]().union(*(_keys(text) for text in texts))
+    names = (*work.state.open, *work.state.summaries)
+    return frozenset(name for name in names if _keys(name, whole=True) <= keys)
+
+
+def _keys(text: str, *, whole: bool = False) -> frozenset[str]:
+    """Return the possible ids of a text without accents, and those of several words by stems.
+
+    >>> sorted(_keys("Cafés", whole=True)), sorted(_keys("auth bugs", whole=True))
+    (['cafes'], ['auth-bug'])
+    """
+    line = hyphenated(_without_accents(parted(text)[1] if whole else text))
+    spans = [line] if whole else mentionable(line)
+    return frozenset(
+        "-".join(map(stem, span.split("-"))) if "-" in span else span for span in spans
+    )
+
+
+def _without_accents(text: str) -> str:
+    """Return a text without the accents of Latin and Greek letters.
+
+    >>> _without_accents("Café Łódź")
+    'Cafe Lodz'
+    """
+    if text.isascii():
+        return text
+    letters = unicodedata.normalize("NFD", text.translate(_BARRED))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
+
+
+def _used_results(
+    work: RunningTurn, question: str, answer: Sequence[str], cache: KeywordCache
+) -> dict[str, list[str]]:
+    """Return the efforts whose search results the answer repeats, with the words that it repeats.
+
+    Those are words that neither the question nor the query has, and that few efforts have.
+    """
+    results = _results(work.view.running.messages)
+    if not results or not answer:
+        return {}
+    vocabulary = _vocabulary(work, cache)
+    limit = max(1, len(vocabulary) // 2)
+
+    def is_distinctive(term: str) -> bool:
+        return sum(term in keywords for keywords in vocabulary.values()) <= limit
+
+    found = {}
+    said = [term for term in terms_of(own_words(answer[0])) if is_distinctive(term)]
+    for name, (queries, shown) in results.items():
+        known = {*terms_of(question), *terms_of(queries)}
+        terms = {*terms_of(shown)} - known
+        if len(repeated := [term for term in said if term in terms]) >= _overlap(work):
+            found[name] = repeated
+    return found
+
+
+def _results(messages: Iterable[Message]) -> dict[str, tuple[str, str]]:
+    """Return by effort the queries that found it in this turn, and what their results said."""
+    found: dict[str, tuple[str, str]] = {}
+    for message in messages:
+        if message["type"] != "tool" or message["data"].get("name") != "search_efforts":
+            continue
+        result = result_of(message)
+        for entry in result.get("results", ()):
+            if name := entry.get("id"):
+                queries, shown = found.get(name, ("", ""))
+                texts = (str(entry.get(field, "")) for field in ("summary", "excerpt"))
+                found[name] = f"{queries} {result.get('query', '')}", "\n".join((shown, *texts))
+    return found
 
 
 def _foreign_by_name(work: RunningTurn, mentioned: Collection[str]) -> frozenset[str]:
@@ -322,16 +295,31 @@ def _foreign_by_name(work: RunningTurn, mentioned: Collection[str]) -> frozenset
     return frozenset(qualified for qualified, name in names.items() if name not in own)
 
 
-def _by_keywords(work: RunningTurn, texts: Iterable[str], cache: KeywordCache) -> frozenset[str]:
-    """Return the efforts in the context whose keywords mark one of these texts as about them."""
-    in_context = work.known(list(dict.fromkeys([*work.state.open, *work.state.summaries])))
+def _by_keywords(
+    work: RunningTurn, texts: Iterable[str], cache: KeywordCache
+) -> dict[str, tuple[str, ...]]:
+    """Return the efforts in the context that one of these texts is about, with their keywords."""
+    in_context = [*dict.fromkeys([*work.state.open, *work.state.summaries])]
     if not in_context:
-        return frozenset()
+        return {}
+    vocabulary, turns = _vocabulary(work, cache), recent(work, cache)
+    ids = [name for name in in_context if name in vocabulary]
+    found: dict[str, tuple[str, ...]] = {}
+    for said in texts:
+        passages = passages_of(said)
+        found = about(passages, vocabulary, ids, turns, overlap=_overlap(work)) | found
+    return found
+
+
+def _overlap(work: RunningTurn) -> int:
+    return work.settings.min_keyword_overlap
+
+
+def _vocabulary(work: RunningTurn, cache: KeywordCache) -> dict[str, Keywords]:
+    """Return the keywords of the newest efforts and of those in the context."""
+    in_context = work.known([*dict.fromkeys([*work.state.open, *work.state.summaries])])
     efforts = {e.id: e for e in (*work.view.efforts(_COMPARED).efforts, *in_context)}
-    vocabulary = {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
-    ids, turns = [effort.id for effort in in_context], recent(work, cache)
-    matches = (about(content(words), vocabulary, ids, turns) for words in texts)
-    return frozenset[str]().union(*matches)
+    return {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
 
 
 def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
@@ -356,11 +344,5 @@ def _terms_of(work: RunningTurn, turn: int) -> Keywords:
         mentioned = {event["effort"] for event in record.events if event["type"] in event_types}
         if mentioned <= {*record.efforts}:
             texts += map(own_words, statements(record.messages))
-    return keywords(texts, (), MOST_KEYWORDS)
-
-
-def _is_noted(state: EffortState, name: str) -> bool:
-    """Tell whether this turn already counts as a reference of an effort."""
-    entries = (state.open.get(name), state.expanded.get(name))
-    turns = {entry["last_referenced_turn"] for entry in entries if entry is not None}
-    return turns | {state.summaries.get(name, state.turn)} == {state.turn}
+    terms = chain.from_iterable(map(terms_of, texts))
+    return dict.fromkeys(islice(dict.fromkeys(terms), MOST_KEYWORDS), 1.0)

@@ -38,6 +38,9 @@ class Settings(BaseModel):
     decay_threshold: int = Field(
         3, ge=1, le=100_000, description="Turns without a reference that collapse an expanded log"
     )
+    min_keyword_overlap: int = Field(
+        2, ge=1, le=50, description="Distinctive keywords in one passage that are a reference"
+    )
     summary_eviction_threshold: int = Field(
         20, ge=1, le=100_000, description="Turns without a reference that evict a summary"
     )

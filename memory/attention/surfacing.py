@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 
-from ..efforts import KEYWORD_OVERLAP, Effort, EffortState, happened, within_limit
+from ..efforts import Effort, EffortState, happened, within_limit
 from ..names import parted, session_name
 from ..settings import Settings
 from ..view import ArchiveView
 from .law import CAPACITY, Attention
 
 _RELATED = 0.5
-"""Share of a memory's keywords that a related text has, unless it has `KEYWORD_OVERLAP`."""
+"""Share of a memory's keywords that a related text has, unless it has `min_keyword_overlap`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,11 @@ class Attended:
 
         Raises `AttentionError`.
         """
+        overlap = self.settings.min_keyword_overlap
         ids = (
             effort.id
             for effort, share in self._visible(text, unrelated=False)
-            if share >= _RELATED or round(share * len(effort.keywords)) >= KEYWORD_OVERLAP
+            if share >= _RELATED or round(share * len(effort.keywords)) >= overlap
         )
         return tuple(islice(ids, self.settings.recall_hints))
 

@@ -12,10 +12,10 @@ from ..anchor import shown
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
+from ..keywords import MOST_KEYWORDS
 from ..messages import compact
 from ..questions import Asks, Question
 from ..record import Group
-from ..references import MOST_KEYWORDS
 from ..settings import Settings
 from ..tokens import cut_at_sentence, slices
 from ..transcript import Logged, countable, in_parts, transcript

@@ -19,6 +19,7 @@ from ..messages import Message, compact, text, unanswered
 from ..names import is_qualified, numbers, parted, qualified, ranges, slug
 from ..questions import Asks
 from ..record import memberships
+from ..references import reference
 from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
 from ..terms import indexed, query_terms
@@ -272,8 +273,13 @@ def _how_to_read(effort: Effort) -> str:
     return render("not_shown_elsewhere", session=session) if session else render("not_shown")
 
 
-def effort_status(work: RunningTurn) -> Outcome:
-    """List the efforts in the context, then the newest others, and count the remaining ones."""
+def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
+    """List the efforts in the context, then the newest others, and count the remaining ones.
+
+    With a name it is that effort alone, which counts as a reference.
+    """
+    if effort_id.strip():
+        return _status_of(work, work.find(effort_id))
     in_context = [*work.state.open, *work.state.summaries]
     newest = work.view.efforts(len(in_context) + STATUS_LISTED)
     further = [e.id for e in newest.efforts if e.id not in in_context][:STATUS_LISTED]
@@ -288,6 +294,15 @@ def effort_status(work: RunningTurn) -> Outcome:
         if concluded.effort
     ]
     return work, result | ({"earlier_sessions": earlier} if earlier else {})
+
+
+def _status_of(work: RunningTurn, effort: Effort) -> Outcome:
+    """Return the turn after a look at one effort, whose summary comes back if it was evicted."""
+    state, result = work.state, {"efforts": [_entry(work, effort)]}
+    if effort.status == "concluded" and effort.id not in state.summaries:
+        state = happened(state, {"type": "returned", "effort": effort.id})
+    event = reference(effort.id, "tool", ["effort_status"])
+    return work.put(within_limit(happened(state, event))), result
 
 
 def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:

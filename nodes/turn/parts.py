@@ -20,10 +20,10 @@ from ...memory.context.prompt import Part
 from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError
+from ...memory.keywords import KeywordCache
 from ...memory.lru_cache import LruCache
 from ...memory.questions import What
 from ...memory.record import Owner
-from ...memory.references import KeywordCache
 from ...memory.running_turn import LAID_OUT, LaidOut
 from ...memory.salience.merge import Similarity
 from ...memory.settings import Settings, resolve

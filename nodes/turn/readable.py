@@ -5,6 +5,7 @@ from typing import Any
 
 from ...memory.efforts import EffortState, changes
 from ...memory.names import is_qualified
+from ...memory.references import reference
 from ...memory.settings import Settings
 from ...memory.view import ArchiveView
 
@@ -120,9 +121,13 @@ def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str,
     return {name: {**known, **texts}[name] for name in names if name in known or name in texts}
 
 
-def mentioned(efforts: EffortState) -> list[dict[str, str]]:
-    """Return the references of the turn."""
-    last = {**efforts.summaries}
-    for entries in (efforts.expanded, efforts.open):
-        last |= {name: entry["last_referenced_turn"] for name, entry in entries.items()}
-    return [{"effort": name} for name, turn in last.items() if turn == efforts.turn]
+def mentioned(efforts: EffortState) -> list[dict[str, Any]]:
+    """Return the references of the turn with their reasons; concluding an effort is one too."""
+    events = (
+        reference(event["effort"], "tool", ["close_effort"])
+        if event["type"] == "concluded"
+        else event
+        for event in efforts.events
+    )
+    found = (event for event in events if event["type"] == "referenced")
+    return [{key: event[key] for key in ("effort", "kind", "words")} for event in found]

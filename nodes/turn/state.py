@@ -24,6 +24,7 @@ from ...memory.context.plan import Why
 from ...memory.errors import StateError, ToolError
 from ...memory.names import numbers
 from ...memory.record import Tip
+from ...memory.references import Kind
 from .readable import as_nodes_read
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
@@ -131,9 +132,11 @@ class Summary(TypedDict):
 
 @with_config(_STRICT)
 class Reference(TypedDict):
-    """An effort that the turn mentioned."""
+    """An effort that the turn mentioned, how, and the words, ids or tools that say so."""
 
     effort: str
+    kind: NotRequired[Kind]
+    words: NotRequired[list[str]]
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))

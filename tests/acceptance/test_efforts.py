@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ebbtide import Settings
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, EXACT, PERF, log_in, stage
 from tests.doubles import ScriptedModel, call, malformed, together
 
@@ -318,7 +317,6 @@ def test_status_of_all(tmp_path: Path) -> None:
     assert efforts["one"]["active"] is True
 
 
-@later.REFERENCES
 def test_status_of_one(tmp_path: Path) -> None:
     """01, `effort_status(effort_id)`: that effort alone, and it counts as referenced."""
     here = stage(tmp_path)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ebbtide import Settings
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, EXACT, PERF, Said, Stage, stage
 from tests.doubles import call
 
@@ -61,7 +60,6 @@ def test_id_is_whole_words(tmp_path: Path, said: str) -> None:
     assert here.say(said, "Well.").silent_for == {"api": 1}
 
 
-@later.REFERENCES
 def test_id_with_accents(tmp_path: Path) -> None:
     """02, first point: accents are folded (`cafe menu` is `café-menu`)."""
     here = stage(tmp_path)
@@ -156,7 +154,6 @@ def test_concluding_counts(tmp_path: Path) -> None:
     assert following.memory["summaries"] == {}
 
 
-@later.REFERENCES
 def test_references_have_their_reason(tmp_path: Path) -> None:
     """00, State: which effort was mentioned in this turn, of which kind, by which words."""
     said = watched(tmp_path).say("Was it the axios interceptor?", "Yes.")
@@ -166,13 +163,11 @@ def test_references_have_their_reason(tmp_path: Path) -> None:
     assert {*reference["words"]} == {"axios", "interceptor"}
 
 
-@later.REFERENCES
 def test_mention_in_a_long_message(tmp_path: Path) -> None:
     """02, Distinctive: the share is of the best passage, a sentence or two, not of the message."""
     assert mentioned(watched(tmp_path).say(MAIL, "I see."))
 
 
-@later.REFERENCES
 def test_terse_answers_do_not_count(tmp_path: Path) -> None:
     """02, Distinctive: words that only the assistant said in the log make no mention."""
     here = stage(tmp_path)
@@ -186,7 +181,6 @@ def test_terse_answers_do_not_count(tmp_path: Path) -> None:
     assert last.memory["expanded"] == {}
 
 
-@later.REFERENCES
 def test_overlap_is_a_setting() -> None:
     """02, second point; slice 3, Configuration: `min_keyword_overlap`, by default 2."""
     field = Settings.model_fields.get("min_keyword_overlap")

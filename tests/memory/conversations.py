@@ -22,11 +22,12 @@ from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.fences import Fences
+from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
-from ebbtide.memory.references import KeywordCache, referenced
+from ebbtide.memory.references import referenced
 from ebbtide.memory.running_turn import LAID_OUT, LaidOut, RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools

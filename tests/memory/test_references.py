@@ -37,7 +37,8 @@ def referenced(
     talk.ask(question)
     talk.run(*calls)
     record = talk.answer(answer)
-    return [e["effort"] for e in record.events if e["type"] in {"referenced", "returned"}]
+    types = {"referenced", "returned"}
+    return [*dict.fromkeys(e["effort"] for e in record.events if e["type"] in types)]
 
 
 @pytest.mark.parametrize(
@@ -277,3 +278,98 @@ def test_the_cost_does_not_grow_with_the_number_of_efforts(
     assert many["statements"] == few["statements"]
     assert many["steps"] <= 1.01 * few["steps"]
     assert many["weighed"] == few["weighed"] < 450
+
+
+def reasons(talk: Conversation) -> dict[str, tuple[str, list[str]]]:
+    """Return kind and words of the references of the last turn."""
+    (record,) = talk.work.view.turns([talk.tip.turn])
+    found = [event for event in record.events if event["type"] == "referenced"]
+    return {event["effort"]: (event["kind"], event["words"]) for event in found}
+
+
+@pytest.mark.parametrize(
+    ("question", "calls", "answer", "reason"),
+    [
+        ("The css?", [], "Done.", ("id", ["css"])),
+        ("Is the sidebar over the footer?", [], "Done.", ("keywords", ["footer", "sidebar"])),
+        ("Hm.", [call("effort_status", effort_id="css")], "Done.", ("tool", ["effort_status"])),
+        ("Hm.", [call("expand_effort", effort_id="css")], "Done.", ("tool", ["expand_effort"])),
+        (
+            "Which colour was it?",
+            [call("search_efforts", query="header")],
+            "It is teal over the sidebar.",
+            ("keywords", ["sidebar", "teal"]),
+        ),
+    ],
+)
+def test_each_reference_has_its_reason(
+    talk: Conversation,
+    question: str,
+    calls: list[Event],
+    answer: str,
+    reason: tuple[str, list[str]],
+) -> None:
+    """The kind, and the words, the id or the tool that say so."""
+    talk.turn(question, *calls, answer=answer)
+
+    assert reasons(talk) == {"css": reason}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("It is teal, over the sidebar.", {"css": ("search", ["teal", "sidebar"])}),
+        ("The header is teal.", {}),
+        ("No idea.", {}),
+    ],
+)
+def test_a_result_that_the_answer_repeats_brings_an_evicted_effort_back(
+    talk: Conversation, answer: str, expected: dict[str, tuple[str, list[str]]]
+) -> None:
+    """Two words of the result are enough that neither the question nor the query had."""
+    talk.follow([[]] * 5)
+
+    talk.turn("Which colour?", call("search_efforts", query="header footer"), answer=answer)
+
+    assert reasons(talk) == expected
+    assert [*talk.state.summaries] == [*expected]
+
+
+def test_status_of_an_evicted_effort_brings_it_back(talk: Conversation) -> None:
+    """Asking for one effort by its name is a reference."""
+    talk.follow([[]] * 5)
+
+    (status,) = talk.turn("Hm.", call("effort_status", effort_id="CSS"))
+
+    assert [entry["id"] for entry in status["efforts"]] == ["css"]
+    assert [*talk.state.summaries] == ["css"]
+
+
+def test_more_keywords_can_be_required(talk: Conversation) -> None:
+    """`min_keyword_overlap` is how many a passage must have."""
+    talk.set(min_keyword_overlap=3)
+
+    talk.turn("The gateway has its certificate.")
+    two = reasons(talk)
+    talk.turn("Was the certificate of the gateway rotated?")
+
+    assert two == {}
+    assert [*reasons(talk)] == ["auth-bug"]
+
+
+@pytest.mark.parametrize("said", ["The cafe menu?", "CAFE-MENU", "Of the cafe, menu one."])
+def test_an_id_is_known_without_its_accents(talk: Conversation, said: str) -> None:
+    """People often type none."""
+    talk.effort("café-menu", "Which soups are there?")
+
+    assert referenced(talk, said) == ["café-menu"]
+
+
+def test_an_id_of_several_words_is_known_with_other_endings(talk: Conversation) -> None:
+    """A single word may be any word, so that one must stand there as it is."""
+    talk.effort("login-crash", "Which soups are there?")
+    talk.effort("import", "Which rolls are there?")
+
+    talk.turn("Are the logins crashing? And the imports?")
+
+    assert reasons(talk) == {"login-crash": ("id", ["login-crash"])}

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.references import about
+from ebbtide.memory.keywords import about, counted, keywords, passages_of
 from tests.constants import constants
+from tests.memory.conversations import ai, human
 
 KNOWN = {
     "auth": dict.fromkeys(["token", "login", "refresh", "code"], 1.0),
@@ -22,7 +23,7 @@ def found(text: str, recent: Sequence[str] = (), **chosen: float) -> set[str]:
     """Return what a text is about after recent turns."""
     turns = [turn.split() for turn in recent]
     with constants(**chosen):
-        return set(about(text.split(), KNOWN, KNOWN, turns))
+        return set(about([text.split()], KNOWN, KNOWN, turns))
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,8 @@ def test_a_keyword_counts_as_much_as_it_says() -> None:
     """Keywords that only a log has count less, and make a reference in a shorter text."""
     logged = {"auth": {"token": 0.5, "refresh": 0.5}}
 
-    assert about(["token", "refresh", "w1", "w2"], logged, logged) == {"auth"}
-    assert about(["token", "refresh", *OTHER.split()], logged, logged) == frozenset()
+    assert [*about([["token", "refresh", "w1", "w2"]], logged, logged)] == ["auth"]
+    assert about([["token", "refresh", *OTHER.split()]], logged, logged) == {}
 
 
 def test_a_shared_word_goes_to_the_effort_that_matches_better() -> None:
@@ -76,6 +77,21 @@ def test_with_different_efforts_the_rule_is_the_plain_one(
     text = [*spoken, *(f"noise{n}" for n in range(noise))]
     enough = max(2, (len(text) + 1) / 5)
 
-    assert about(text, known, known) == {
+    assert {*about([text], known, known)} == {
         name for name, words in known.items() if len(words.keys() & spoken) >= enough
     }
+
+
+def test_the_best_passage_decides() -> None:
+    """Of a long text one sentence is enough, if it is about the effort."""
+    said = "What else? Was the refresh of the token late? " + "It rained on all the roads. " * 9
+
+    assert {*about(passages_of(said), KNOWN, KNOWN)} == {"auth"}
+
+
+def test_what_only_the_assistant_said_is_no_reference() -> None:
+    """Its words add to the share of a text, but two others must be keywords."""
+    logged = keywords(["auth"], [counted([human("Fix the login"), ai("Done, 14 cases pass.")])], 9)
+
+    assert about([["done", "case", "pass"]], {"x": logged}, ["x"]) == {}
+    assert about([["login", "auth", "case"]], {"x": logged}, ["x"]) == {"x": ("auth", "login")}

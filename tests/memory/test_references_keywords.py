@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ebbtide.memory.references import count_terms, keywords, keywords_of
-from tests.memory.conversations import Conversation, conversation
+from ebbtide.memory.keywords import counted, keywords, keywords_of
+from tests.memory.conversations import Conversation, ai, conversation, human
 
 
 @pytest.fixture
@@ -25,7 +25,9 @@ def of(talk: Conversation, name: str) -> frozenset[str]:
 
 def test_heading_comes_before_what_the_log_repeats() -> None:
     """Within the limit stand the heading's terms, then those of most messages."""
-    found = keywords(["css"], [count_terms(["grid blue css", "grid", "colour grid blue"])], 3)
+    said = [human("grid blue css"), human("grid"), human("colour grid blue")]
+
+    found = keywords(["css"], [counted(said)], 3)
 
     assert [*found] == ["css", "grid", "blue"]
 
@@ -45,3 +47,14 @@ def test_an_open_effort_has_those_of_its_log_so_far(talk: Conversation) -> None:
     assert {"css", "palett"} <= before
     assert of(talk, "css") >= before | {"teal", "header"}
     assert "purpl" not in of(talk, "css")
+
+
+def test_words_of_the_assistant_weigh_least() -> None:
+    """Its identifiers are keywords like those of the user; its other words come last."""
+    said = [human("The footer is teal."), ai("Changed colours in footer.css.")]
+
+    found = keywords(["css"], [counted(said)], 10, full_weight=0)
+
+    assert [*found] == ["css", "footer.css", "footer", "teal", "chang", "color"]
+    assert found["footer.css"] == 1.0
+    assert found["teal"] > found["color"]
