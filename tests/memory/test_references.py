@@ -23,7 +23,7 @@ OTHER = "Which trains go to Vienna tomorrow?"
 @pytest.fixture
 def talk() -> Iterator[Conversation]:
     """Begin a conversation with two concluded efforts and three silent turns."""
-    with conversation(summary_eviction_threshold=8) as begun:
+    with conversation(summary_eviction_threshold=8, rebuild="every-turn") as begun:
         begun.effort("auth-bug", AUTH)
         begun.effort("css", CSS)
         begun.follow([[], [], []])

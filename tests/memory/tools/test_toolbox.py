@@ -25,7 +25,7 @@ PARAMETERS = {
     "update_goal": (["goal", "rationale", "add_constraints", "drop_constraints"], []),
     "expand_effort": (["effort_id", "turns", "query"], ["effort_id"]),
     "collapse_effort": (["effort_id"], ["effort_id"]),
-    "effort_status": ([], []),
+    "effort_status": (["effort_id"], []),
     "search_efforts": (["query", "limit"], ["query"]),
     "read_log": (["turns", "offset", "session"], ["turns"]),
 }
