@@ -241,11 +241,11 @@ class _Page:
 
 def _bar(turn: TurnTokens) -> Text:
     """Return a bar of the tokens that a turn sent, part by part, and the figures below it."""
-    sizes = ((turn.tiers.get(name, 0), style) for name, style in STYLES.items())
+    sizes = ((turn.parts.get(name, 0), style) for name, style in STYLES.items())
     blocks = [("█" * -(-tokens // _BLOCK), style) for tokens, style in sizes]
     saved = "░" * (max(0, turn.full_history - turn.total) // _BLOCK)
     figures = f"\nsent {turn.total:,}, full history {turn.full_history:,}: "
-    return Text.assemble(*blocks, (saved, _HISTORY), figures, by_part(turn.tiers))
+    return Text.assemble(*blocks, (saved, _HISTORY), figures, by_part(turn.parts))
 
 
 def _short(text: str, limit: int) -> Text:

@@ -15,7 +15,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Explanation
 from ..memory.clock import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
-from ..memory.metrics import Report, report
+from ..memory.metrics import MEANINGS, Report, report
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
 from ..memory.view import every_commit
@@ -26,7 +26,12 @@ from .screen import fitted
 _ROWS = 20
 """Turns in the table of `stats`: a screenful."""
 
-_SHARES = frozenset({"false_decay_rate", "expansion_overhead", "savings_vs_full_history"})
+_SHARES = frozenset(
+    {
+        *("false_decay_rate", "expansion_overhead"),
+        *("savings_vs_full_history", "savings_of_last_call"),
+    }
+)
 """The metrics in percent."""
 
 _ANY = "any"
@@ -85,18 +90,17 @@ def stats(
 
 
 def stats_tables(session: str, figures: Report) -> tuple[Table, Table]:
-    """Return a table of the metrics of a session, and one of its newest turns."""
-    metrics = Table("Metric", *_figures("Value"), title=Text(in_line(session)))
-    for name in Report.__dataclass_fields__:
-        if name != "turns":
-            value = getattr(figures, name)
-            figure = _percent(value) if name in _SHARES else _figure(value)
-            metrics.add_row(name.replace("_", " "), figure)
+    """Return a table of the metrics of a session, and one of the last calls of its newest turns."""
+    metrics = Table("Metric", *_figures("Value"), "What it says", title=Text(in_line(session)))
+    for name, meaning in MEANINGS.items():
+        value = getattr(figures, name)
+        figure = _percent(value) if name in _SHARES else _figure(value)
+        metrics.add_row(name.replace("_", " "), figure, meaning)
     turns = Table(
         *_figures("Turn", "Context", "Expanded", "Always\nexpanded", "Full\nhistory", "Saved")
     )
     for turn in figures.turns[-_ROWS:]:
-        expanded = turn.tiers.get("expanded", 0)
+        expanded = turn.parts.get("expanded", 0)
         values = (turn.total, expanded, turn.always_expanded, turn.full_history)
         turns.add_row(str(turn.turn), *map(_figure, values), _percent(turn.savings))
     return metrics, turns

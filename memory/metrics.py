@@ -1,6 +1,6 @@
 """Compute the metrics of a session from its events."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
@@ -9,55 +9,97 @@ from typing import Any
 from .messages import Message, calls, is_call, speaks
 from .record import Event, Record
 from .tokens import TokenCounter, count_messages
+from .transcript import result_of
 
 _SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
 
 _ENDING = frozenset({"collapsed", "reopened", "evicted"})
 """The events after which a log is no longer in the context."""
 
+_USING = frozenset({"expanded", "referenced", "returned", "reopened"})
+"""The events that use what a search found."""
+
+_FIXED = ("system", "tools")
+"""The parts that a call has before anything is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Expansion:
-    """The turns during which a log was in the context, up to the newest if it still is.
+    """The turns during which a log was in the context; without an end if it still is.
 
     `auto` is True if the decay collapsed it, False if a tool did, else None.
     """
 
     effort: str
     start: int
-    tokens: int
-    end: int = 0
+    end: int | None = None
     auto: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TurnTokens:
-    """The tokens that a turn's last call sent, by tier, beside two baselines.
+class CallTokens:
+    """What a call of the model sent, in tokens by part, beside the always-expanded baseline.
 
-    `always_expanded` is the same context with the whole log of every concluded effort in it.
-    `full_history` is what the application would have sent without a memory: its instructions and
-    tool schemas, and every message so far except calls and results of the memory's tools.
+    `always_expanded` is the same context with the log of each effort that decay has collapsed.
     """
 
     turn: int
-    tiers: Mapping[str, int]
+    parts: Mapping[str, int]
     always_expanded: int
-    full_history: int
 
     @property
     def total(self) -> int:
         """The tokens of the whole context, instructions and tool schemas included.
 
-        >>> TurnTokens(1, {"system": 200, "turns": 50}, 250, 1_000).total
+        >>> CallTokens(1, {"system": 200, "turns": 50}, 250).total
         250
         """
-        return sum(self.tiers.values())
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTokens:
+    """The calls of a turn, and what an application without a memory would have sent in it.
+
+    `full_history` is what such an application's last call would have sent: its instructions and
+    tool schemas, and every message so far except calls and results of the memory's tools; `full`
+    is that of all its calls, of which it makes none for the memory's tools.
+    """
+
+    turn: int
+    calls: tuple[CallTokens, ...]
+    full_history: int
+    full: int
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """The tokens of the last call, by part."""
+        return self.calls[-1].parts
+
+    @property
+    def total(self) -> int:
+        """The tokens of the last call.
+
+        >>> TurnTokens(1, (CallTokens(1, {"system": 200}, 200),), 1_000, 1_000).total
+        200
+        """
+        return self.calls[-1].total
+
+    @property
+    def sent(self) -> int:
+        """The tokens of all calls of the turn."""
+        return sum(call.total for call in self.calls)
+
+    @property
+    def always_expanded(self) -> int:
+        """The always-expanded baseline of the last call."""
+        return self.calls[-1].always_expanded
 
     @property
     def savings(self) -> float | None:
-        """The share of the full history that was saved; below 0 if more than it was sent.
+        """The share of the full history that the last call saved; below 0 if it sent more.
 
-        >>> TurnTokens(1, {"system": 200, "turns": 50}, 250, 1_000).savings
+        >>> TurnTokens(1, (CallTokens(1, {"system": 250}, 250),), 1_000, 1_000).savings
         0.75
         """
         return _ratio(self.full_history - self.total, self.full_history)
@@ -67,19 +109,22 @@ class TurnTokens:
 class Report:
     """The metrics of a session; a ratio to nothing is None.
 
-    `sent` and `full_history` sum the tokens of the last calls of all turns, of this agent and of
-    one that sends everything; `savings_vs_full_history` is about the last turn.
+    `sent` and `full_history` sum the tokens of all calls, of this agent and of one that sends
+    everything. Savings are None while the conversation is shorter than instructions and schemas.
     """
 
     auto_collapses: int
     manual_collapses: int
-    manual_vs_auto: float | None
+    manual_vs_auto_collapse: float | None
     avg_expansion_duration: float | None
+    running_expansions: int
     false_decay_rate: float | None
     tokens_saved_by_decay: int
     expansion_overhead: float | None
     savings_vs_full_history: float | None
+    savings_of_last_call: float | None
     sent: int
+    always_expanded: int
     full_history: int
     evictions: int
     returns: int
@@ -91,43 +136,67 @@ class Report:
     compression_calls: int
     compression_tokens: int
     searches: int
-    searches_expanded: int
+    searches_used: int
     turns: tuple[TurnTokens, ...]
 
-    @property
-    def savings(self) -> float | None:
-        """The share of the full history that was saved, over all turns."""
-        return _ratio(self.full_history - self.sent, self.full_history)
+
+MEANINGS: Mapping[str, str] = {
+    "auto_collapses": "expanded logs that collapsed because nobody referenced them",
+    "manual_collapses": "expanded logs that a tool or a command collapsed",
+    "manual_vs_auto_collapse": "manual collapses for each automatic one",
+    "avg_expansion_duration": "turns from expansion to collapse, of those that ended",
+    "running_expansions": "expanded logs that are in the context still",
+    "false_decay_rate": "automatic collapses that an expansion undid within 2 turns",
+    "tokens_saved_by_decay": "tokens of collapsed logs, for each call that was sent without them",
+    "expansion_overhead": "share of expanded logs in the last call of a turn, on average",
+    "savings_vs_full_history": "what all calls saved of full history",
+    "savings_of_last_call": "what the last call saved of full history",
+    "sent": "tokens of all calls",
+    "always_expanded": "the same if decay had collapsed nothing",
+    "full_history": "the same if every call had sent everything said, and no memory's tools",
+    "evictions": "summaries that left the context",
+    "returns": "summaries that came back",
+    "compressions": "times that an open effort was compressed",
+    "fallbacks": "compressions without an answer of the model",
+    "fabricated": "quotes that are not in the log, left out",
+    "quotes_left_out": "quotes for which there was no room",
+    "tokens_compressed": "tokens that compressions took out of the context",
+    "compression_calls": "calls of the summary model for compressions",
+    "compression_tokens": "tokens of those calls",
+    "searches": "calls of search_efforts",
+    "searches_used": "searches of which a result was used by the next turn",
+}
+"""What each figure of a report means."""
 
 
 def report(records: Sequence[Record]) -> Report:
     """Return the metrics of consecutive turns and the commands between them, oldest first."""
-    events = [(record.turn, event) for record in records for event in record.events]
+    events = [(record.turn, event) for record in records for event in _in_order(record)]
     kinds = Counter(event["type"] for _, event in events)
-    last = records[-1].turn if records else 0
-    expansions = [*_expansions(events, last)]
-    auto = [log for log in expansions if log.auto]
-    manual = sum(log.auto is False for log in expansions)
-    premature = saved = 0
-    for log in auto:
-        starts = (later.start for later in expansions if later.effort == log.effort)
-        restart = next((start for start in starts if start > log.end), None)
-        premature += restart is not None and restart - log.end <= _SOON
-        saved += log.tokens * ((restart or last + 1) - log.end - 1)
+    expansions = [*_expansions(events)]
+    ended = [log for log in expansions if log.end is not None]
+    auto = sum(log.auto is True for log in ended)
+    manual = sum(log.auto is False for log in ended)
+    calls, saved = _calls(events)
+    turns = tuple(_turns(events, calls))
+    sent, full = sum(call.total for call in calls), sum(turn.full for turn in turns)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
-    turns = tuple(_turns(events))
     searches = [*_searches(events)]
+    is_long = _is_long(events, calls)
     return Report(
-        auto_collapses=len(auto),
+        auto_collapses=auto,
         manual_collapses=manual,
-        manual_vs_auto=_ratio(manual, len(auto)),
-        avg_expansion_duration=_mean(log.end - log.start for log in expansions),
-        false_decay_rate=_ratio(premature, len(auto)),
+        manual_vs_auto_collapse=_ratio(manual, auto),
+        avg_expansion_duration=_mean(log.end - log.start for log in ended if log.end is not None),
+        running_expansions=len(expansions) - len(ended),
+        false_decay_rate=_ratio(_premature(expansions), auto),
         tokens_saved_by_decay=saved,
-        expansion_overhead=_mean(turn.tiers.get("expanded", 0) / turn.total for turn in turns),
-        savings_vs_full_history=turns[-1].savings if turns else None,
-        sent=sum(turn.total for turn in turns),
-        full_history=sum(turn.full_history for turn in turns),
+        expansion_overhead=_mean(turn.parts.get("expanded", 0) / turn.total for turn in turns),
+        savings_vs_full_history=_ratio(full - sent, full) if is_long else None,
+        savings_of_last_call=turns[-1].savings if is_long else None,
+        sent=sent,
+        always_expanded=sum(call.always_expanded for call in calls),
+        full_history=full,
         evictions=kinds["evicted"],
         returns=kinds["returned"],
         compressions=kinds["compressed"],
@@ -138,28 +207,54 @@ def report(records: Sequence[Record]) -> Report:
         compression_calls=sum(event.get("calls", 0) for _, event in events),
         compression_tokens=sum(event.get("spent", 0) for _, event in events),
         searches=len(searches),
-        searches_expanded=sum(searches),
+        searches_used=sum(searches),
         turns=turns,
     )
 
 
-def cost(
-    tiers: Mapping[str, int], messages: Sequence[Message], alone: int, count: TokenCounter
-) -> Event:
-    """Return the event with the tokens of a turn: of its context, by tier, and of its messages.
+def _in_order(record: Record) -> Iterator[Event]:
+    """Yield the events of a turn in the order in which they happened.
 
-    `messages` are those of the turn without the memory's calls. The tokens of a final `answer` are
-    stored apart: no call of this turn sent it. `alone` are the tokens of the application's own
-    instructions and tool schemas.
-
-    >>> answer = {"type": "ai", "data": {"content": "Yes."}}
-    >>> cost({"system": 9, "hints": 0}, [answer], 5, len)
-    {'type': 'context', 'tokens': {'system': 9}, 'said': 8, 'answer': 8, 'alone': 5}
+    The archive has what the calls sent behind the others; the results of the memory's tools tell
+    what happened between two calls.
     """
-    tokens = {tier: size for tier, size in tiers.items() if size}
-    answer = [message for message in messages[-1:] if message["type"] == "ai"]
-    sizes = {"said": count_messages(messages, count), "answer": count_messages(answer, count)}
-    return {"type": "context", "tokens": tokens, **sizes, "alone": alone}
+    sent = deque(event for event in record.events if event["type"] == "sent")
+    others = deque(event for event in record.events if event["type"] != "sent")
+    for message in record.messages:
+        if message["type"] == "ai" and sent:
+            yield sent.popleft()
+        elif message["type"] == "tool":
+            result = result_of(message)
+            cause = result.get("status"), result.get("effort_id")
+            while cause in {(event["type"], event.get("effort")) for event in others}:
+                event = others.popleft()
+                yield event
+                if (event["type"], event.get("effort")) == cause:
+                    break
+    yield from sent
+    yield from others
+
+
+def cost(messages: Sequence[Message], alone: int, count: TokenCounter) -> Event:
+    """Return the event with the tokens of a turn's messages, without the memory's calls.
+
+    `before` are the tokens that stand before each answer, which its call would have sent. Those of
+    a final `answer` are stored apart: no call of this turn sent it. `alone` are the tokens of the
+    application's own instructions and tool schemas.
+
+    >>> said = [{"type": "human", "data": {"content": "Is it?"}}]
+    >>> answer = {"type": "ai", "data": {"content": "Yes."}}
+    >>> cost([*said, answer], 5, len)
+    {'type': 'context', 'said': 18, 'answer': 8, 'alone': 5, 'before': [10]}
+    """
+    answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+    return {
+        "type": "context",
+        "said": count_messages(messages, count),
+        "answer": count_messages(messages[-1:], count) if len(messages) - 1 in answers else 0,
+        "alone": alone,
+        "before": [count_messages(messages[:at], count) for at in answers],
+    }
 
 
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
@@ -202,59 +297,83 @@ def _ratio(part: float, total: float) -> float | None:
     return part / total if total else None
 
 
-def _expansions(events: Iterable[tuple[int, Event]], last: int) -> Iterator[_Expansion]:
+def _expansions(events: Iterable[tuple[int, Event]]) -> Iterator[_Expansion]:
     """Yield the expansions that ended, in the order of their ends, then those that still last."""
     running: dict[str, _Expansion] = {}
     for turn, event in events:
         name = event.get("effort", "")
         if event["type"] == "expanded":
-            first = running.get(name) or _Expansion(name, turn, 0, last)
-            running[name] = replace(first, tokens=event["tokens"])
+            running.setdefault(name, _Expansion(name, turn))
         elif event["type"] in _ENDING and name in running:
             yield replace(running.pop(name), end=turn, auto=event.get("auto"))
     yield from running.values()
 
 
-def _turns(events: Iterable[tuple[int, Event]]) -> Iterator[TurnTokens]:
-    """Yield the tokens of each turn that has a context event.
+def _premature(expansions: Sequence[_Expansion]) -> int:
+    """Count the automatic collapses that an expansion of the same effort followed soon."""
+    starts = {(log.effort, log.start) for log in expansions}
+    return sum(
+        any((log.effort, log.end + turns) in starts for turns in range(_SOON + 1))
+        for log in expansions
+        if log.auto and log.end is not None
+    )
 
-    A log that decayed in a turn was still in the context of its last call.
+
+def _calls(events: Iterable[tuple[int, Event]]) -> tuple[list[CallTokens], int]:
+    """Return what each call sent, and the tokens that decay kept out of all of them.
+
+    A log that collapses at the end of a turn is missing from the next call on,
+    one that is expanded again is there from the call on that has the result.
     """
-    logs: dict[str, int] = {}
-    in_context: dict[str, int] = {}
-    faded: list[str] = []
-    message_tokens = previous = 0
+    shown, faded = dict[str, int](), dict[str, int]()
+    calls, saved = list[CallTokens](), 0
     for turn, event in events:
-        name = event.get("effort", "")
-        if turn != previous:
-            in_context = {log: size for log, size in in_context.items() if log not in faded}
-            previous, faded = turn, []
-        if event["type"] == "concluded":
-            logs[name] = event["tokens"]
-        elif event["type"] == "expanded":
-            in_context[name] = event["tokens"]
-            faded = [log for log in faded if log != name]  # brought back by hand at once
-        elif event["type"] == "evicted" or event.get("auto"):
-            faded.append(name)
-        elif event["type"] in {"collapsed", "reopened"}:
-            in_context.pop(name, None)
-        if event["type"] == "reopened":
-            logs.pop(name, None)
-        if event["type"] == "context":
-            tiers = event["tokens"]
+        name, kind = event.get("effort", ""), event["type"]
+        if kind == "expanded":
+            shown[name] = event["tokens"] or shown.get(name, 0)
+            faded.pop(name, None)
+        elif kind == "collapsed" and event.get("auto") and name in shown:
+            faded[name] = shown[name]
+        elif kind == "reopened":
+            faded.pop(name, None)
+        elif kind == "sent":
+            missing = sum(faded.values())
+            saved += missing
+            tokens = {part: size for part, size in event["tokens"].items() if size}
+            calls.append(CallTokens(turn, tokens, sum(tokens.values()) + missing))
+    return calls, saved
+
+
+def _turns(
+    events: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]
+) -> Iterator[TurnTokens]:
+    """Yield the tokens of each turn that has a context event."""
+    by_turn: dict[int, list[CallTokens]] = {}
+    for call in calls:
+        by_turn.setdefault(call.turn, []).append(call)
+    message_tokens = 0
+    for turn, event in events:
+        if event["type"] == "context" and turn in by_turn:
+            fixed = event["alone"] + message_tokens
             message_tokens += event["said"]
-            missing = sum(max(0, size - in_context.get(log, 0)) for log, size in logs.items())
-            full = event["alone"] + message_tokens - event["answer"]
-            yield TurnTokens(turn, tiers, sum(tiers.values()) + missing, full)
+            last = fixed + event["said"] - event["answer"]
+            full = sum(fixed + before for before in event["before"])
+            yield TurnTokens(turn, tuple(by_turn[turn]), last, full)
+
+
+def _is_long(events: Iterable[tuple[int, Event]], calls: Sequence[CallTokens]) -> bool:
+    """Tell whether what was said is more than the instructions and tool schemas of a call."""
+    said = sum(event["said"] for _, event in events if event["type"] == "context")
+    return bool(calls) and said > sum(calls[-1].parts.get(part, 0) for part in _FIXED)
 
 
 def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
-    """Yield for each search whether an effort that it found was expanded by the next turn."""
+    """Yield for each search whether an effort that it found was used by the next turn."""
     for at, (turn, event) in enumerate(events):
         if event["type"] == "searched":
             results = event["efforts"]
             soon = (later for later_turn, later in events[at:] if later_turn <= turn + 1)
-            yield any(later["type"] == "expanded" and later["effort"] in results for later in soon)
+            yield any(later["type"] in _USING and later["effort"] in results for later in soon)
 
 
 def _mean(values: Iterable[float]) -> float | None:

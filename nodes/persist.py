@@ -68,7 +68,7 @@ def _committed(
         # The cost is compared with what the application would send without a memory.
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
         alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
-        spent = cost(state["context_report"]["tokens"], [*plain], alone, parts.count)
+        spent = cost([*plain], alone, parts.count)
         turn = replace(turn, events=(*turn.events, *fixed, spent))
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
     moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip_of(state)

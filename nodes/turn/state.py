@@ -81,7 +81,9 @@ class _EventFields(TypedDict, total=False):
     stale: bool
     anchor: dict[str, str]
     auto: bool
+    total: _Turn
     said: _Turn
+    before: list[_Turn]
     answer: _Turn
     alone: _Turn
 
@@ -92,7 +94,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("searched", "surfaced"), ("efforts",)),
     "anchored": ("anchor",),
     "adopted": ("turns",),
-    "context": ("tokens", "said", "answer", "alone"),
+    "context": ("said", "answer", "alone", "before"),
+    "sent": ("tokens",),
     "hinted": (),
 }
 """The fields that an event of a type must have; others need the effort that they change."""

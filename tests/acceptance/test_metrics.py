@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from ebbtide import Settings, commands
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, EXACT, PERF, stage
 from tests.doubles import call
 
@@ -56,7 +55,6 @@ def test_searches(metrics: tuple[Any, int]) -> None:
     assert (found.searches, found.evictions, found.returns) == (1, 0, 0)
 
 
-@later.REFERENCES
 def test_manual_beside_automatic(metrics: tuple[Any, int]) -> None:
     """02, `manual_vs_auto_collapse`: manual over automatic."""
     found, _ = metrics
@@ -64,7 +62,6 @@ def test_manual_beside_automatic(metrics: tuple[Any, int]) -> None:
     assert getattr(found, "manual_vs_auto_collapse", None) == 1.0
 
 
-@later.REFERENCES
 def test_duration_of_expansions(metrics: tuple[Any, int]) -> None:
     """02, `avg_expansion_duration`: of those that ended, 4 to 7 and 9 to 10."""
     found, _ = metrics
@@ -72,12 +69,43 @@ def test_duration_of_expansions(metrics: tuple[Any, int]) -> None:
     assert found.avg_expansion_duration == 2.0
 
 
-@later.REFERENCES
 def test_tokens_saved_by_decay(metrics: tuple[Any, int]) -> None:
     """02, `tokens_saved_by_decay`: the log, for the call of turn 8 and the first one of turn 9."""
     found, log = metrics
 
     assert found.tokens_saved_by_decay == 2 * log
+
+
+def test_expansion_that_still_runs(metrics: tuple[Any, int]) -> None:
+    """02: the one of turn 12 is counted apart."""
+    found, _ = metrics
+
+    assert found.running_expansions == 1
+
+
+def test_always_expanded_baseline(metrics: tuple[Any, int]) -> None:
+    """02: what was sent, and the log in the two calls without it; never a text twice."""
+    found, log = metrics
+
+    calls = [call for turn in found.turns for call in turn.calls]
+    missing = [call.turn for call in calls if call.always_expanded > call.total]
+    assert missing == [8, 9]
+    assert found.always_expanded == found.sent + 2 * log
+
+
+def test_every_call_is_counted(metrics: tuple[Any, int]) -> None:
+    """02: turns that call a tool have two calls; what was sent is the sum of all."""
+    found, _ = metrics
+
+    assert [len(turn.calls) for turn in found.turns] == [2, 1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert found.sent == sum(call.total for turn in found.turns for call in turn.calls)
+
+
+def test_search_that_was_used(metrics: tuple[Any, int]) -> None:
+    """02: what the search of turn 11 found is expanded in turn 12."""
+    found, _ = metrics
+
+    assert found.searches_used == 1
 
 
 def test_nothing_below_the_line(tmp_path: Path) -> None:
@@ -91,7 +119,6 @@ def test_nothing_below_the_line(tmp_path: Path) -> None:
     assert found.avg_expansion_duration is None
 
 
-@later.REFERENCES
 def test_savings_of_a_short_conversation(tmp_path: Path) -> None:
     """02, `savings_vs_full_history`: nothing is said before it is longer than the fixed part."""
     here = stage(tmp_path)

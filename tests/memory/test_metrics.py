@@ -1,11 +1,21 @@
 """What the events of a session say, as figures."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.metrics import Report, TurnTokens, cost, report, without_calls
+from ebbtide.memory.metrics import (
+    MEANINGS,
+    CallTokens,
+    Report,
+    TurnTokens,
+    cost,
+    report,
+    without_calls,
+)
 from ebbtide.memory.record import Event, Record
 
 
@@ -27,15 +37,15 @@ def collapsed(name: str = "a", *, auto: bool = True) -> Event:
     return {"type": "collapsed", "effort": name, "auto": auto}
 
 
-def context(said: int, *, answer: int = 0, alone: int = 0, **tokens: int) -> Event:
-    """Return the event of what a turn cost."""
-    return {
-        "type": "context",
-        "tokens": tokens,
-        "said": said,
-        "answer": answer,
-        "alone": alone,
-    }
+def sent(**tokens: int) -> Event:
+    """Return the event of a call."""
+    return {"type": "sent", "tokens": tokens}
+
+
+def context(said: int, *before: int, answer: int = 0, alone: int = 0) -> Event:
+    """Return the event of what a turn said."""
+    sizes = {"said": said, "answer": answer, "alone": alone, "before": [*before]}
+    return {"type": "context", **sizes}
 
 
 def message(kind: str, content: Any, **data: Any) -> Message:
@@ -46,13 +56,16 @@ def message(kind: str, content: Any, **data: Any) -> Message:
 NOTHING = Report(
     auto_collapses=0,
     manual_collapses=0,
-    manual_vs_auto=None,
+    manual_vs_auto_collapse=None,
     avg_expansion_duration=None,
+    running_expansions=0,
     false_decay_rate=None,
     tokens_saved_by_decay=0,
     expansion_overhead=None,
     savings_vs_full_history=None,
+    savings_of_last_call=None,
     sent=0,
+    always_expanded=0,
     full_history=0,
     evictions=0,
     returns=0,
@@ -64,7 +77,7 @@ NOTHING = Report(
     compression_calls=0,
     compression_tokens=0,
     searches=0,
-    searches_expanded=0,
+    searches_used=0,
     turns=(),
 )
 
@@ -78,9 +91,15 @@ def test_without_events_all_is_nothing(turns: int) -> None:
 def test_collapses_are_counted_by_who_did_them() -> None:
     """One collapse by hand to two automatic ones is a ratio of a half."""
     ends = [collapsed("a"), collapsed("b"), collapsed("c", auto=False)]
-    found = report(records(5, t1=[expanded("a"), expanded("b"), expanded("c")], t4=ends))
+    begins = [expanded("a"), expanded("b"), expanded("c"), expanded("d")]
+    found = report(records(5, t1=begins, t4=ends))
 
-    assert (found.auto_collapses, found.manual_collapses, found.manual_vs_auto) == (2, 1, 0.5)
+    assert (found.auto_collapses, found.manual_collapses, found.manual_vs_auto_collapse) == (
+        2,
+        1,
+        0.5,
+    )
+    assert found.running_expansions == 1
 
 
 @pytest.mark.parametrize(
@@ -88,12 +107,13 @@ def test_collapses_are_counted_by_who_did_them() -> None:
     [
         ({"t2": [expanded()], "t5": [collapsed()]}, 3),
         ({"t2": [expanded()], "t3": [expanded()], "t5": [collapsed()]}, 3),
-        ({"t2": [expanded()]}, 8),
+        ({"t2": [expanded()]}, None),
+        ({"t2": [expanded("b"), expanded()], "t5": [collapsed()]}, 3),
         ({"t2": [expanded()], "t4": [{"type": "reopened", "effort": "a"}]}, 2),
     ],
 )
-def test_durations_of_expansions(events: dict[str, Any], duration: float) -> None:
-    """From expansion to collapse, or to the last turn; a refresh does not restart it."""
+def test_durations_of_expansions(events: dict[str, Any], duration: float | None) -> None:
+    """From expansion to collapse, of those that ended; a refresh does not restart it."""
     assert report(records(10, **events)).avg_expansion_duration == duration
 
 
@@ -109,73 +129,101 @@ def test_a_collapse_that_is_soon_undone_was_false(again: str, rate: float) -> No
     ("later", "saved"),
     [
         ({}, 500),  # turns 6, 7, 8, 9, 10
-        ({"t8": [expanded(tokens=70)]}, 200),  # turns 6 and 7
-        ({"t6": [expanded()]}, 0),
-        ({"t7": [expanded()], "t9": [collapsed()]}, 200),  # turns 6 and 10
-        ({"t8": [expanded("b")]}, 500),
+        ({8: [sent(), expanded(tokens=70)]}, 300),  # turns 6, 7 and the first call of 8
+        ({7: [expanded()], 9: [collapsed()]}, 200),  # turns 6 and 10
+        ({7: [sent(), sent()]}, 700),  # three calls in turn 7
+        ({8: [expanded("b")]}, 500),
+        ({8: [{"type": "reopened", "effort": "a"}]}, 200),
     ],
 )
-def test_tokens_saved_by_decay(later: dict[str, Any], saved: int) -> None:
-    """The log's 100 tokens count for each turn that was sent without them."""
-    # The turn that expands again has them, and so has the turn at whose end they collapse.
-    events = {"t2": [expanded()], "t5": [collapsed()], **later}
+def test_tokens_saved_by_decay(later: dict[int, list[Event]], saved: int) -> None:
+    """The log's 100 tokens count for each call that was sent without them."""
+    events: dict[str, list[Event]] = {f"t{turn}": [sent()] for turn in range(1, 11)}
+    events["t2"] = [sent(), expanded()]
+    events["t5"] = [sent(), collapsed()]
+    events |= {f"t{turn}": [*those, sent()] for turn, those in later.items()}
+    events |= {f"t{turn}": [sent(), collapsed()] for turn in later if later[turn] == [collapsed()]}
 
-    assert report(records(10, **events)).tokens_saved_by_decay == saved
+    ordered = [replace(one, messages=happened(one)) for one in records(10, **events)]
+
+    assert report(ordered).tokens_saved_by_decay == saved
+
+
+def happened(record: Record) -> tuple[Message, ...]:
+    """Return messages that tell the order of the events of a turn."""
+    messages = list[Message]()
+    for event in record.events:
+        result = {"status": event["type"], "effort_id": event.get("effort")}
+        is_call = event["type"] == "sent"
+        messages.append(message("ai", "") if is_call else message("tool", json.dumps(result)))
+    return tuple(messages)
 
 
 def test_the_cost_of_the_context() -> None:
-    """Each turn stands beside its baselines; shares are means, or those of the last turn."""
-    # Full history in turn 2: 20 in front, 100 of turn 1, 100 of turn 2 without the answer's 30.
-    concluded = {"type": "concluded", "effort": "a", "tokens": 300}
+    """All calls stand beside what they would have sent with everything said."""
+    # Full history in turn 2: 20 in front, 100 of turn 1, 50 before the first answer, 70 before the
+    # last one.
     events: dict[str, list[Event]] = {
-        "t1": [concluded, context(100, answer=30, alone=20, system=40)],
-        "t2": [expanded(), context(100, answer=30, alone=20, system=40, expanded=55)],
-        "t3": [{"type": "reopened", "effort": "a"}, context(200, answer=10, alone=20, system=40)],
+        "t1": [sent(system=40), context(100, 70, answer=30, alone=20)],
+        "t2": [
+            sent(system=40),
+            sent(system=40, expanded=60),
+            context(100, 50, 70, answer=30, alone=20),
+        ],
     }
 
-    found = report(records(3, **events))
+    found = report(records(2, **events))
 
-    assert found.turns == (
-        TurnTokens(1, {"system": 40}, 40 + 300, 20 + 70),
-        TurnTokens(2, {"system": 40, "expanded": 55}, 95 + 300 - 100, 20 + 100 + 70),
-        TurnTokens(3, {"system": 40}, 40, 20 + 200 + 190),
+    first, second = (
+        CallTokens(2, {"system": 40}, 40),
+        CallTokens(2, {"system": 40, "expanded": 60}, 100),
     )
-    assert (found.sent, found.full_history) == (175, 690)
-    assert [turn.savings for turn in found.turns] == [50 / 90, 0.5, 370 / 410]
-    assert found.savings_vs_full_history == 370 / 410
-    assert found.expansion_overhead == pytest.approx(55 / 95 / 3)
+    assert found.turns[1] == TurnTokens(2, (first, second), 20 + 100 + 70, 170 + 190)
+    assert (found.sent, found.full_history) == (180, 90 + 170 + 190)
+    assert found.savings_vs_full_history == 270 / 450
+    assert found.savings_of_last_call == 90 / 190
+    assert found.expansion_overhead == 0.6 / 2
 
 
-@pytest.mark.parametrize(
-    ("ends", "sent"),
-    [(collapsed(), 120), ({"type": "evicted", "effort": "a"}, 120), (collapsed(auto=False), 0)],
-)
-def test_always_expanded_has_each_log_once(ends: Event, sent: int) -> None:
-    """A log of 120 tokens stands in the context or beside it: always 500 together."""
-    # What fades was sent in its turn, what is collapsed by a tool had left before the last call.
-    concluded = {"type": "concluded", "effort": "a", "tokens": 120}
+@pytest.mark.parametrize(("said", "savings"), [(39, None), (41, 21 / 61)])
+def test_savings_of_a_short_conversation(said: int, savings: float | None) -> None:
+    """Nothing is said until more was said than instructions and schemas have."""
+    found = report(records(1, t1=[sent(system=30, tools=10), context(said, said, alone=20)]))
+
+    assert found.savings_vs_full_history == savings
+
+
+def test_always_expanded_has_what_decay_took_out() -> None:
+    """A log of 120 tokens stands in the context or beside it, until a tool collapses it."""
     events: dict[str, list[Event]] = {
-        "t1": [concluded, expanded(tokens=120), context(9, system=380, expanded=120)],
-        "t2": [ends, context(9, system=380, expanded=sent)],
-        "t3": [context(9, system=380)],
+        "t1": [expanded(tokens=120), sent(system=380, expanded=120), context(9)],
+        "t2": [sent(system=380, expanded=120), collapsed(), context(9)],
+        "t3": [sent(system=380), context(9)],
     }
+    ordered = [replace(one, messages=happened(one)) for one in records(3, **events)]
 
-    found = report(records(3, **events))
+    found = report(ordered)
 
     assert [turn.always_expanded for turn in found.turns] == [500, 500, 500]
+    assert found.always_expanded == 1_500
 
 
-def test_what_a_turn_cost() -> None:
-    """The event has the tiers that hold anything, what was said, and how much of it the answer."""
+def test_what_a_turn_said() -> None:
+    """The event has what was said, how much of it the answer, and what stands before each call."""
     said = [message("human", "one two"), message("ai", "three")]
 
-    assert cost({"turn": 6, "notes": 0}, said, 20, lambda text: len(text.split())) == {
+    assert cost(said, 20, lambda text: len(text.split())) == {
         "type": "context",
-        "tokens": {"turn": 6},
         "said": 6 + 5,
         "answer": 5,
         "alone": 20,
+        "before": [6],
     }
+
+
+def test_each_figure_has_its_meaning() -> None:
+    """What `ebbtide stats` shows of a report is all of it but the turns."""
+    assert [*MEANINGS, "turns"] == [*Report.__dataclass_fields__]
 
 
 def test_a_history_without_a_memory_has_none_of_its_calls() -> None:
@@ -216,7 +264,7 @@ def test_calls_are_left_out_wherever_a_provider_repeats_them() -> None:
 
 
 def test_evictions_returns_and_searches_are_counted() -> None:
-    """A search counts as used if what it found is expanded in its turn or the next one."""
+    """A search counts as used if what it found is used in its turn or the next one."""
     search = {"type": "searched", "efforts": ["a"]}
     gone, back = {"type": "evicted", "effort": "a"}, {"type": "returned", "effort": "a"}
     events: dict[str, list[Event]] = {
@@ -230,7 +278,7 @@ def test_evictions_returns_and_searches_are_counted() -> None:
 
     found = report(records(9, **events))
 
-    assert (found.evictions, found.returns, found.searches, found.searches_expanded) == (1, 1, 3, 2)
+    assert (found.evictions, found.returns, found.searches, found.searches_used) == (1, 1, 3, 2)
 
 
 def test_compressions_are_counted_with_what_they_saved() -> None:

@@ -79,7 +79,8 @@ def test_the_metrics_of_the_proof_run(tmp_path: Path) -> None:
     found = report(records)
 
     assert (found.auto_collapses, found.false_decay_rate) == (1, 1.0)
-    assert found.tokens_saved_by_decay == first["tokens"]  # turn 6 alone was sent without it
+    # The call of turn 6 and the first one of turn 7 were sent without it.
+    assert found.tokens_saved_by_decay == 2 * first["tokens"]
     assert [turn.total for turn in found.turns] == [
         state["memory"]["context_report"]["total"] for state in states
     ]
