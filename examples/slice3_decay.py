@@ -1,4 +1,4 @@
-"""Slice 3: an expanded log that nobody mentions collapses, and its summary is evicted later."""
+"""Slice 3: an expanded log that nobody mentions collapses by itself, and comes back when needed."""
 
 import os
 from importlib import import_module
@@ -10,24 +10,27 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
 
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
 BUG = "Let's work on the auth bug: people are signed out in the middle of their work"
-CODE = "The token lives 3600 seconds, and nobody renews it. " * 12
+CODE = "The token lives 3600 seconds, and nobody renews it. " * 60
 SETUP = (LIMITS, "That's done", BUG, CODE, "That's done", "It rains.")
 RUN = {
     "expand auth-bug": "Show me the full log of the auth bug",
     "ask about auth-bug": "What does the auth bug have to do with the token?",
     "something unrelated": "My train leaves at nine.",
     "unrelated": "Platform four, they say.",
-    "unrelated again": "There is coffee on board.",
+    "unrelated again": "There is coffee.",
     "go on": "Go on",
     "ask again, expand": "Show me the full log of the auth bug once more",
 }
+METRICS = """false_decay_rate avg_expansion_duration manual_vs_auto_collapse
+tokens_saved_by_decay expansion_overhead sent always_expanded"""
+EVENTS = {1: "expanded", 5: "collapses", 7: "expanded"}
 CONFIG: Any = {"configurable": {"thread_id": "slice3"}}
 
 
@@ -35,34 +38,41 @@ def main() -> None:
     """Conclude two efforts, expand one, change the subject until it collapses, expand again."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model = choose_model(None, os.environ)
-        options: Any = {"settings": Settings(rebuild="every-turn"), "checkpointer": InMemorySaver()}
-        agent = create_memory_agent(model, archive=archive, **options)
+        agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
         for words in SETUP:
             agent.invoke({"messages": words}, CONFIG)
         states = [agent.invoke({"messages": words}, CONFIG)["memory"] for words in RUN.values()]
+        figures = commands.stats(agent, CONFIG)
+    turns = figures.turns[-len(RUN) :]
     table = Table("turn", "what happens", "expanded after", "turns without reference", "log", "all")
-    table.title = "Decay, and tokens of the context"
-    sizes = []
-    for turn, (event, state) in enumerate(zip(RUN, states, strict=True), start=1):
-        report, silence = state["context_report"], ages(state)
-        sizes.append(report["tokens"].get("expanded", 0))
-        cells = (", ".join(silence) or "none", ", ".join(map(str, silence.values())))
-        table.add_row(str(turn), event, *cells, str(sizes[-1]), str(report["total"]))
-    print(table)
-    print("\n".join(line for state in states for line in state["banners"]))
-    if charts:
-        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        axes = figure.subplots()
-        axes.bar(range(1, len(RUN) + 1), sizes)
-        axes.set(xlabel="turn", ylabel="tokens of the expanded log")
-        figure.savefig("slice3_decay.png")
-    print("Plot: slice3_decay.png" if charts else "For a plot, install matplotlib.")
+    for number, (event, state, sent) in enumerate(zip(RUN, states, turns, strict=True), start=1):
+        ages = [state["turn"] - log["last_referenced_turn"] for log in state["expanded"].values()]
+        cells = (", ".join(state["expanded"]) or "none", ", ".join(map(str, ages)))
+        log = sent.parts.get("expanded", 0)
+        table.add_row(str(number), event, *cells, str(log), str(sent.total))
+    print(table, *(line for state in states for line in state["banners"]), sep="\n")
+    print(*(f"{name}: {getattr(figures, name):,.6g}" for name in METRICS.split()), sep="\n")
+    print(plot(turns) if charts else "For a plot, install matplotlib.")
 
 
-def ages(state: dict[str, Any]) -> dict[str, int]:
-    """Return for each expanded effort the turns since its last reference."""
-    expanded = state["expanded"].items()
-    return {name: state["turn"] - entry["last_referenced_turn"] for name, entry in expanded}
+def plot(turns: Any) -> str:
+    """Draw what was sent in each turn, beside the baseline without decay and the budget."""
+    figure = charts.Figure(figsize=(7, 4), layout="constrained")
+    axes, numbers = figure.subplots(), range(1, len(turns) + 1)
+    baseline = [turn.always_expanded for turn in turns]
+    axes.plot(numbers, baseline, "s--", color="0.5", label="if nothing collapsed")
+    axes.plot(numbers, [turn.total for turn in turns], "o-", color="tab:blue", label="sent")
+    axes.axhline(Settings().context_budget, color="tab:red", linestyle=":", label="budget")
+    for number, event in EVENTS.items():
+        axes.axvline(number, color="0.8", zorder=0)
+        axes.text(number, 1_050, event, rotation=90, ha="right", va="bottom")
+    axes.set(xlabel="turn", ylabel="context of the last call (tokens)", yscale="log")
+    ticks = [1_000, 2_000, 4_000, 8_000, 16_000]
+    axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
+    axes.legend(loc=(0.33, 0.6))
+    for ending in ("svg", "png"):
+        figure.savefig(f"slice3_decay.{ending}", dpi=200)
+    return "Plot: slice3_decay.svg and .png"
 
 
 if __name__ == "__main__":
