@@ -26,3 +26,13 @@ def test_it_tells_of_the_collapse(ran: Run) -> None:
     banner = "--- Auto-collapsed effort: auth-bug (inactive for 3 turns) ---"
 
     assert ran.printed.count(banner) == 1
+
+
+def test_it_prints_the_metrics(ran: Run) -> None:
+    """The one collapse was undone two turns later; two calls were sent without the log."""
+    (log,) = {*re.findall(r"Expanded effort: auth-bug \((\d+) tokens\)", ran.printed)}
+    printed = dict(re.findall(r"^(\w+): ([\d,.]+)$", ran.printed, re.MULTILINE))
+
+    assert printed["false_decay_rate"] == "1"
+    assert printed["avg_expansion_duration"] == "4"
+    assert printed["tokens_saved_by_decay"] == f"{2 * int(log):,}"
