@@ -28,11 +28,9 @@ SETUP = [words for effort in EFFORTS for words in effort]
 RUN = {
     16: ("about efforts 1 and 2", "The gateway and the sidebar, you remember."),
     30: ("1, 2 referenced again", "Once more, gateway and sidebar."),
-    33: ("first eviction", TRAIN),
     41: ("3, 4, 5 have left", TRAIN),
     42: ("question on 4, search", "Why were our receipts blurred?"),
     43: ("details: expand 4", "Show me the full log of thumbnails"),
-    46: ("third silent turn", TRAIN),
     47: ("after the collapse", TRAIN),
     1_000: ("the last turn", TRAIN),
 }

@@ -23,11 +23,9 @@ def test_the_table_is_that_of_the_proof_run(rows: dict[int, list[int]]) -> None:
     assert table == {
         16: (5, False),
         30: (5, False),
-        33: (4, False),
         41: (2, False),
         42: (3, False),
         43: (3, True),
-        46: (3, True),
         47: (3, False),
         1_000: (0, False),
     }
