@@ -44,7 +44,7 @@ _NAME_WORDS = 16  # words of the longest name that is looked for in a text
 _QUALIFIED_IDS = 8  # qualified ids of one text that are looked up: each may cost a query
 
 
-@lru_cache(maxsize=4)  # the hints and the references of a turn read the same texts
+@lru_cache(maxsize=8)  # the hints and the references of a turn read the same texts
 def mentionable(text: str) -> frozenset[str]:
     """Return all effort ids that a text could mention: 1-16 successive words, joined by hyphens.
 
@@ -185,7 +185,8 @@ def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind,
     question, *answer = statements(work.view.running.messages)
     ids, elsewhere, texts = mentions(work, [*map(own_words, (question, *answer))])
     mentioned = ids | elsewhere | _foreign_by_name(work, ids) | _inflected(work, texts)
-    found: dict[str, tuple[Kind, list[str]]] = {name: ("id", [name]) for name in mentioned}
+    known = work.known([*mentioned])
+    found: dict[str, tuple[Kind, list[str]]] = {effort.id: ("id", [effort.id]) for effort in known}
     for event in work.state.events:
         if tool := _TOOLS.get(event["type"]):
             found.setdefault(event["effort"], ("tool", [tool]))
@@ -207,27 +208,32 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _inflected(work: RunningTurn, texts: Iterable[str]) -> frozenset[str]:
-    """Return the efforts in the context whose id stands in a text with other accents or endings.
+    """Return ids of several words that stand in texts with other endings, and ids without accents.
 
+    Those of evicted efforts are found if they are written without endings and accents themselves.
     An id of one word must stand in the text as it is, accents aside: `apis` is not the effort
     `api`, since single words are often said without any thought of an effort.
     """
-    keys = frozenset[str]().union(*(_keys(text) for text in texts))
-    names = (*work.state.open, *work.state.summaries)
-    return frozenset(name for name in names if _keys(name, whole=True) <= keys)
+    names = [name for name in (*work.state.open, *work.state.summaries) if not is_qualified(name)]
+    found = set[str]()
+    for said in texts:
+        line = hyphenated(_without_accents(said))
+        stems = _stemmed(line)
+        found |= {span for span in mentionable(stems) if "-" in span}
+        for name in names:
+            key = hyphenated(_without_accents(name))
+            in_text, key = (stems, _stemmed(key)) if "-" in key else (line, key)
+            found |= {name} if f"-{key}-" in f"-{in_text}-" else set()
+    return frozenset(found)
 
 
-def _keys(text: str, *, whole: bool = False) -> frozenset[str]:
-    """Return the possible ids of a text without accents, and those of several words by stems.
+def _stemmed(line: str) -> str:
+    """Return hyphenated words by their stems.
 
-    >>> sorted(_keys("Cafés", whole=True)), sorted(_keys("auth bugs", whole=True))
-    (['cafes'], ['auth-bug'])
+    >>> _stemmed("auth-bugs")
+    'auth-bug'
     """
-    line = hyphenated(_without_accents(parted(text)[1] if whole else text))
-    spans = [line] if whole else mentionable(line)
-    return frozenset(
-        "-".join(map(stem, span.split("-"))) if "-" in span else span for span in spans
-    )
+    return "-".join(map(stem, line.split("-")))
 
 
 def _without_accents(text: str) -> str:

@@ -373,3 +373,10 @@ def test_an_id_of_several_words_is_known_with_other_endings(talk: Conversation) 
     talk.turn("Are the logins crashing? And the imports?")
 
     assert reasons(talk) == {"login-crash": ("id", ["login-crash"])}
+
+
+def test_an_evicted_effort_returns_by_its_id_with_another_ending(talk: Conversation) -> None:
+    """The summary comes back as with the id itself."""
+    talk.follow([[]] * 5)
+
+    assert referenced(talk, "Were there more auth bugs?") == ["auth-bug"]

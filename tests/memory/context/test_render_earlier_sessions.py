@@ -155,5 +155,5 @@ def test_the_report_counts_them(here: Conversation) -> None:
     here.turn("Enough.", call("collapse_effort", effort_id=AUTH))
     counted = report([*every_turn(here.archive, OWNER, here.tip)])
 
-    assert (counted.searches, counted.searches_expanded) == (1, 1)
+    assert (counted.searches, counted.searches_used) == (1, 1)
     assert (counted.manual_collapses, counted.returns, counted.evictions) == (1, 0, 0)
