@@ -141,3 +141,12 @@ def test_log_that_quotes_the_turn_is_summarised_without_it() -> None:
 
     assert after.messages == reading.messages
     assert after.events[0]["summary"] == MARK
+
+
+def test_reasons_of_references_go() -> None:
+    """The words that a reference counted by are the turn's; a goal of one such word stays."""
+    event = {"type": "referenced", "effort": "a", "kind": "keywords", "words": ["safe", "left"]}
+    of = target(turn(2, SAID, ["a"], [event]))
+
+    assert of.tombstone().events == ({**event, "words": []},)
+    assert lost(opened("a", goal="safe"), of) == set()
