@@ -15,7 +15,7 @@ line of its questions is `{"question": …, "evidence": [{"turn": 12, "who": "us
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,13 +29,18 @@ from ebbtide import DiskArchive
 from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.hints import pointed_at
+from ebbtide.memory.efforts import EffortState
 from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.messages import compact
 from ebbtide.memory.passages import excerpt, spans
 from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.terms import query_terms, words
 from ebbtide.memory.tokens import count
+from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.transcript import rendered
+from ebbtide.memory.view import past
 
 _MESSAGE_TOKENS = 4
 """Tokens around a message, as `memory.tokens` counts them."""
@@ -60,6 +65,14 @@ class ArchivedTalk:
         """Return the passages for a question, best first."""
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
         return self.archive.search_passages(self.owner, self.tip, text, _ALL, meaning)
+
+    def asked(self, text: str, embedder: Embedder | None = None) -> Mapping[str, Any]:
+        """Return the result of the tool `search_efforts`, called with a question alone."""
+        state = EffortState(self.tip.turn, None, {}, {}, {})
+        view, budget = past(self.archive, self.owner, self.tip), Settings().context_budget
+        sizes = {"room": budget, "free": budget}
+        work = RunningTurn(state, view, Settings(), count, **sizes, embedder=embedder)
+        return dict(search_efforts(work, text)[1])
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a hint for this message would name."""
@@ -133,6 +146,12 @@ def judged(
     sessions, turn_numbers = {place.effort for place in places}, {place.turn for place in places}
     evidence = [(place.turn, place.text) for place in places]
     packed = _fitting(archived.excerpts(passages), _MUCH)
+    result = archived.asked(question.text, embedder)
+    given = [
+        (passage["turn"], passage["text"])
+        for one in result["results"]
+        for passage in one["passages"]
+    ]
     return {
         "R@5": _share(sessions, efforts[:_FEW]),
         "all@5": float(sessions <= {*efforts[:_FEW]}),
@@ -142,6 +161,8 @@ def judged(
             f"{budget:,} tokens": _share_packed(evidence, _fitting(packed, budget))
             for budget in (_LITTLE, _MUCH)
         },
+        "as called": _share_packed(evidence, given),
+        "tokens": count(compact(result)) / 100,
     }
 
 

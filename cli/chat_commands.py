@@ -233,14 +233,22 @@ _effort_command("/collapse EFFORT", "take its log out again", commands.acollapse
 
 @_command("/search WORDS", "search efforts and turns")
 def _search(talk: Conversation, words: str) -> Page:
-    """Yield two lines for each result of a search: its place, and an excerpt."""
+    """Yield two lines for each passage that a search finds: its place, and its text."""
     page = talk.command(commands.asearch, words)
     for entry in page["results"]:
         place = entry.get("id") or entry.get("session") or "outside of efforts"
-        yield Text(in_line(f"turn {entry['turn']}, {entry['at']}, {place}"), style="cyan")
-        yield f"  {' '.join(entry['excerpt'].split())}"
+        if not entry["passages"]:
+            yield Text(in_line(f"{place}: {entry.get('summary', '')}"), style="cyan")
+        for passage in entry["passages"]:
+            where = f"turn {passage['turn']}, {passage['at']}, {place}"
+            who = f", {passage['speaker']}" if "speaker" in passage else ""
+            weak = ", little in common" if passage.get("weak") else ""
+            yield Text(in_line(f"{where}{who}{weak}"), style="cyan")
+            yield f"  {' '.join(passage['text'].split())}"
     if unlisted := page.get("more"):
         yield _note(f"{unlisted} more")
+    if unmatched := page.get("unmatched"):
+        yield _note(f"nothing says {', '.join(unmatched)}")
     if not page["results"]:
         yield _note(page.get("why", "nothing found"))
 

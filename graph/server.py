@@ -191,7 +191,14 @@ def routes(make: Make) -> list[Route]:
             call.run(look.transcript, before=call.number("before"))
         ),
         ("GET", f"{thread}/efforts"): lambda call: call.run(look.efforts),
-        ("GET", f"{thread}/search"): lambda call: call.run(look.search, call.query("query")),
+        ("GET", f"{thread}/search"): lambda call: call.run(
+            look.search,
+            call.query("query"),
+            also=call.request.query_params.getlist("also"),
+            limit=call.number("limit") or 0,
+            since=call.query("since"),
+            until=call.query("until"),
+        ),
         ("GET", f"{thread}/stats"): lambda call: call.run(look.stats),
         ("POST", f"{thread}/undo"): _undo,
         ("POST", f"{thread}/restore"): _restore,

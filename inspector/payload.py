@@ -5,11 +5,15 @@ the model. Nothing is guessed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..memory.archive.protocol import Archive, every_effort
+from ..memory.clock import stamp
+from ..memory.dates import When
 from ..memory.efforts import EffortState
-from ..memory.errors import SessionNotFoundError, TurnNotFoundError
+from ..memory.embeddings import Embedder
+from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import Message, calls
 from ..memory.metrics import report
 from ..memory.names import session_name
@@ -19,7 +23,7 @@ from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.terms import query_terms
 from ..memory.tokens import exact
-from ..memory.tools.search_efforts import search_efforts
+from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import rendered, speaker, visible_text
 from ..memory.view import every_commit, past
 
@@ -202,27 +206,64 @@ def _other_kinds(content: Any) -> list[str]:
     return [str(kind) for kind in kinds if kind != "text"]
 
 
-def search(
-    archive: Archive, owner: Owner, tip: Tip | None, query: str, settings: Settings
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search as the tool `search_efforts` takes it, and what it searches with."""
+
+    query: str
+    also: tuple[str, ...] = ()
+    limit: int = 0
+    since: str = ""
+    until: str = ""
+    settings: Settings = field(default_factory=Settings)
+    embedder: Embedder | None = None
+
+    def given(self, work: RunningTurn) -> Mapping[str, Any]:
+        """Return the result of the tool; raises `RequestError` for a query that it refuses."""
+        narrow = {"since": self.since, "until": self.until}
+        try:
+            found = search_efforts(work, self.query, also=self.also, limit=self.limit, **narrow)
+        except ToolError as error:
+            raise RequestError(str(error)) from error
+        result: Mapping[str, Any] = found[1]
+        return result
+
+
+def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> dict[str, Any]:
     """Return the passages that match a query, best first, with their scores.
 
-    `shown` marks those that the tool `search_efforts` gives a model with an empty context.
+    `shown` marks those that the tool `search_efforts` gives a model with an empty context, in
+    `given`. Raises `SessionNotFoundError`, `RequestError`.
     """
     tip = seen_from(archive, owner, tip)
-    view, budget = past(archive, owner, tip), settings.context_budget
-    state = EffortState(tip.turn, None, {}, {}, {})
-    work = RunningTurn(state, view, settings, exact, budget, budget)
-    given = search_efforts(work, query)[1]
-    terms = query_terms(query)
-    found = archive.search_passages(owner, tip, query, _PASSAGES) if terms else ()
+    view, settings = past(archive, owner, tip), wanted.settings
+    state, budget = EffortState(tip.turn, None, {}, {}, {}), settings.context_budget
+    work = RunningTurn(
+        *(state, view, settings, exact),
+        room=budget,
+        free=budget,
+        embedder=wanted.embedder,
+        now=stamp(),
+    )
+    given = wanted.given(work)
+    terms = query_terms(wanted.query)
+    when = When(work.now, settings.timezone)
+    meaning = meaning_of(work, wanted.query)
+    found = archive.search_passages(owner, tip, wanted.query, _PASSAGES, meaning, when=when)
     records = {record.turn: record for record in view.turns(sorted({hit.turn for hit in found}))}
-    excerpts = {(entry.get("turn"), entry.get("excerpt")) for entry in given["results"]}
+    passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []
     for hit in found:
         text = _passage(records[hit.turn], hit.passage, terms)
         entry = {"score": hit.score, "turn": hit.turn, "effort": hit.effort, "text": text}
-        results.append({**entry, "shown": (hit.turn, text) in excerpts})
+        # The model is given longer ones too, that join neighbours, without the speaker before them.
+        shown = any(
+            text
+            and passage["turn"] == hit.turn
+            and (passage["text"] in text or text in passage["text"])
+            for passage in passages
+        )
+        results.append({**entry, "shown": bool(shown)})
     return {"results": results, "given": given["results"], "why": given.get("why", "")}
 
 

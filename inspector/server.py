@@ -26,6 +26,7 @@ from ..graph.server import Make, asking_user, routes
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
+from ..memory.embeddings import Embedder
 from ..memory.errors import EbbtideError, RequestError, SettingsError
 from ..memory.record import ANONYMOUS, Owner, Tip
 from ..memory.settings import Settings
@@ -56,6 +57,7 @@ class Inspected:
     users: Users
     settings: Settings = Settings()  # noqa: RUF009 (it is frozen)
     attention: Attention | None = None
+    embedder: Embedder | None = None
 
     def owner(self, user: str, name: str) -> Owner:
         """Return a session by its name; another user's does not exist."""
@@ -108,7 +110,9 @@ def served_routes(make: Make) -> list[Route]:
         user = asking_user(request)
         agent: Any = await make({"configurable": {}})
         parts = agent.builder.parts
-        return Inspected(parts.archive, lambda: (user,), parts.settings, parts.attention)
+        return Inspected(
+            parts.archive, lambda: (user,), parts.settings, parts.attention, parts.embedder
+        )
 
     def checked(route: _Route) -> _Route:
         async def respond(request: Request) -> Response:
@@ -136,7 +140,7 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
             *_seen(seen, request), _number(request, "turn"), _number(request, "call")
         ),
         "api/search": lambda seen, request: payload.search(
-            *_session(seen, request), request.query_params.get("query", ""), seen.settings
+            *_session(seen, request), _search(seen, request)
         ),
         "api/memories": _memories,
     }
@@ -199,6 +203,20 @@ def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip]:
     """Return what `_session` does, with the tip of the newest branch if none is named."""
     archive, owner, tip = _session(inspected, request)
     return archive, owner, payload.seen_from(archive, owner, tip)
+
+
+def _search(inspected: Inspected, request: Request) -> payload.Search:
+    """Return the search of a request, with the options of the tool."""
+    params = request.query_params
+    return payload.Search(
+        params.get("query", ""),
+        tuple(params.getlist("also")),
+        _number(request, "limit") if "limit" in params else 0,
+        params.get("since", ""),
+        params.get("until", ""),
+        inspected.settings,
+        inspected.embedder,
+    )
 
 
 def _number(request: Request, name: str) -> int:

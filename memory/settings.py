@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from typing import Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import SettingsError
 from .messages import clean
@@ -80,11 +81,23 @@ class Settings(BaseModel):
     attention_limit: int = Field(
         10, ge=0, le=200, description="Memories surfaced when a session starts at most; 0 = off"
     )
+    timezone: str = Field(
+        "",
+        description="Time zone of dates and hours, such as Europe/Berlin; empty = the machine's",
+    )
     user_id: str | None = Field(
         None,
         coerce_numbers_to_str=True,
         description="Whose memory this is; only a run may set it, never the agent",
     )
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, zone: str) -> str:
+        try:
+            return ZoneInfo(zone).key if zone else ""
+        except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+            raise ValueError("pass the name of a time zone, such as Europe/Berlin") from error
 
 
 def user_named(user: object) -> str:

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import chain, pairwise
 
@@ -14,14 +14,26 @@ CJK = (
 )
 """Scripts that write words without spaces, Thai, Lao, Burmese and Khmer too, as regex ranges."""
 
-_PIECE = re.compile(f"[{CJK}]+|[^\\W_{CJK}]+")
+_INDIC = "\u0900-\u0963\u0970-\u0dff"
+"""Scripts whose vowel signs are characters of their own, without their points, as regex ranges."""
+
+_PIECE = re.compile(f"[{CJK}]+|(?:[^\\W_{CJK}]|[{_INDIC}])+")
 """A run of letters and digits, of CJK characters or of others."""
 
 IDEOGRAPH = re.compile(f"[{CJK}]")
 """The first character of a piece whose terms are pairs of characters."""
 
-_ODD = re.compile(rf"[^\w\s\x00-\x7f{CJK}]")
-"""A character that may be a mark or a format character; most texts have none to look up."""
+_ODD = re.compile(rf"[^\s\x00-\x7f{CJK}{_INDIC}]")
+"""A character that may have a mark, or be one; most texts have none to look up."""
+
+_LETTERS = {"ß": "ss", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
+_LETTERS |= {"\u0131": "i", "ħ": "h", "ŧ": "t"}
+"""Letters that have no mark to take off, and what people write for them."""
+
+_KEPT = frozenset("й")
+"""Letters that are others than their base letter."""
+
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})
 
 _CACHED = 50_000  # words whose stems and terms are cached: 10 MB when full
 _SHORTEST = 3  # characters of a keyword at least, CJK pairs aside
@@ -85,17 +97,38 @@ woollen, yogurt yoghurt
 
 
 def folded(text: str) -> str:
-    r"""Return a text normalised for comparison: NFKC, case folded, no marks or format characters.
+    r"""Return a text as its words are compared: NFKC, case folded, letters without marks.
 
-    >>> folded("Au\u00adth")
-    'auth'
+    Marks are taken off Latin, Greek and Cyrillic letters, and points off Arabic and Hebrew ones;
+    digits of any script become digits, characters that are not seen go.
+
+    >>> folded("Au\u00adth"), folded("Besançon, Łódź"), folded("٤٠١")
+    ('auth', 'besancon, lodz', '401')
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
     if plain.isascii():
         return plain
-    kinds = {character: unicodedata.category(character) for character in _ODD.findall(plain)}
-    removed = {ord(odd): None for odd, kind in kinds.items() if kind[0] == "M" or kind == "Cf"}
-    return plain.translate(removed)
+    return plain.translate({ord(odd): _plain(odd) for odd in {*_ODD.findall(plain)}})
+
+
+@lru_cache(maxsize=10_000)
+def _plain(character: str) -> str:
+    """Return a character without its marks, "" for a mark."""
+    kind = unicodedata.category(character)
+    if kind == "Nd":
+        return str(unicodedata.decimal(character))
+    if kind[0] == "M" or kind == "Cf":
+        return ""
+    if kind[0] != "L" or character in _KEPT:
+        return character
+    if character in _LETTERS:
+        return _LETTERS[character]
+    name = unicodedata.name(character, "")
+    if not name.startswith(("LATIN", "GREEK", "CYRILLIC")):
+        return character
+    parts = unicodedata.normalize("NFD", character)
+    base = "".join(part for part in parts if unicodedata.category(part)[0] != "M")
+    return _LETTERS.get(base, base)
 
 
 def is_pair(term: str) -> bool:
@@ -145,14 +178,43 @@ def long_enough(terms: Iterable[str]) -> list[str]:
     return [term for term in terms if len(term) >= _SHORTEST or is_pair(term)]
 
 
-def query_terms(query: str) -> list[str]:
+def query_terms(query: str, *, any_name: bool = False) -> list[str]:
     """Return the distinct terms of a query without its request phrases; none if it has no topic.
+
+    Names that are written like stop words are terms; with `any_name`, if there is no other term,
+    each word that may be a name is one.
 
     >>> query_terms("What was the fix for the auth thing?"), query_terms("ok, carry on")
     (['fix', 'auth'], [])
+    >>> query_terms("What did Will say?"), query_terms("will", any_name=True)
+    (['will'], ['will'])
     """
     topic = _STOP_PHRASES.sub(" ", _LEAD.sub("", folded(query)))
-    return list(dict.fromkeys(terms(topic)))
+    found = [*terms(topic), *_names(query)]
+    if any_name and not found:
+        found = [word for word in words(topic) if word not in _NO_NAMES]
+    return list(dict.fromkeys(found))
+
+
+def unsaid_words(query: str, absent: Collection[str]) -> list[str]:
+    """Return the words of a query whose terms are among these, as they are written there.
+
+    >>> unsaid_words("401 Xylophones", {"xylophon"})
+    ['Xylophones']
+    """
+    runs = re.findall(r"[^\W_]+", query)
+    return [run for run in runs if any(term in absent for term in query_terms(run))]
+
+
+def further_terms(query: str) -> list[str]:
+    """Return terms of a query that a text may have in place of those of `query_terms`, or beside.
+
+    They are words as they are spelled, identifiers whole and in parts, numbers with their units.
+
+    >>> further_terms("maxRetryCount"), further_terms("10.20.1.7"), further_terms("25 MB")
+    (['max', 'retri', 'count'], ['102017'], ['25mb'])
+    """
+    return [term for term in dict.fromkeys(_further(query)) if term not in {*query_terms(query)}]
 
 
 def indexed(text: str) -> list[str]:
@@ -160,9 +222,86 @@ def indexed(text: str) -> list[str]:
 
     >>> indexed("修复 axios")
     ['修复', 'axio', '修', '复']
+    >>> indexed("at 10.1.20.7"), indexed("plan B with Will")
+    (['10', '1', '20', '7', '101207'], ['plan', 'b', 'will'])
     """
     whole_terms = terms(text)
-    return list(dict.fromkeys([*whole_terms, *"".join(filter(is_pair, whole_terms))]))
+    pairs = () if text.isascii() else filter(is_pair, whole_terms)
+    return list(dict.fromkeys([*whole_terms, *"".join(pairs), *_names(text), *_further(text)]))
+
+
+_LONGEST_WHOLE = 64  # characters of an identifier that is a term as a whole: a page may be base64
+_JOINED = re.compile(r"[^\W_]+(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W_]+)+")
+"""An address, a version, a path or another identifier with its parts."""
+
+_GROUPS = re.compile(r"(?:\b[A-Z]{2}|\+|\b)\d{2,4}(?:[ \-]\d{2,6}){1,8}\b")
+"""Groups of digits: a telephone number or an account."""
+
+_UNIT = re.compile(r"(?<![\w.,])([0-9][0-9.,]*) ?([A-Za-zµ°€$]{1,4})\b")
+_SIGNED = re.compile(r"\b([A-Za-z])(\+\+|#)(?!\w)")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
+_HASH = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,64}\b", re.IGNORECASE)
+_SHORT_HASH = 7  # characters of a hash that tools show
+_CAMEL = re.compile(r"\b(?=\w*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z]{2}))[^\W_]+\b")
+_CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_SEPARATORS = re.compile(r"[\W_]+")
+_MARKED = re.compile(rf"(?:[^\W\d_{CJK}{_INDIC}])*[^\W\d_\x00-\x7f{CJK}{_INDIC}][^\W\d_]*")
+"""A word with a letter beyond ASCII."""
+
+
+def _further(text: str) -> Iterator[str]:
+    """Yield the terms of a text beyond its words."""
+    wholes = [match[0] for pattern in (_JOINED, _GROUPS) for match in pattern.finditer(text)]
+    for whole in wholes:
+        joined = _SEPARATORS.sub("", whole)
+        if len(joined) <= _LONGEST_WHOLE:
+            yield _term(folded(joined))
+    for number, unit in _UNIT.findall(text):
+        if (name := folded(unit)) not in _STOP_WORDS:
+            digits = _SEPARATORS.sub("", number)
+            yield from (term for word in (digits, name, digits + name) if (term := _term(word)))
+    yield from (letter.lower() + _SIGNS[sign] for letter, sign in _SIGNED.findall(text))
+    yield from (_term(match[0][:_SHORT_HASH].lower()) for match in _HASH.finditer(text))
+    for match in _CAMEL.finditer(text):
+        yield from filter(None, map(_term, map(folded, _CAMEL_PART.findall(match[0]))))
+    if not text.isascii():
+        yield from _spelled(text)
+
+
+def _spelled(text: str) -> Iterator[str]:
+    """Yield the words with marks as they are spelled, and those with umlauts as two letters."""
+    plain = unicodedata.normalize("NFC", text).casefold()
+    for word in dict.fromkeys(_MARKED.findall(plain)):
+        if folded(word) != word:
+            yield word
+        if (spelled := word.translate(_UMLAUTS)) != word:
+            yield _term(folded(spelled))
+
+
+_CAPITAL = re.compile(r"(?<![^\W_])(?:[A-Z]{2,}|[A-Z][a-z]*)(?![\w'’])")
+_BEGINS = re.compile(r"(?:\A|[.!?:;\n\"“”(\[*•>|-])\s*\Z")
+"""What stands before a word that begins a sentence, a line or a quotation."""
+
+_NO_NAMES = frozenset(
+    """
+a again an bye continue go hello hey hi i more next no ok okay on please proceed thank thanks the
+yes
+""".split()  # noqa: SIM905 (as a list it is longer)
+)
+"""Words that are no names by themselves, however they are written: they only keep a talk going."""
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield the names in a text that are written like stop words, or are a single letter."""
+    for match in _CAPITAL.finditer(text):
+        word = match[0].lower()
+        if word in _NO_NAMES or not (word in _STOP_WORDS or len(word) == 1):
+            continue
+        all_capitals = len(word) > 1 and match[0].isupper()
+        before = text[max(0, match.start() - 8) : match.start()]
+        inside = not _BEGINS.search(before) and before.strip()
+        if all_capitals or inside:
+            yield word
 
 
 @lru_cache(maxsize=_CACHED)
@@ -222,6 +361,15 @@ _CHATTER = frozenset([*content(_ENGLISH), *_CHINESE.split()])
 """Terms of talks on any topic; a message of nothing else refers to no topic."""
 
 
+def tells(term: str) -> bool:
+    """Tell whether a term can say what a text is about, as words of any talk cannot.
+
+    >>> tells("axio"), tells("time"), tells("数据")
+    (True, False, True)
+    """
+    return bool(long_enough([term])) and term not in _CHATTER
+
+
 def telling(text: str) -> frozenset[str]:
     """Return the terms of a text that tell its topic, without those of any talk.
 
@@ -253,10 +401,19 @@ _REQUESTS = re.compile(
 )
 
 
+_STATES = re.compile(
+    r"(?i)(?:i|i['’]\w+|we|we['’]\w+|my|our|he|she|they|it|the|this|there)\b[^,;:?]{12,}[,;:]"
+)
+"""The beginning of a statement after which the sentence asks."""
+
+
 def is_question(sentence: str) -> bool:
     """Tell whether a sentence asks for something, with a question mark or without.
+
+    One that begins with a statement is none: "I booked a table for two, can you check it?".
 
     >>> is_question("Which port?"), is_question("Tell me about the port.")
     (True, True)
     """
-    return bool(_ASKS.search(sentence) or _REQUESTS.match(sentence))
+    asks = bool(_ASKS.search(sentence)) and not _STATES.match(sentence.strip())
+    return asks or bool(_REQUESTS.match(sentence))

@@ -49,14 +49,15 @@ _LONGEST_LABEL = 64  # characters of a tool's name before what it says
 
 _LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
 _SPARE = 4  # tokens over that which are not worth an ellipsis
-_TEXTS = ("summary", "excerpt", "text")  # fields of a part of a result whose texts may be long
-
 _FIELDS = frozenset({"turn", "offset", "end"})
 _ELSEWHERE = frozenset({"session", "id"})
 """Fields of an item of an artifact: of each one, and of one that quotes another session."""
 
-_QUOTING = {"read_log": ("turns", "text"), "search_efforts": ("results", "excerpt")}
-"""By tool, the list in its result whose parts quote, and the field of a part with the text."""
+_QUOTING = {"read_log": "turns", "search_efforts": "results"}
+"""By tool, the list in its result whose parts quote: turns, or results, which have `passages`.
+
+The field of a part with the text is `text`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,7 @@ def quotations(message: Message) -> list[_Quotation]:
         return []
     if not isinstance(items, list) or not all(map(_is_range, items)):
         return []
-    body, (_, name) = result_of(message), _names(message)
-    parts = [part for part in _parts(message, body) if isinstance(part, Mapping) and name in part]
+    parts = [part for part in _parts(message) if _quotes(part)]
     ranges = [Recalled(**item) for item in items]
     return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
 
@@ -129,8 +129,7 @@ def stored(message: Message) -> Message:
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
-    _, name = _names(message)
-    return _with(message, [{**part, name: read(quote)} for part, quote in quotations(message)])
+    return _with(message, [{**part, "text": read(quote)} for part, quote in quotations(message)])
 
 
 def repeats(message: Message) -> bool:
@@ -162,7 +161,7 @@ def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> l
         quotes[at][place] = _line(part, quote, count), quote
     changed = {at for at, _ in places}
     return [
-        _with(message, [part for part, _ in quotes[at]]) if at in changed else message
+        _with(message, [part for part, _ in quotes[at]], count) if at in changed else message
         for at, message in enumerate(messages)
     ]
 
@@ -172,45 +171,51 @@ def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
 
     Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
     """
-    quotes, (_, name) = quotations(message), _names(message)
+    quotes = quotations(message)
     parts = [part for part, _ in quotes]
-    sizes = [count(str(part[name])) for part in parts]
+    sizes = [count(str(part["text"])) for part in parts]
     *worse, best = [place for _, place in _worst_first([quotes])]
     for place in worse:
         if sum(sizes) <= limit:
             break
         parts[place] = _line(*quotes[place], count)
-        sizes[place] = count(str(parts[place][name]))
+        sizes[place] = count(str(parts[place]["text"]))
     if sum(sizes) > limit:
-        text = str(parts[best][name])
+        text, quote = str(parts[best]["text"]), quotes[best][1]
         end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
-        cut = {**parts[best], name: f"{text[:end]}…"}
-        if name == "text":
-            cut |= {name: text[:end], **_reads_on(quotes[best][1], end)}
+        cut = {**parts[best], "text": f"{text[:end]}…"}
+        if quote.score is None:
+            cut |= {"text": text[:end], **_reads_on(quote, end)}
         if count(compact(cut)) < count(compact(parts[best])):
             parts[best] = cut
-    return _with(message, parts)
+    return _with(message, parts, count)
 
 
 def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
     """Return the places of quotations, (message, part), the first to shrink first."""
     ranked = sorted(
-        ("text" in part, quote.score or 0.0, at, place)
+        (quote.score is None, quote.score or 0.0, at, place)
         for at, quotations in enumerate(quotes)
-        for place, (part, quote) in enumerate(quotations)
+        for place, (_, quote) in enumerate(quotations)
     )
     return [(at, place) for *_, at, place in ranked]
 
 
 def _line(part: Mapping[str, Any], quote: Recalled, count: TokenCounter) -> Mapping[str, Any]:
-    """Return a part with only the beginnings of its texts; names and numbers stay."""
-    heads = {}
-    for name in _TEXTS:
-        text = str(part.get(name, ""))
-        if count(text) > _LINE + _SPARE:
-            heads[name] = f"{text[: fit(text, _LINE, count)].rstrip()}…"
-    reads_on = _reads_on(quote, len(heads["text"]) - 1) if "text" in heads else {}
-    return {**part, **heads, **reads_on}
+    """Return a part with only the beginning of its text; names and numbers stay."""
+    text = str(part["text"])
+    line = _head(text, count)
+    if line == text:
+        return part
+    is_read = quote.score is None
+    return {**part, "text": line, **(_reads_on(quote, len(line) - 1) if is_read else {})}
+
+
+def _head(text: str, count: TokenCounter) -> str:
+    """Return the beginning of a text, about one line; the text itself if it is no longer."""
+    if count(text) <= _LINE + _SPARE:
+        return text
+    return f"{text[: fit(text, _LINE, count)].rstrip()}…"
 
 
 def _reads_on(quote: Recalled, length: int) -> dict[str, Any]:
@@ -232,29 +237,52 @@ def _is_range(item: Any) -> bool:
     )
 
 
-def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
-    """Return a result with these quoting parts; its `next` points behind the first one cut."""
+def _with(
+    message: Message, quoting: Sequence[Mapping[str, Any]], count: TokenCounter | None = None
+) -> Message:
+    """Return a result with these quoting parts; its `next` points behind the first one cut.
+
+    With a `count` the summary of a result whose passages are all cut is cut too.
+    """
     if not quoting:
         return message
-    body, (listed, name) = result_of(message), _names(message)
+    body, listed = result_of(message), _QUOTING[str(message["data"].get("name"))]
     replacements = iter(quoting)
-    parts = [next(replacements) if name in part else part for part in _parts(message, body)]
-    result = {**body, listed: parts}
+
+    def replaced(part: Any) -> Any:
+        if _quotes(part):
+            return next(replacements)
+        if not isinstance(part, Mapping) or not isinstance(part.get("passages"), list):
+            return part
+        passages = [replaced(passage) for passage in part["passages"]]
+        cut = all(str(passage.get("text", "…")).endswith("…") for passage in passages)
+        short = (
+            {"summary": _head(str(part["summary"]), count)}
+            if (count and cut and "summary" in part)
+            else {}
+        )
+        return {**part, **short, "passages": passages}
+
+    result = {**body, listed: [replaced(part) for part in body[listed]]}
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
     return with_content(
         message, compact({**result, "next": cut} if cut and "next" in body else result)
     )
 
 
-def _parts(message: Message, body: Mapping[str, Any]) -> list[Any]:
-    """Return the list in a result, empty if it has none."""
-    parts = body.get(_names(message)[0])
-    return parts if isinstance(parts, list) else []
+def _parts(message: Message) -> list[Any]:
+    """Return the turns, or the passages of all results, in a result; empty if it has none."""
+    listed = result_of(message).get(_QUOTING[str(message["data"].get("name"))])
+    if not isinstance(listed, list):
+        return []
+    if message["data"].get("name") == "read_log":
+        return listed
+    passages = (part.get("passages") for part in listed if isinstance(part, Mapping))
+    return [passage for some in passages if isinstance(some, list) for passage in some]
 
 
-def _names(message: Message) -> tuple[str, str]:
-    """Return the names of list and field in `_QUOTING`, empty for tools that do not quote."""
-    return _QUOTING.get(str(message["data"].get("name")), ("", ""))
+def _quotes(part: Any) -> bool:
+    return isinstance(part, Mapping) and "text" in part
 
 
 def result_of(message: Message) -> Mapping[str, Any]:

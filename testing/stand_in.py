@@ -205,11 +205,7 @@ def _outcome(result: ToolMessage) -> str:
         ]
         return f"{len(states)} effort{'s' * (len(states) != 1)}: {', '.join(states) or 'none'}."
     if "query" in body and "results" in body:
-        found = [
-            f"{one.get('id') or 'turn ' + str(one.get('turn'))}: "
-            + _clipped(" ".join(str(one.get("summary") or one.get("excerpt")).split()))
-            for one in body["results"][:3]
-        ]
+        found = [*map(_found, body["results"][:3])]
         return f"Found {'; '.join(found)}" if found else "The search found nothing."
     return f"{name} answered: {_clipped(result.text)}"
 
@@ -287,6 +283,14 @@ def _background(messages: Sequence[BaseMessage]) -> str:
 def _signals(text: str) -> int:
     """Score a sentence: 2 for each word of a decision, 1 for each number."""
     return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
+
+
+def _found(result: Mapping[str, Any]) -> str:
+    """Tell one result of a search: its summary, else its best passage."""
+    passages = result.get("passages") or [{}]
+    place = result.get("id") or f"turn {passages[0].get('turn')}"
+    words = str(result.get("summary") or passages[0].get("text") or "").split()
+    return f"{place}: {_clipped(' '.join(words))}"
 
 
 def _clipped(text: str) -> str:

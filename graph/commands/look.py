@@ -11,6 +11,7 @@ from langgraph.graph import START
 from langgraph.runtime import Runtime
 
 from ...memory.anchor import shown as shown_messages
+from ...memory.clock import stamp
 from ...memory.context.prompt import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError, ToolError
@@ -125,15 +126,29 @@ def transcript(
     return completed(thread.parts.archive, thread.owner, marked, running_messages)
 
 
-def search(agent: Agent, config: RunnableConfig, query: str) -> Mapping[str, Any]:
-    """Return the result of the tool `search_efforts`; this search is not counted in metrics."""
+def search(  # noqa: PLR0913 (the arguments of the tool)
+    agent: Agent,
+    config: RunnableConfig,
+    query: str,
+    *,
+    also: Sequence[str] = (),
+    limit: int = 0,
+    since: str = "",
+    until: str = "",
+) -> Mapping[str, Any]:
+    """Return the result of the tool `search_efforts`; this search is not counted in metrics.
+
+    `also` are further phrasings, `since` and `until` dates that narrow it; `limit` is of efforts
+    and turns, 0 for the setting. Raises `CommandError` for an empty query and for what is no date.
+    """
     if not isinstance(query, str):
         raise CommandError(f"query must be a text, got {query!r}")
     work = _work(thread_at(agent, config))
     try:
-        answer: Mapping[str, Any] = search_efforts(work, query)[1]
+        found = search_efforts(work, query, also=tuple(also), limit=limit, since=since, until=until)
     except ToolError as error:
         raise CommandError(str(error)) from error
+    answer: Mapping[str, Any] = found[1]
     return answer
 
 
@@ -147,7 +162,14 @@ def _work(thread: Thread) -> RunningTurn:
     """Return what memory tools work on, with the whole budget for their results."""
     budget, count = thread.settings.context_budget, thread.parts.count
     return RunningTurn(
-        effort_state(thread.state), thread.view, thread.settings, count, budget, budget
+        effort_state(thread.state),
+        thread.view,
+        thread.settings,
+        count,
+        room=budget,
+        free=budget,
+        embedder=thread.parts.embedder,
+        now=stamp(),
     )
 
 

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, func, select
 from ..names import session_name
 from ..ranking import Rare, Topics, rarity, score
 from ..record import Owner, Tip
-from ..terms import query_terms
+from ..terms import further_terms, query_terms, tells
 from .index import among, heading, look_up
 from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
-from .query import TERMS, Said, in_turns, passages_in, rarest, strongest, terms_of
+from .query import Said, at_most, few, in_turns, passages_in, rarest, strongest, terms_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
 
 _ALL_IDS = ((0, 2**63 - 1),)
@@ -88,7 +88,8 @@ class OtherSessions:
 
         A turn is left out if an effort of it matches at least as well, or says all of the query.
         """
-        terms = query_terms(query)[:TERMS]
+        required = at_most(query_terms(query))
+        terms = at_most(list(dict.fromkeys([*required, *further_terms(query)])))
         wanted = (terms, _ROWS)
         passages, headings = (
             {term: [at for at in ids if self._is_other(at)] for term, ids in postings.items()}
@@ -103,10 +104,12 @@ class OtherSessions:
         found = terms_of(strongest(by_turn, rare)[:_CANDIDATES], by_turn, rare)
         hits = [*self._efforts(headings, rare), *self._turns(found, passages, rare)]
         weight = sum(rare.values())
-        unknown = sum(not passages[term] and not headings[term] for term in terms)
+        unknown = sum(not passages[term] and not headings[term] for term in required)
         highest = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
         if highest < _FLOOR * (weight + unknown * rarity(total)):
-            return []
+            counts = {term: max(len(by_turn[term]), len(headings[term])) for term in rare}
+            telling = {term for term in rare if tells(term) and counts[term] <= few(total)}
+            hits = [hit for hit in hits if not telling.isdisjoint(hit.said)]
         scores = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
         distinct = [
             hit

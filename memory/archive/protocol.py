@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ..attachments import Texts
 from ..attention.law import Attention
 from ..compressions import Compression, ExtractionEntry
+from ..dates import When
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
@@ -41,7 +42,8 @@ class Found:
 
     `said` are the terms of the query that the effort, or the turn, contains; `passage` is the
     passage's number in the turn, None if only the effort's heading matches. `user`: the user wrote
-    it. `near`: only its neighbours or its effort match. Scores of two searches cannot be compared.
+    it. `near`: only its neighbours or its effort match. `weak`: it says little of the query. Scores
+    of two searches cannot be compared.
     """
 
     effort: str | None
@@ -51,6 +53,7 @@ class Found:
     passage: int | None = None
     user: bool = False
     near: bool = False
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,9 @@ class Archive(Protocol):
         Commands before the first turn have the number 0.
         """
 
+    def turns_between(self, owner: Owner, tip: Tip, since: str, until: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns from one time until before another, ascending."""
+
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest visible ambient turns, ascending."""
 
@@ -185,13 +191,24 @@ class Archive(Protocol):
         find texts that share no word with the query but are as near as the meaning's floor.
         """
 
-    def search_passages(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
+    def search_passages(  # noqa: PLR0913 (a query, and how it is read)
+        self,
+        owner: Owner,
+        tip: Tip,
+        query: str,
+        limit: int,
+        meaning: QueryEmbedding | None = None,
+        *,
+        when: When | None = None,
     ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match, best first.
+        """Return up to `limit` passages that match, best first, with the weak ones.
 
-        `search` returns only the best passage of each effort, with this score.
+        `search` returns only the best passage of each effort, with this score. A date in the query
+        is read as `when` says; a query of a date alone finds what was said then.
         """
+
+    def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
+        """Return which of these terms no text of the session has."""
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
         """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""

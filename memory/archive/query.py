@@ -1,13 +1,13 @@
 """A query: its rare terms, the texts that say them, its dates; and what a message points at."""
 
 import json
-import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from sqlalchemy import bindparam, literal, select, union_all
 
+from ..dates import When, dates
 from ..ranking import Passages, Rare, rarity
 from ..terms import query_terms
 from .index import any_of, look_up, unpack_layout
@@ -15,8 +15,16 @@ from .lineage import Lineage
 from .protocol import Pointing
 from .schema import PASSAGE_BITS, changes, passage_id, turn_id, turns
 
-TERMS = 64
-"""Terms of a query that are looked up: a pasted page has hundreds."""
+TERMS = 256
+"""Terms of a query that are looked up, half of them from its end: a pasted page has hundreds."""
+
+
+def at_most(terms: Sequence[str]) -> list[str]:
+    """Return as many terms of a query as are looked up: the telling line of a trace is its last."""
+    if len(terms) <= TERMS:
+        return [*terms]
+    return [*terms[: TERMS // 2], *terms[-TERMS // 2 :]]
+
 
 RAREST = 32
 """Of these, the terms that count, so that a page costs no more than a sentence or two."""
@@ -30,6 +38,22 @@ conversations 42.6 % have a right hint; with 500, for which five times as much i
 
 _BEST = 100
 """Turns, and headings, that are looked at, those that say most: a bound as `TELLING` is."""
+
+_FEW_TURNS, _FEW = 3, 0.02
+"""Turns, and their share of a session, that say a term at most if it alone is enough to be found.
+
+What is said with a rare word is found, whatever else the query says.
+"""
+
+
+def few(total: int) -> int:
+    """Return how many of `total` turns say a rare term at most.
+
+    >>> few(20), few(1_000)
+    (3, 20)
+    """
+    return max(_FEW_TURNS, int(_FEW * total))
+
 
 # One statement, as it is sent in every turn.
 _TURNS_AND_CHANGES = union_all(
@@ -132,7 +156,7 @@ def strongest(said: Said, rare: Rare) -> list[int]:
 
 def pointing(lineage: Lineage, message: str) -> Pointing:
     """Return how rare a message's telling terms are, and who says which of them; see `Pointing`."""
-    terms = query_terms(message)[:TERMS]
+    terms = at_most(query_terms(message))
     session, limit = lineage.session, TELLING + 1  # one more tells that there are too many
     wanted = (terms, limit)
     passages, headings = look_up(lineage.connection, session.owner, lineage.ranges, wanted, wanted)
@@ -156,61 +180,31 @@ def pointing(lineage: Lineage, message: str) -> Pointing:
     return Pointing({**rare, **dict.fromkeys(unknown, rarity(session.turns))}, by_name)
 
 
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-_VERBS = {"march", "may"}
-"""Months only with a number, or after a word that says so."""
-
-# A month with its day and year, before or after it; of "may 5:30" no part is a date.
-_DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
-_MONTH_NAMED = re.compile(
-    rf"(?i)\b(?:{_DAY} (?:of )?|(in|of|during|since|until|by|last|early|late|mid) )?"
-    rf"({'|'.join(_MONTHS)})\b(?! \d{{1,2}}:)(?: {_DAY})?(?:,? (\d{{4}})\b)?"
-)
-# As the archive writes them, so that models use them too.
-_ISO = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
-_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
-"""Other numbers of four digits are ports, prices and counts."""
-
-
-def _dates(query: str, years: Iterable[int]) -> list[str]:
-    """Return the beginnings of ISO dates that a query names; of a month alone one for each year.
-
-    >>> _dates("What did James say in April?", [2025, 2026])
-    ['2025-04', '2026-04']
-    >>> _dates("on 8 May, 2026", [2026]), _dates("you may go on", [2026])
-    (['2026-05-08'], [])
-    """
-    days: list[str] = []
-    for match in _MONTH_NAMED.finditer(query):
-        before, word, month, after, year = match.groups()
-        if month.lower() in _VERBS and not (before or word or after or year):
-            continue
-        day = f"-{int(before or after):02}" if before or after else ""
-        number = _MONTHS.index(month.lower()) + 1
-        days += [f"{each}-{number:02}{day}" for each in ([year] if year else years)]
-    return list(dict.fromkeys(days + _ISO.findall(query) or _YEAR.findall(query)))
-
-
-def undated(query: str) -> str:
-    """Return a query without its dates: a text of that day need not name it.
-
-    >>> undated("What did James say in April?").split()
-    ['What', 'did', 'James', 'say', '?']
-    """
-    for pattern in (_MONTH_NAMED, _ISO, _YEAR):
-        query = pattern.sub(" ", query)
-    return query
-
-
-def dated(lineage: Lineage, query: str) -> list[tuple[int, int]]:
+def dated(lineage: Lineage, query: str, when: When) -> list[tuple[int, int]]:
     """Return for each date in a query the ids of its first turn and of the first one after it."""
     total = lineage.session.turns
-    if not total or not _dates(query, [1]):
+    if not total or not dates(query, [1], when.today):
         return []
-    start = turn_id(lineage.session.id, 1)
+    first, last = _ends(lineage)
+    earliest = lineage.connection.execute(_FIRST_TIME, first | {"last": last["last"]}).scalar()
+    latest = lineage.connection.execute(_TIME, last).scalar()
+    years = (earliest or "")[:4], (latest or "")[:4]
+    if not all(map(str.isdecimal, years)):
+        return []
+    named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
+    return [turns_between(lineage, *when.times(days)) for days in named]
+
+
+def _ends(lineage: Lineage) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the bounds of the first turn of a session, and of its last one."""
+    start, total = turn_id(lineage.session.id, 1), lineage.session.turns
+    last = start + total - 1
+    return {"first": start, "last": last}, {"first": last, "last": last}
+
+
+def turns_between(lineage: Lineage, since: str, until: str) -> tuple[int, int]:
+    """Return the ids of the first turn since a time, and of the first one from another time on."""
+    start, total = turn_id(lineage.session.id, 1), lineage.session.turns
     numbers = range(start, start + total)
 
     def time_of(number: int) -> str:
@@ -218,16 +212,6 @@ def dated(lineage: Lineage, query: str) -> list[tuple[int, int]]:
         at = lineage.connection.execute(_TIME, bounds).scalar()
         return "~" if at is None else at
 
-    bounds = {"first": numbers[0], "last": numbers[-1]}
-    earliest = lineage.connection.execute(_FIRST_TIME, bounds).scalar() or ""
-    years = earliest[:4], time_of(numbers[-1])[:4]
-    if not all(map(str.isdecimal, years)):
-        return []
-    # "~" is higher than what follows in any time that begins with the day.
-    return [
-        (
-            start + bisect_left(numbers, day, key=time_of),
-            start + bisect_left(numbers, f"{day}~", key=time_of),
-        )
-        for day in _dates(query, range(int(years[0]), int(years[1]) + 1))
-    ]
+    first = bisect_left(numbers, since, key=time_of) if since else 0
+    end = bisect_left(numbers, until, key=time_of) if until else total
+    return start + first, start + end

@@ -13,25 +13,27 @@ from itertools import repeat
 from operator import attrgetter, neg
 from typing import Any
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, bindparam, func, select
 
+from ..dates import When, undated
 from ..embeddings import QueryEmbedding
 from ..ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
-from ..terms import query_terms
-from .index import SPEAKER, any_of, look_up
+from ..terms import further_terms, is_pair, query_terms, tells, terms
+from .index import SPEAKER, any_of, look_up, unpack_layout
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
 from .query import (
-    TERMS,
     Said,
+    at_most,
     dated,
+    few,
     in_turns,
     passages_in,
     rarest,
     strongest,
-    undated,
+    turns_between,
 )
-from .schema import PASSAGE_BITS, members, turns
+from .schema import PASSAGE_BITS, TURN_BITS, members, turns
 from .vectors import MOST, Nearness
 
 _PASSAGES_READ = 30_000
@@ -64,6 +66,9 @@ _DATED = 2.0
 _DATE = "\u00b6date"
 """Stands for a date among the terms; no term has the sign."""
 
+_DATE_SIZE = 8
+"""Digits of a date that is written in digits."""
+
 _MOST = 200
 """Passages, and efforts, that are returned at most: forty for each result."""
 
@@ -73,7 +78,16 @@ _LONG = 500
 _AROUND = range(-2, 3)
 """Steps to the turns around one: a passage's window, two passages each way, reaches no further."""
 
+_DAYS = 50
+"""Turns of a date that are shown of a query which names it, and nothing that was said then."""
+
 _TURN = (turns.c.id, turns.c.run, turns.c.place, turns.c.turn)
+_OF_DAYS = (
+    select(*_TURN, turns.c.efforts, turns.c.passages)
+    .where(turns.c.id >= bindparam("first"), turns.c.id < bindparam("end"))
+    .order_by(turns.c.id)
+    .limit(_DAYS)
+)
 _CANDIDATE = select(*_TURN, turns.c.efforts).where(any_of(turns.c.id, "ids"))
 # SQLite may not conclude that the turns are of these runs, too: it would read all of theirs first.
 _SAME_TURN = (
@@ -101,7 +115,8 @@ class _Query:
     `passages` and `turns` who says them. `headings` has for each the efforts whose visible headings
     say it, with the turn of the newest one. `unknown` is the weight of the terms that no text says,
     `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
-    first turn of each date and of the one after its last. `near` is None without vectors.
+    first turn of each date and of the one after its last. `near` is None without vectors, `narrow`
+    has the ids of the first turn of the period that is searched and of the one after it.
     """
 
     lineage: Lineage
@@ -114,6 +129,26 @@ class _Query:
     by_speakers: frozenset[int]
     periods: Sequence[tuple[int, int]]
     near: Nearness | None
+    narrow: tuple[int, int] | None = None
+
+    def is_searched(self, turn_id: int) -> bool:
+        """Tell whether a turn is of the period that is searched."""
+        return _inside(self.lineage, self.narrow, turn_id)
+
+    @property
+    def telling(self) -> frozenset[str]:
+        """The terms that tell what a text is about."""
+        return frozenset(filter(tells, self.rare))
+
+    @property
+    def passing(self) -> frozenset[str]:
+        """Those of them that so few turns or headings say that a text with one is no chance."""
+        most = few(self.lineage.session.turns)
+        return frozenset(
+            term
+            for term in self.telling
+            if max(len(self.turns[term]), len(self.headings[term])) <= most
+        )
 
     def is_dated(self, turn_id: int) -> bool:
         """Tell whether a turn is of a date that the query names."""
@@ -130,7 +165,8 @@ class _Query:
 class _Ranking:
     """Scored passages, by row with their ids, and scored efforts.
 
-    `near` has the rows of passages that are near in meaning.
+    `near` has the rows of passages that are near in meaning. A text must say a term of `passing`,
+    or it is weak, and one of `telling`, or it is none; without them all pass.
     """
 
     ids: Sequence[int]
@@ -138,48 +174,92 @@ class _Ranking:
     topics: Topics
     scores: Scores
     near: frozenset[int] = frozenset()
+    passing: frozenset[str] | None = None
+    telling: frozenset[str] | None = None
 
 
-def search(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> tuple[Found, ...]:
-    """Return the passages that match a query, best first, and efforts by their headings alone."""
-    if not query_terms(query):
-        return ()
-    looked_up = _look_up(lineage, query, meaning)
-    ranking = _rank_by_words(looked_up)
-    if looked_up.near is not None:
-        ranking = _blend(looked_up, looked_up.near, ranking)
-    return _hits(looked_up, ranking)
+def search(
+    lineage: Lineage, query: str, meaning: QueryEmbedding | None, when: When
+) -> tuple[Found, ...]:
+    """Return the passages that match a query, best first, and efforts by their headings alone.
+
+    If nothing does, those of the dates that it names.
+    """
+    words = undated(query, when.today)
+    hits: tuple[Found, ...] = ()
+    if query_terms(words, any_name=True):
+        looked_up = _look_up(lineage, query, meaning, when)
+        ranking = _rank_by_words(looked_up)
+        if looked_up.near is not None:
+            ranking = _blend(looked_up, looked_up.near, ranking)
+        hits = _hits(looked_up, ranking)
+    return hits or _of_dates(lineage, query, when, weak=bool(terms(words)))
 
 
-def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None) -> _Query:
+def _of_dates(lineage: Lineage, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
+    """Return the passages of the first turns of the dates in a query, in their order."""
+    hits: list[Found] = []
+    for first, end in dated(lineage, query, when):
+        for row in lineage.visible(_OF_DAYS, first=first, end=end):
+            effort = next(iter(json.loads(row.efforts)), None)
+            for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
+                hits.append(Found(effort, row.turn, 1.0, frozenset(), place, user, weak=weak))
+    return tuple(hits)
+
+
+def _inside(lineage: Lineage, narrow: tuple[int, int] | None, turn_id: int) -> bool:
+    """Tell whether a turn is in a period; what a copied thread has of its origin always is."""
+    if narrow is None or turn_id >> TURN_BITS != lineage.session.id:
+        return True
+    return narrow[0] <= turn_id < narrow[1]
+
+
+def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when: When) -> _Query:
     """Ask the index which passages and headings have the terms of a query."""
-    terms, session = query_terms(query)[:TERMS], lineage.session
-    speakers = [SPEAKER + term for term in terms]
-    passages, headings = look_up(
-        lineage.connection,
-        session.owner,
-        lineage.ranges,
-        ([*terms, *speakers], _PASSAGES_READ),
-        (terms, _HEADINGS_READ),
+    words = undated(query, when.today)
+    required = at_most(query_terms(words, any_name=True))
+    # A text of that day need not name it; one that does has the month, or all digits together.
+    digits = (term for term in further_terms(query) if term.isdigit() and len(term) >= _DATE_SIZE)
+    months = (term for term in terms(query) if not term.isdigit())
+    wanted = at_most(list(dict.fromkeys([*required, *further_terms(words), *digits, *months])))
+    session = lineage.session
+    narrow = turns_between(lineage, when.since, when.until) if when.since or when.until else None
+    speakers = [SPEAKER + term for term in required]
+    passages, headings = (
+        {
+            term: [at for at in ids if _inside(lineage, narrow, at >> PASSAGE_BITS)]
+            for term, ids in postings.items()
+        }
+        if narrow
+        else postings
+        for postings in look_up(
+            lineage.connection,
+            session.owner,
+            lineage.ranges,
+            ([*wanted, *speakers], _PASSAGES_READ),
+            (wanted, _HEADINGS_READ),
+        )
     )
-    by_turn = in_turns({term: passages[term] for term in terms})
-    rare = rarest(session.turns, terms, by_turn, headings)
-    required = {*query_terms(undated(query))}.intersection(terms)
-    unknown = sum(not passages[term] and not headings[term] for term in required)
+    by_turn = in_turns({term: passages[term] for term in wanted})
+    rare = rarest(session.turns, wanted, by_turn, headings)
+    absent = [term for term in required if not passages[term] and not headings[term]]
+    # What a run of Chinese says counts once, though it has many pairs of characters.
+    unknown = len([term for term in absent if not is_pair(term)]) + any(map(is_pair, absent))
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
     short = len(required) in SHORT and rare
     weight = max(rare.values()) if short else rarity(session.turns)
     return _Query(
         lineage,
-        len(terms),
+        len(required),
         rare,
         unknown * weight,
         {term: passages[term] for term in rare},
         {term: by_turn[term] for term in rare},
         _efforts_by_term(lineage, headings, rare),
         frozenset().union(*(passages[speaker] for speaker in speakers)),
-        dated(lineage, query),
+        dated(lineage, query, when),
         Nearness.of(lineage, meaning) if meaning else None,
+        narrow,
     )
 
 
@@ -214,9 +294,9 @@ def _rank_by_words(query: _Query) -> _Ranking:
     ids, passages = _passages(rows, names, query)
     topics = _topics(names, passages, query)
     scores = score(passages, topics, query.rare, query.length)
-    if not scores.suffice(passages, topics, query.rare, query.unknown):
-        scores = Scores([0.0] * len(ids), [0.0] * len(names))
-    return _Ranking(ids, passages, topics, scores)
+    if scores.suffice(passages, topics, query.rare, query.unknown):
+        return _Ranking(ids, passages, topics, scores)
+    return _Ranking(ids, passages, topics, scores, passing=query.passing, telling=query.telling)
 
 
 def _topics(names: Sequence[str], passages: Passages, query: _Query) -> Topics:
@@ -253,10 +333,11 @@ def _turns_to_score(query: _Query, headings: Sequence[str]) -> list[Any]:
     short = [name for name in efforts if name not in long]
     parts = {"efforts": [*long, AMBIENT], "numbers": around}
     order = attrgetter("effort", "turn")
-    return [
+    rows = [
         *sorted(lineage.visible(_IN_EFFORTS, efforts=short) if short else (), key=order),
         *sorted(lineage.visible(_IN_PARTS, **parts) if around else (), key=order),
     ]
+    return [row for row in rows if query.is_searched(row.id)]
 
 
 def _candidates(query: _Query) -> list[Any]:
@@ -329,7 +410,10 @@ def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
 
 
 def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
-    """Return the best passages; the best one of an effort has the score of the effort."""
+    """Return the best passages; the best one of an effort has the score of the effort.
+
+    Those that say little of the query are weak, and left out where others say enough.
+    """
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
     ordered = zip(map(neg, passages.turns), ranking.ids, strict=True)
     rows = _best(scores.passages, ordered)
@@ -342,17 +426,28 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
         place = ranking.ids[row] & ((1 << PASSAGE_BITS) - 1)
         by_neighbours = row not in ranking.near and not passages.says[row]
         passage = place, passages.user[row], by_neighbours
+        heading = topics.headings[topic] if topic >= 0 else ()
+        said = {*passages.counted_near[row], *heading}
+        if not _says_any(said, ranking.telling) and row not in ranking.near:
+            continue
+        weak = not said or not _says_any(said, ranking.passing)
         if topic >= 0:
             points = scores.topics[topic] if unplaced.pop(topic, None) else points
-            hits.append(Found(topics.names[topic], turn, points, terms[topic], *passage))
+            hits.append(Found(topics.names[topic], turn, points, terms[topic], *passage, weak))
         elif ambient[turn] or row in ranking.near:
-            hits.append(Found(None, turn, points, ambient[turn], *passage))
+            hits.append(Found(None, turn, points, ambient[turn], *passage, weak))
     hits += [
-        Found(name, turn, scores.topics[row], terms[row])
+        Found(name, turn, scores.topics[row], terms[row], weak=not topics.headings[row])
         for row, name in unplaced.items()
-        if (turn := query.heading_turn(name))
+        if (turn := query.heading_turn(name)) and _says_any(topics.headings[row], ranking.passing)
     ]
-    return tuple(sorted(hits, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
+    enough = [hit for hit in hits if not hit.weak] or hits
+    return tuple(sorted(enough, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
+
+
+def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:
+    """Tell whether a text says one of some terms, or nothing is asked for."""
+    return terms is None or not terms.isdisjoint(said)
 
 
 def _best(scores: Sequence[float], order: Iterable[tuple[int, ...]]) -> list[int]:

@@ -16,6 +16,7 @@ from sqlalchemy import URL, bindparam, select, text
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
+from ..dates import When
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
@@ -31,7 +32,7 @@ from .database import Database, added
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import scope_of
-from .index import among
+from .index import among, any_of, look_up
 from .lineage import TIP, Lineage, Session
 from .memories import SqlAttention
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
@@ -44,6 +45,13 @@ from .vectors import Vectors
 from .verify import verify as verified
 
 _TIPS = select(*TIP)
+
+_BETWEEN = select(turns.c.run, turns.c.place, turns.c.turn).where(
+    any_of(turns.c.session, "sessions"),
+    turns.c.status != "command",
+    turns.c.at >= bindparam("since"),
+    turns.c.at < bindparam("until"),
+)
 
 _USERS = (
     select(users.c.name)
@@ -148,6 +156,13 @@ class SqlArchive(Archive):
         rows = self._sessions.turns(owner, query.order_by(turns.c.id.desc()))
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
+    def turns_between(self, owner: Owner, tip: Tip, since: str, until: str) -> tuple[int, ...]:
+        def find(lineage: Lineage) -> tuple[int, ...]:
+            bounds = {"sessions": [*lineage.sessions], "since": since, "until": until}
+            return tuple(sorted(row.turn for row in lineage.visible(_BETWEEN, **bounds)))
+
+        return self._sessions.ask(owner, tip, find, ())
+
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         return self._sessions.ask(owner, tip, lambda lineage: lineage.ambient(last), ())
 
@@ -171,21 +186,42 @@ class SqlArchive(Archive):
     ) -> tuple[Found, ...]:
         best: dict[str | int, Found] = {}
         for hit in self.search_passages(owner, tip, query, sys.maxsize, meaning):
-            best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
+            if not hit.weak:
+                best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
         return tuple(best.values())[:limit]
 
-    def search_passages(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
+    def search_passages(  # noqa: PLR0913 (a query, and how it is read)
+        self,
+        owner: Owner,
+        tip: Tip,
+        query: str,
+        limit: int,
+        meaning: QueryEmbedding | None = None,
+        *,
+        when: When | None = None,
     ) -> tuple[Found, ...]:
+        when = when or When()
+
         def find(lineage: Lineage) -> tuple[Found, ...]:
-            run = partial(search, lineage, clean(query), meaning)
+            run = partial(search, lineage, clean(query), meaning, when)
             # Not cached with a meaning: vectors are added at any time.
-            return (
-                run() if meaning else lineage.cached("search", (lineage.session.turns, query), run)
-            )
+            if meaning:
+                return run()
+            key = lineage.session.turns, query, when.today, when.zone, when.since, when.until
+            return lineage.cached("search", key, run)
 
         passages: tuple[Found, ...] = self._sessions.ask(owner, tip, find, ())
         return passages[:limit]
+
+    def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
+        def find(lineage: Lineage) -> frozenset[str]:
+            wanted = terms, 1
+            user, ranges = lineage.session.owner, lineage.ranges
+            said, headed = look_up(lineage.connection, user, ranges, wanted, wanted)
+            return frozenset(term for term in terms if not said[term] and not headed[term])
+
+        found: frozenset[str] = self._sessions.ask(owner, tip, find, frozenset(terms))
+        return found
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
         query = partial(pointing, message=clean(message))

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..clock import UNDATED
+from ..dates import Days, When, period, shown
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
@@ -26,13 +27,17 @@ def read_log(
 ) -> tuple[Any, ...]:
     """Return the text of turns, from an offset in the first one, as much as the free budget allows.
 
-    With a session they are turns of its newest branch. Turns that cannot be read are named in the
+    A day such as "2026-03-22" stands for its turns. With a session they are turns of its newest
+    branch. Turns that cannot be read are named in the
     result; if none can be read a `ToolError` is raised.
     """
     view = work.view.session(session) if session else work.view
     if view is None:
         raise ToolError(render("unknown_session", session=repr(session[:_SHOWN])))
-    requested = sorted(numbers(turns))
+    days = period(turns) if turns.count("-") > 1 else None
+    requested = _of_days(work, view, days) if days else sorted(numbers(turns))
+    if days and not requested:
+        raise ToolError(render("no_turn_of_day", day=turns.strip()))
     if not requested:
         raise ToolError(render("no_turns_named"))
     newest = max(view.running.turn, view.tip.turn)
@@ -57,6 +62,12 @@ def read_log(
     return work, result, *(quote for _, quote in parts)
 
 
+def _of_days(work: RunningTurn, view: ArchiveView, days: Days) -> list[int]:
+    """Return the turns of a day, a month or a year, by the clocks of the user's time zone."""
+    times = When(zone=work.settings.timezone).times(days)
+    return [*view.archive.turns_between(view.owner, view.tip, *times)]
+
+
 def _texts(
     work: RunningTurn, view: ArchiveView, turns: Sequence[Logged], offset: int
 ) -> tuple[list[tuple[Mapping[str, Any], Recalled]], int]:
@@ -74,7 +85,7 @@ def _texts(
             efforts = [qualified(view.owner, name) for name in efforts]
             place = {"session": session_name(view.owner), "id": turn.id}
         none = UNDATED if isinstance(turn, Record) else "now"
-        time = turn.at[:16].replace("T", " ") or none
+        time = shown(turn.at, work.settings.timezone, hour=True) or none
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
         if speaking := offset and speaker_at(turn.messages, offset):
             head["speaker"] = speaking  # who goes on there, as no label says so

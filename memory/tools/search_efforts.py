@@ -1,31 +1,30 @@
-"""The tool `search_efforts`: turns and efforts that match a query, each with an excerpt.
+"""The tool `search_efforts`: the best passages on a query, by the effort or turn that they are of.
 
-Excerpts are stored as references, so that no text of another session is copied into this one.
+Passages are stored as references, so that no text of another session is copied into this one.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
-from ..clock import day_of
+from ..clock import UNDATED
+from ..dates import When, dates, instant, local, period, shown, undated
 from ..efforts import Effort, happened
+from ..embeddings import QueryEmbedding
 from ..errors import EmbeddingError, ToolError
 from ..messages import compact
 from ..names import qualified, session_name
-from ..passages import Excerpt, best_excerpt, excerpt
+from ..passages import best_excerpt, excerpt
 from ..record import Record
 from ..running_turn import RunningTurn
-from ..terms import query_terms
+from ..terms import query_terms, terms, unsaid_words
 from ..tokens import fit
-from ..transcript import Recalled, quotations, rendered
+from ..transcript import Recalled, offsets, quotations, rendered, result_of, speaker_at
 from ..view import past
-from .arguments import Number, Text
-
-_Entry: TypeAlias = tuple[dict[str, Any], Recalled | None]
-"""A result as the model reads it, and the range that it quotes, None for none."""
+from .arguments import Number, Text, Texts
 
 _Hit: TypeAlias = Found | Elsewhere
 
@@ -33,209 +32,417 @@ _log = logging.getLogger("ebbtide.embeddings")
 
 _QUERY_SHOWN = 500  # characters of the query that the result repeats: a model may paste a page
 _MOST = 20  # results that a model can request: more would not fit the budget
-_COUNTED = 50  # results that are counted, here and elsewhere: beyond it the number says little
+_COUNTED = 50  # results of other sessions that are counted: beyond it the number says little
 _PASSAGES = 200  # passages that are read: all that a search finds
+_PHRASINGS = 3  # further phrasings of a query: each costs a search
 
-_ANSWER_SHARE = 0.5
-"""Share of the score of the user's passage that the assistant's must have to be shown with it.
+_BUDGET = 1_200
+"""Tokens of the results: of LoCoMo's evidence they have 80 %, with 1,000 it is 77."""
 
-Five results then show 67 and 69 % of the evidence for questions about two talks, else 54 and 47.
-"""
+_NEAR = 0.3
+"""Share of the best score that a passage must have which only stands beside what matches."""
 
-_KEYS = ("id", "session", "turn")  # fields that identify an entry, together with its excerpt
+_WEAK = 3
+"""Weak passages at most: they are a hint where to look, and often chance."""
+
+_APART = 3
+"""Hours between two turns of one day from which on a result shows the hour."""
 
 
-def search_efforts(work: RunningTurn, query: Text, limit: Number = 0) -> tuple[Any, ...]:
-    """Return the best matches that the free budget has room for, with the ranges they quote.
+@dataclass(slots=True)
+class _Range:
+    """Characters of a turn that are shown; `score` is of the best passage in them."""
 
-    They are of at most `limit` turns. The running turn is not searched: it is in the context. An
-    event records the efforts found.
+    record: Record
+    begin: int
+    end: int
+    score: float
+    weak: bool = False
+    foreign: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def quote(self) -> Recalled:
+        """The range as it is stored."""
+        score = round(self.score, 2)
+        return Recalled(self.record.turn, self.begin, self.end, **self.foreign, score=score)
+
+
+def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
+    work: RunningTurn,
+    query: Text,
+    *,
+    also: Texts = (),
+    limit: Number = 0,
+    since: Text = "",
+    until: Text = "",
+) -> tuple[Any, ...]:
+    """Return the best passages that the budget has room for, with the ranges they quote.
+
+    They are of at most `limit` efforts and turns of no effort, each a result. `also` are further
+    phrasings of the query, ranked together with it. The running turn is not searched: it is in the
+    context. An event records the efforts found.
     """
     if not query.strip():
         raise ToolError(render("empty_query"))
-    terms = query_terms(query)
-    if not terms:
-        reason = render("nothing_to_search")
-        return work, {"query": query[:_QUERY_SHOWN], "results": [], "why": reason}
+    when = _when(work, since, until)
+    phrasings = [query, *also[:_PHRASINGS]]
+    answer: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": []}
+    names = (query_terms(text, any_name=True) for text in phrasings)
+    if not any(names) and not any(dates(text, [1], when.today) for text in phrasings):
+        return work, answer | {"why": render("nothing_to_search")}
+    own = _own(work, phrasings, when)
+    foreign = _foreign(work, phrasings, when)
     limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
-    view, meaning = work.view, None
-    try:
-        if work.embedder is not None:
-            meaning = work.embedder.meaning(query, work.settings.semantic_floor)
-    except EmbeddingError as error:
-        _log.warning("searched by words alone, the query could not be embedded: %s", error)
-    own = view.archive.search_passages(view.owner, view.tip, query, _PASSAGES, meaning)
-    best = _best_of_turns(own)[:_COUNTED]
-    foreign = view.archive.search_sessions(view.owner, query, _COUNTED)
-    hits = in_one_list(best[:limit], foreign[:limit], limit)
-    shown, results, quotes = _within_budget(work, _entries(work, hits, terms, own, limit))
+    results, quotes, turns = _Answer(work, phrasings, when).filled(own, foreign, limit)
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
-    result: dict[str, Any] = {"query": query[:_QUERY_SHOWN], "results": results}
-    omitted = len(best) + len(foreign) - shown
-    result |= {"more": omitted} if results else {"why": render("nothing_found")}
-    return work.put(state), result, *quotes
+    if not results and not any(map(terms, phrasings)):
+        return work.put(state), answer | {"why": render("nothing_to_search")}
+    unmatched = _unmatched(work, phrasings, when, foreign)
+    found = {hit.turn for hit in own if not hit.near} | {hit.turn for hit in own[:1]}
+    answer["results"] = results
+    answer |= {"unmatched": unmatched} if unmatched else {}
+    more = len(found - turns) + max(0, len(foreign) - sum("session" in one for one in results))
+    answer |= {"more": more} if results else {"why": render("nothing_found")}
+    return work.put(state), answer, *quotes
 
 
-def _best_of_turns(hits: Sequence[Found]) -> list[Found]:
-    """Return the best passage of each turn; of hits by meaning alone only one for each effort.
+def _when(work: RunningTurn, since: str, until: str) -> When:
+    """Return how the search reads time; raises `ToolError` for what is no date."""
+    zone = work.settings.timezone
+    bounds = {}
+    for name, written in (("since", since), ("until", until)):
+        days = period(written) if written.strip() else None
+        if written.strip() and days is None:
+            raise ToolError(render("no_date", name=name, value=repr(written[:40])))
+        # Until a day is until its end.
+        bounds[name] = instant(days[name == "until"], zone) if days else ""
+    return When(work.now, zone, **bounds)
 
-    Turns that are much worse than the best of their effort stay: with only those at least 0.8 as
-    good, five results held 69 % of the evidence in place of 77.
+
+def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]:
+    """Return the passages of this session that match one of these phrasings, the best first.
+
+    Scores of two searches cannot be compared, so each counts in proportion to the best of its own.
     """
-    best: dict[int, Found] = {}
-    efforts: set[str | None] = set()
-    for hit in hits:
-        if hit.turn not in best and not (hit.near and hit.effort in efforts):
-            best[hit.turn] = hit
-            efforts.add(hit.effort)
-    return [*best.values()]
+    view = work.view
+    best: dict[tuple[str | None, int, int | None], Found] = {}
+    for query in phrasings:
+        meaning = meaning_of(work, query)
+        archive, place = view.archive, (view.owner, view.tip)
+        hits = archive.search_passages(*place, query, _PASSAGES, meaning, when=when)
+        top = max((hit.score for hit in hits), default=1.0)
+        for hit in hits:
+            key = hit.effort, hit.turn, hit.passage
+            scaled = hit if len(phrasings) == 1 else replace(hit, score=hit.score / top)
+            if key not in best or (best[key].weak, -best[key].score) > (hit.weak, -scaled.score):
+                best[key] = scaled
+    ordered = sorted(best.values(), key=lambda hit: (hit.weak, -hit.score))
+    return [hit for hit in ordered if not hit.weak] or ordered
 
 
-def _within_budget(
-    work: RunningTurn, entries: Iterable[Sequence[_Entry]]
-) -> tuple[int, list[Mapping[str, Any]], list[Recalled]]:
-    """Return the number of results that fit, their entries, at least one, and the quoted ranges.
-
-    An entry that an earlier call of this turn has shown already is only named, and a summary is
-    given once, unless the turn is shortened, or may soon be for want of room: that result may then
-    be gone from the context.
-    """
-    is_short = work.plan is not None and work.view.running.turn in work.plan.short
-    is_safe = not is_short and work.room - work.used >= work.free
-    earlier = [
-        part
-        for message in ((*work.view.running.messages, *work.results) if is_safe else ())
-        if message["data"].get("name") == "search_efforts"
-        for part, _ in quotations(message)
-    ]
-    above = {*map(_identity, earlier)}
-    summarised = {part["id"] for part in earlier if "summary" in part}
-    results: list[Mapping[str, Any]] = []
-    quotes: list[Recalled] = []
-    free, count = work.free, 0
-    for parts in entries:
-        for position, (entry, quote) in enumerate(parts):
-            is_above = quote is not None and _identity(entry) in above
-            keys = {name: entry[name] for name in _KEYS if name in entry}
-            if entry.get("id") in summarised:
-                entry.pop("summary", None)
-            result = keys | {"above": True} if is_above else entry
-            free -= work.count(compact(result))
-            if free >= 0 or not results:
-                results.append(result)
-                quotes += [] if is_above or quote is None else [quote]
-                count += position == 0
-    return count, results, quotes
-
-
-def _entries(
-    work: RunningTurn,
-    hits: Sequence[_Hit],
-    terms: Collection[str],
-    passages: Sequence[Found],
-    limit: int,
-) -> Iterator[list[_Entry]]:
-    """Yield the entries of each result: the match, and its answer; each summary only once.
-
-    They are of at most `limit` turns: an answer in a later turn takes the place of a hit.
-    """
-    # The assistant's best passage of a turn whose best passage is the user's.
-    best = {hit.turn: hit for hit in _best_of_turns(passages) if hit.user}
-    answers = {
-        hit.turn: hit
-        for hit in reversed(passages)
-        if hit.turn in best and hit.passage is not None and not hit.user
-        if hit.score >= _ANSWER_SHARE * best[hit.turn].score
-    }
-    own = [hit for hit in hits if isinstance(hit, Found)]
-    efforts = {e.id: e for e in work.known([hit.effort for hit in own if hit.effort])}
-    numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
-    records = {record.turn: record for record in work.view.turns(numbers)}
-    shown_turns, places = {hit.turn for hit in own}, limit
-    for hit in hits:
-        places -= 1
-        if places < 0:
-            return
-        if isinstance(hit, Elsewhere):
-            yield [_foreign_entry(work, hit, terms)]
-        elif hit.turn in records:
-            record, after = records[hit.turn], records.get(hit.turn + 1)
-            effort = efforts.pop(hit.effort or "", None)
-            first, *more = _excerpts(record, hit, answers.get(hit.turn), terms)
-            parts = [_entry(work, hit, effort, (record, first))]
-            parts += [_entry(work, hit, None, (record, part)) for part in more]
-            last = more[-1] if more else first
-            # A question is often answered only in the next turn.
-            if places and after and last and last.asks and after.turn not in shown_turns:
-                places -= 1
-                shown_turns.add(after.turn)
-                answer = replace(hit, turn=after.turn, passage=0)
-                parts.append(_entry(work, answer, None, (after, _excerpt(after, 0, terms))))
-            yield parts
-
-
-def _excerpts(
-    record: Record, hit: Found, answer: Found | None, terms: Collection[str]
-) -> list[Excerpt | None]:
-    """Return the excerpts of a match and of its answer, as one if they adjoin."""
-    part = _excerpt(record, hit.passage, terms)
-    after = _excerpt(record, answer.passage, terms) if answer else None
-    if part is None or after is None or after.end <= part.end:
-        return [part]
-    if after.begin <= part.end + 1:
-        return [replace(part, end=after.end, asks=after.asks)]
-    return [part, after]
-
-
-def _excerpt(record: Record, passage: int | None, terms: Collection[str]) -> Excerpt | None:
-    """Return the excerpt of a turn for a passage, None for none."""
-    if passage is None:
+def meaning_of(work: RunningTurn, query: str) -> QueryEmbedding | None:
+    """Return the embedding of a query; None without a model, or if it fails, which is logged."""
+    if work.embedder is None:
         return None
-    part = excerpt(record.messages, passage)
-    return part or best_excerpt(record.messages, terms)
+    try:
+        return work.embedder.meaning(query, work.settings.semantic_floor)
+    except EmbeddingError as error:
+        _log.warning("searched by words alone, the query could not be embedded: %s", error)
+    return None
 
 
-def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(entry.get(name) for name in (*_KEYS, "excerpt"))
+def _foreign(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Elsewhere]:
+    """Return what matches in the user's other sessions, the best first."""
+    view = work.view
+    best: dict[tuple[Any, ...], Elsewhere] = {}
+    for query in phrasings:
+        words = undated(query, when.today)
+        for hit in view.archive.search_sessions(view.owner, words, _COUNTED):
+            key = hit.owner, hit.tip.id, hit.effort.id if hit.effort else hit.passage
+            if _is_within(hit.at, when) and (key not in best or best[key].score < hit.score):
+                best[key] = hit
+    return sorted(best.values(), key=lambda hit: -hit.score)
 
 
-def _entry(
-    work: RunningTurn, hit: Found, effort: Effort | None, source: tuple[Record, Excerpt | None]
-) -> _Entry:
-    """Return a result with its excerpt, and an offset if one `read_log` call cannot reach it."""
-    record, part = source
-    entry: dict[str, Any] = {"id": hit.effort} if hit.effort else {}
-    if effort and (summary := effort.summary or effort.goal):
-        entry["summary"] = summary
-    entry |= {"turn": hit.turn, "at": day_of(record.at)}
-    if part is None:
-        return entry, None
-    log = rendered(record.messages)
-    if fit(log, work.free, work.count) < part.end:
-        entry["offset"] = part.begin
-    quote = Recalled(hit.turn, part.begin, part.end, score=round(hit.score, 2))
-    return entry | _quotation(log, part), quote
+def _is_within(at: str, when: When) -> bool:
+    return when.since <= at and (not when.until or at < when.until)
 
 
-def _quotation(log: str, part: Excerpt) -> dict[str, str]:
-    """Return the text of an excerpt, and its speaker if the text does not name one."""
-    speaker = {"speaker": part.speaker} if part.speaker else {}
-    return {**speaker, "excerpt": log[part.begin : part.end]}
+def _unmatched(
+    work: RunningTurn, phrasings: Sequence[str], when: When, foreign: Sequence[Elsewhere]
+) -> list[str]:
+    """Return the words of the phrasings that nothing says, as they are written there."""
+    texts = [undated(query, when.today) for query in phrasings]
+    terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
+    absent = work.view.archive.unsaid(work.view.owner, work.view.tip, terms)
+    absent = absent.difference(*(hit.said for hit in foreign))
+    return list(dict.fromkeys(word for text in texts for word in unsaid_words(text, absent)))
 
 
-def _foreign_entry(work: RunningTurn, hit: Elsewhere, terms: Collection[str]) -> _Entry:
-    """Return a result of another session: an effort's summary, or the best passage of a turn."""
-    session, tip, score = session_name(hit.owner), hit.tip, round(hit.score, 2)
-    entry = {"session": session, "turn": tip.turn, "at": day_of(hit.at)}
-    if effort := hit.effort:
-        place = session, tip.id, effort.id
-        quote = Recalled(tip.turn, 0, len(effort.summary), *place, score=score)
-        return {"id": qualified(hit.owner, effort.id), **entry, "excerpt": effort.summary}, quote
-    (record,) = past(work.view.archive, hit.owner, tip).turns([tip.turn])
-    part = _excerpt(record, hit.passage or 0, terms) or Excerpt(0, 0)
-    quote = Recalled(tip.turn, part.begin, part.end, session, tip.id, score=score)
-    return entry | _quotation(rendered(record.messages), part), quote
+class _Answer:
+    """The results of a search, filled with passages up to a budget of tokens."""
+
+    def __init__(self, work: RunningTurn, phrasings: Sequence[str], when: When) -> None:
+        self._work, self._when = work, when
+        self._terms = frozenset(term for text in phrasings for term in query_terms(text))
+        self._free = min(work.free, _BUDGET)
+        self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
+        self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
+        self._records: dict[int, Record] = {}
+        self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
+
+    def filled(
+        self, own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int
+    ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
+        """Return the results, the quoted ranges in their order, and the turns that are shown."""
+        numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
+        self._records = {record.turn: record for record in self._work.view.turns(numbers)}
+        least = _NEAR * max((hit.score for hit in own), default=0.0)
+        own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
+        first = {_key(hit): hit for hit in reversed(own)}
+        best = [hit for hit in own if first[_key(hit)] is hit]
+        chosen = in_one_list(best, foreign, limit)
+        efforts = [hit.effort for hit in chosen if isinstance(hit, Found) and hit.effort]
+        known = {effort.id: effort for effort in self._work.known(efforts)}
+        for hit in _in_order(own, chosen):
+            if isinstance(hit, Elsewhere):
+                self._add_foreign(hit)
+            elif not self._add(hit, known.get(hit.effort or "")):
+                break
+        return self._written()
+
+    def _is_shown(self, hit: Found) -> bool:
+        record = self._records.get(hit.turn)
+        return record is not None and _is_within(record.at, self._when)
+
+    def _add(self, hit: Found, effort: Effort | None) -> bool:
+        """Add a passage; return whether there was room for it."""
+        record, key = self._records[hit.turn], _key(hit)
+        if key not in self._heads and not self._add_head(key, _head(hit, effort)):
+            return False
+        if hit.passage is None or (hit.weak and self._weak >= _WEAK):
+            return True
+        part = excerpt(record.messages, hit.passage) or best_excerpt(record.messages, self._terms)
+        one = _Range(record, part.begin, part.end, hit.score, hit.weak)
+        if not self._add_range(key, one):
+            return False
+        # A question is often answered only in the next turn.
+        after = self._records.get(hit.turn + 1)
+        if part.asks and after and (answer := excerpt(after.messages, 0)):
+            self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
+        return True
+
+    @property
+    def _weak(self) -> int:
+        return sum(one.weak for ranges in self._ranges.values() for one in ranges)
+
+    def _add_head(self, key: str | tuple[str, int], head: dict[str, Any]) -> bool:
+        cost = self._work.count(compact(head))
+        if self._heads and cost > self._free:
+            return False
+        self._free -= cost
+        self._heads[key] = head
+        return True
+
+    def _spend(self, cost: int) -> bool:
+        """Take tokens for a passage, of the first in any case; return whether there were any."""
+        is_first = not any(self._ranges.values()) and not self._summaries
+        if not is_first and cost > self._free:
+            return False
+        self._free -= cost
+        return True
+
+    def _add_range(self, key: str | tuple[str, int], one: _Range) -> bool:
+        """Add a range, or what of it is not shown yet; return whether there was room for it."""
+        every = [other for ranges in self._ranges.values() for other in ranges]
+        shown = [
+            other
+            for other in every
+            if (other.record.turn, other.foreign) == (one.record.turn, one.foreign)
+            if other.begin <= one.end + 1 and one.begin <= other.end + 1
+        ]
+        begin = min((other.begin for other in shown), default=one.begin)
+        end = max((other.end for other in shown), default=one.end)
+        log = rendered(one.record.messages)
+        whole = log[min(begin, one.begin) : max(end, one.end)]
+        before = sum(self._work.count(log[other.begin : other.end]) for other in shown)
+        cost = self._work.count(whole) - before
+        cost += 0 if shown else self._work.count(compact(self._around(one, "", one.begin)))
+        if not self._spend(cost):
+            return False
+        if shown:
+            kept, *others = shown
+            kept.begin, kept.end = min(begin, one.begin), max(end, one.end)
+            for name, ranges in self._ranges.items():
+                self._ranges[name] = [r for r in ranges if all(r is not other for other in others)]
+        else:
+            self._ranges.setdefault(key, []).append(one)
+        return True
+
+    def _add_foreign(self, hit: Elsewhere) -> None:
+        """Add an effort of another session with its summary, or the best passage of a turn."""
+        session, tip = session_name(hit.owner), hit.tip
+        if effort := hit.effort:
+            name = qualified(hit.owner, effort.id)
+            head = {"id": name, "session": session, "status": "concluded"}
+            text = effort.summary
+            stored = session, tip.id, effort.id
+            quote = Recalled(tip.turn, 0, len(text), *stored, score=round(hit.score, 2))
+            passage = {
+                "turn": tip.turn,
+                "at": shown(hit.at, self._when.zone) or UNDATED,
+                "text": text,
+            }
+            if self._spend(self._work.count(compact({**head, **passage}))):
+                self._heads[name] = head
+                self._summaries[name] = passage, quote
+            return
+        (record,) = past(self._work.view.archive, hit.owner, tip).turns([tip.turn])
+        part = excerpt(record.messages, hit.passage or 0)
+        part = part or best_excerpt(record.messages, self._terms)
+        key = tip.id, tip.turn
+        if self._add_head(key, {"session": session}):
+            place = {"session": session, "id": tip.id}
+            one = _Range(record, part.begin, part.end, hit.score, foreign=place)
+            if not self._add_range(key, one):
+                del self._heads[key]
+
+    def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
+        """Return the results as the model reads them, the quoted ranges, and the turns."""
+        above, summarised = self._earlier()
+        turns = {one.record.turn for ranges in self._ranges.values() for one in ranges}
+        hours = _hours(self._ranges.values(), self._when.zone)
+        results: list[Mapping[str, Any]] = []
+        quotes: list[Recalled] = []
+        for key, head in self._heads.items():
+            if head.get("id") in summarised:
+                head.pop("summary", None)
+            passages: list[Mapping[str, Any]] = []
+            if key in self._summaries:
+                passage, quote = self._summaries[key]
+                if _covered(quote, above):
+                    passage = {"turn": passage["turn"], "above": True}
+                else:
+                    quotes.append(quote)
+                passages.append(passage)
+            for one in self._ranges.get(key, ()):
+                if _covered(one.quote, above):
+                    passages.append({"turn": one.record.turn, "above": True})
+                    continue
+                passage, quote = self._passage(one, hour=one.record.turn in hours)
+                passages.append(passage)
+                quotes.append(quote)
+            results.append({**head, "passages": passages})
+        return results, quotes, turns
+
+    def _passage(self, one: _Range, *, hour: bool) -> tuple[dict[str, Any], Recalled]:
+        """Return a passage, and an offset if one `read_log` call cannot reach it."""
+        messages, log = one.record.messages, rendered(one.record.messages)
+        begin, speaker = one.begin, speaker_at(messages, one.begin)
+        if not speaker:  # the log names him at the beginning
+            speaker = speaker_at(messages, begin + 1)
+            texts = [place.text for place in offsets(messages)]
+            after = next((at for at in texts if at > begin), begin)
+            if "\n" not in log[begin:after] and log[:after].endswith(": ") and after < one.end:
+                begin = after
+        passage = self._around(one, speaker, begin, hour=hour) | {"text": log[begin : one.end]}
+        passage |= {"weak": True} if one.weak else {}
+        return passage, replace(one.quote, offset=begin)
+
+    def _around(
+        self, one: _Range, speaker: str, begin: int, *, hour: bool = False
+    ) -> dict[str, Any]:
+        """Return what stands before the text: with an offset if one reading does not reach it."""
+        zone, log = self._when.zone, rendered(one.record.messages)
+        around: dict[str, Any] = {
+            "turn": one.record.turn,
+            "at": shown(one.record.at, zone, hour=hour) or UNDATED,
+            "speaker": speaker,
+        }
+        is_far = not one.foreign and fit(log, self._work.free, self._work.count) < one.end
+        return around | ({"offset": begin} if is_far else {})
+
+    def _earlier(self) -> tuple[list[Recalled], set[str]]:
+        """Return the ranges and the summaries that earlier searches of this turn have shown.
+
+        None if the turn is shortened, or may soon be for want of room: those results may then be
+        gone from the context.
+        """
+        work = self._work
+        is_short = work.plan is not None and work.view.running.turn in work.plan.short
+        if is_short or work.room - work.used < work.free:
+            return [], set()
+        searches = [
+            message
+            for message in (*work.view.running.messages, *work.results)
+            if message["data"].get("name") == "search_efforts"
+        ]
+        parts = [part for message in searches for part in result_of(message).get("results", ())]
+        return (
+            [quote for message in searches for _, quote in quotations(message)],
+            {part["id"] for part in parts if "summary" in part and "id" in part},
+        )
+
+
+def _key(hit: Found) -> str | tuple[str, int]:
+    return hit.effort or ("", hit.turn)
+
+
+def _head(hit: Found, effort: Effort | None) -> dict[str, Any]:
+    """Return what stands before the passages of a result."""
+    if effort is None:
+        return {"id": hit.effort} if hit.effort else {}
+    summary = effort.summary or effort.goal
+    return {"id": effort.id, "status": effort.status, **({"summary": summary} if summary else {})}
+
+
+def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
+    """Tell whether an earlier result shows a range."""
+    place = quote.turn, quote.session, quote.id, quote.effort
+    return any(
+        place == (other.turn, other.session, other.id, other.effort)
+        and other.end >= quote.end
+        # A range begins after the name of its speaker once it is written.
+        and other.offset - _LABEL <= quote.offset
+        for other in above
+    )
+
+
+_LABEL = 80  # characters of the name of a speaker at most
+
+
+def _hours(groups: Iterable[Sequence[_Range]], zone: str) -> set[int]:
+    """Return the turns that are of the same day as another one shown, some hours apart."""
+    times = {
+        one.record.turn: local(one.record.at, zone)
+        for ranges in groups
+        for one in ranges
+        if one.record.at
+    }
+    return {
+        turn
+        for turn, at in times.items()
+        for other in times.values()
+        if other.date() == at.date() and abs((other - at).total_seconds()) > _APART * 3600
+    }
+
+
+def _in_order(own: Sequence[Found], chosen: Sequence[_Hit]) -> Iterator[_Hit]:
+    """Yield the passages of the chosen results, the best first, each foreign one at its place."""
+    keys = {_key(hit) for hit in chosen if isinstance(hit, Found)}
+    first = next((place for place, hit in enumerate(chosen) if isinstance(hit, Found)), len(chosen))
+    yield from chosen[:first]
+    waiting = [*chosen[first:]]
+    for hit in own:
+        if _key(hit) not in keys:
+            continue
+        yield hit
+        if waiting and waiting[0] is hit:
+            waiting.pop(0)
+        while waiting and isinstance(waiting[0], Elsewhere):
+            yield waiting.pop(0)
+    yield from (hit for hit in waiting if isinstance(hit, Elsewhere))
 
 
 def in_one_list(own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:

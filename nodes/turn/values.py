@@ -285,6 +285,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
         plan=Plan.unpacked(state.get("plan")),
         embedder=parts.embedder,
         laid_out=parts.laid_out,
+        now=stamp(),
     )
 
 

@@ -110,7 +110,6 @@ def test_branches_are_apart(tmp_path: Path) -> None:
     assert "Albatross" in found(here, "boat")
 
 
-@later.SEARCH
 def test_result_has_passages(two: Stage) -> None:
     """01, `search_efforts`: status, and passages with turn, day, speaker and text."""
     first, *_ = results(two, "cookie midnight")
@@ -119,7 +118,6 @@ def test_result_has_passages(two: Stage) -> None:
     assert {"turn", "at", "speaker", "text"} <= {*first["passages"][0]}
 
 
-@later.SEARCH
 def test_unmatched_words_are_named(two: Stage) -> None:
     """02, Search: words of the query that match nothing are named."""
     answer = commands.search(two.talk.agent, two.config, "401 xylophone")
@@ -127,7 +125,6 @@ def test_unmatched_words_are_named(two: Stage) -> None:
     assert answer.get("unmatched") == ["xylophone"]
 
 
-@later.SEARCH
 def test_several_phrasings(two: Stage) -> None:
     """02, Search: `also` takes further phrasings, ranked together."""
     answer = two.use("search_efforts", query="zeppelin", also=["axios interceptor"]).results[0]
@@ -135,7 +132,6 @@ def test_several_phrasings(two: Stage) -> None:
     assert [one["id"] for one in answer.get("results", [])] == ["auth-bug"]
 
 
-@later.SEARCH
 def test_since_narrows(two: Stage) -> None:
     """02, Time: `since` and `until` narrow; nothing was said in a year to come."""
     answer = two.use("search_efforts", query="401 error", since="2900-01-01").results[0]
@@ -161,22 +157,16 @@ HASH = ["The build broke with commit 4f2a9c81d0e7b6a5."]
     ("said", "query", "first"),
     [
         (HOLLBERG, "Hollberg", "direct debit"),
-        pytest.param(
-            HOLLBERG, "user's preferred payment method Hollberg", "direct debit", marks=later.SEARCH
-        ),
-        pytest.param(
-            HOLLBERG, "Wie bezahlt Hollberg seine Rechnungen?", "direct debit", marks=later.SEARCH
-        ),
-        pytest.param(["Die Küche ist in Besançon."], "Besancon", "Küche", marks=later.SEARCH),
-        pytest.param(["Frau Müller rief an."], "Mueller", "Müller", marks=later.SEARCH),
+        (HOLLBERG, "user's preferred payment method Hollberg", "direct debit"),
+        (HOLLBERG, "Wie bezahlt Hollberg seine Rechnungen?", "direct debit"),
+        (["Die Küche ist in Besançon."], "Besancon", "Küche"),
+        (["Frau Müller rief an."], "Mueller", "Müller"),
         (["The option maxRetryCount is 7."], "maxRetryCount", "is 7"),
-        pytest.param(
-            ["The option maxRetryCount is 7."], "max retry count", "is 7", marks=later.SEARCH
-        ),
+        (["The option maxRetryCount is 7."], "max retry count", "is 7"),
         (["数据库的密码在保险箱里。"], "数据库", "保险箱"),
-        pytest.param(["Attachments may have 25 MB."], "25MB", "25 MB", marks=later.SEARCH),
-        pytest.param(HASH, "4f2a9c8", "4f2a9c81", marks=later.SEARCH),
-        pytest.param(["I met Will at noon."], "Will", "at noon", marks=later.SEARCH),
+        (["Attachments may have 25 MB."], "25MB", "25 MB"),
+        (HASH, "4f2a9c8", "4f2a9c81"),
+        (["I met Will at noon."], "Will", "at noon"),
         (["The colours are teal and grey."], "colors", "teal"),
     ],
 )
@@ -188,12 +178,7 @@ def test_words_as_people_type_them(tmp_path: Path, said: list[str], query: str, 
 @pytest.mark.parametrize(
     ("said", "query", "first"),
     [
-        pytest.param(
-            ["The router is 10.1.20.7.", "The printer is 10.20.1.7."],
-            "10.20.1.7",
-            "printer",
-            marks=later.SEARCH,
-        ),
+        (["The router is 10.1.20.7.", "The printer is 10.20.1.7."], "10.20.1.7", "printer"),
         (
             ["The port of the gateway is 8443.", "The port of the gateway is 9000."],
             "port of the gateway",

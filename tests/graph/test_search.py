@@ -64,14 +64,16 @@ def test_exactly_the_turn_that_was_found_is_expanded(tmp_path: Path) -> None:
     turns = [opening, Turn(said), *[Turn("And further?")] * 3, closing, *trains(2)]
 
     def expanding(messages: list[BaseMessage]) -> AIMessage:
-        return call("expand_effort", effort_id=name, turns=str(first_found(messages)["turn"]))
+        return call(
+            "expand_effort", effort_id=name, turns=str(first_found(messages)["passages"][0]["turn"])
+        )
 
     search = call("search_efforts", query="pager timeout")
     *_, last = play(
         tmp_path, [*turns, Turn("Why?", (search, expanding, "Done."))], settings=FORGETFUL
     )
 
-    assert last.results[0]["results"][0]["turn"] == 2
+    assert last.results[0]["results"][0]["passages"][0]["turn"] == 2
     assert last.state["memory"]["expanded"][name]["turns"] == [2]
     assert quoted(last.sent, name) == f"[turn 2]\nuser: {said}\nassistant: Done."
 
@@ -96,6 +98,6 @@ def test_where_nothing_is_stored_nothing_is_found(tmp_path: Path) -> None:
     )
 
     found, senseless, listed = first.results
-    assert found == {"query": QUERY, "results": [], "why": render("nothing_found")}
+    assert (found["results"], found["why"]) == ([], render("nothing_found"))
     assert (senseless["results"], "why" in senseless) == ([], True)
     assert listed["efforts"] == []

@@ -305,7 +305,7 @@ def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str,
     assert context["total"] == sum(part["tokens"] for part in context["parts"])
     assert [line["turn"] for line in turns["lines"]] == [2, 1]
     assert [effort["id"] for effort in listed["efforts"]] == ["auth-bug"]
-    assert "8123" in found["results"][0]["excerpt"]
+    assert "8123" in found["results"][0]["passages"][0]["text"]
     assert [line["turn"] for line in figures["turns"]] == [1, 2]
     assert said[0]["data"]["content"] == "Let's work on the auth bug."
     assert said[-1]["type"] == "ai"

@@ -329,7 +329,7 @@ def recalled(value: Any) -> Iterator[str]:
     if isinstance(value, str) and value.startswith(('{"query"', '{"turns"')):
         yield from recalled(json.loads(value))
     elif isinstance(value, dict):
-        quoted = [value[key] for key in ("text", "excerpt") if "turn" in value and key in value]
+        quoted = [value["text"]] if "turn" in value and "text" in value else []
         yield from quoted or (one for item in value.values() for one in recalled(item))
     elif isinstance(value, list):
         for item in value:

@@ -82,7 +82,10 @@ MESSAGES = st.lists(
         ),
         (
             tool(
-                "1", '{"results":[{"excerpt":"x"},{"excerpt":"y"}]}', "search_efforts", artifact=TWO
+                "1",
+                '{"results":[{"passages":[{"text":"x"},{"text":"y"}]}]}',
+                "search_efforts",
+                artifact=TWO,
             ),
             f"tool search_efforts: ({PLACES})",
         ),

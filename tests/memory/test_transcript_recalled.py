@@ -31,7 +31,7 @@ def quoting(*texts: str, offset: int = 0) -> Message:
 
 def found(texts: Sequence[str], ranges: Sequence[Any]) -> Message:
     """Return the result of a search that quotes these texts, and says that it quotes ranges."""
-    results = [{"id": "a", "excerpt": text, "turn": 2, "score": 0.1} for text in texts]
+    results = [{"id": "a", "passages": [{"turn": 2, "text": text}]} for text in texts]
     body = {"query": "q", "results": results}
     return result_message(call("search_efforts", call_id="1"), body, {"recalled": ranges})
 
@@ -48,12 +48,12 @@ def test_a_stored_result_is_restored_byte_for_byte(log: str, data: st.DataObject
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
 def test_a_stored_search_is_restored_byte_for_byte(logs: list[str]) -> None:
-    """Each excerpt comes back from its own turn."""
+    """Each passage comes back from its own turn."""
     ranges = [{"turn": at, "offset": 0, "end": len(log)} for at, log in enumerate(logs)]
     message = found(logs, ranges)
 
     assert restored(stored(message), lambda one: logs[one.turn]) == message
-    assert '"excerpt":""' in stored(message)["data"]["content"]
+    assert '"text":""' in stored(message)["data"]["content"]
 
 
 def test_the_stored_result_does_not_hold_the_text() -> None:

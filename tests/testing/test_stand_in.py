@@ -174,8 +174,8 @@ def test_only_bound_tools_are_called() -> None:
         ("search_efforts", {"query": "q", "results": []}, "The search found nothing."),
         (
             "search_efforts",
-            {"query": "lamp", "results": [{"turn": 2, "excerpt": "user: The lamp is red."}]},
-            "Found turn 2: user: The lamp is red.",
+            {"query": "lamp", "results": [{"passages": [{"turn": 2, "text": "The lamp is red."}]}]},
+            "Found turn 2: The lamp is red.",
         ),
         ("close_effort", {"error": "no effort"}, "close_effort did not work: no effort"),
         ("add", 3, "add answered: 3"),

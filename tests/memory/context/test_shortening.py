@@ -154,7 +154,9 @@ def test_turn_that_is_only_a_log_says_that_it_was_answered() -> None:
 
 def searched(call_id: str, *scores: float) -> list[Message]:
     """Return a search whose excerpts have these scores, of turns of these numbers and 40 words."""
-    parts = [{"turn": int(score * 10), "excerpt": f"{score} " * 40} for score in scores]
+    parts = [
+        {"passages": [{"turn": int(score * 10), "text": f"{score} " * 40}]} for score in scores
+    ]
     spans = [{"turn": 1, "offset": 0, "end": 9, "score": score} for score in scores]
     return recalling(call_id, "search_efforts", {"results": parts}, spans)
 
@@ -175,7 +177,7 @@ def recalling(call_id: str, name: str, body: Any, spans: list[Any]) -> list[Mess
 def texts(shown: Sequence[Message]) -> list[str]:
     """Return the recalled texts of a turn, in order."""
     parts = (part for message in shown for part, _ in quotations(message))
-    return [str(part.get("excerpt", part.get("text"))) for part in parts]
+    return [str(part["text"]) for part in parts]
 
 
 def in_full(shown: Sequence[Message]) -> list[str]:

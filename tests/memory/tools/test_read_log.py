@@ -53,6 +53,20 @@ def test_a_range_is_read_at_once(talk: Conversation) -> None:
     assert "missing" not in result
 
 
+def test_turns_of_a_day_are_read(talk: Conversation) -> None:
+    """Their times are those of the time zone, and so is the day; a day without turns is named."""
+    talk.settings = talk.settings.model_copy(update={"timezone": "Asia/Tokyo"})
+    for day in (20, 21, 22):
+        talk.day = day
+        talk.turn(f"It is the {day}th.")
+    talk.ask("What was that?")
+    read = talk.call("read_log", turns="2026-11-21")
+    wrong = talk.call("read_log", turns="2026-12-01")
+
+    assert [(turn["turn"], turn["at"]) for turn in read["turns"]] == [(2, "2026-11-21 21:00")]
+    assert wrong["error"].startswith("nothing was said on 2026-12-01")
+
+
 def test_a_long_turn_is_read_as_far_as_there_is_room(talk: Conversation) -> None:
     """The text is cut at the free budget, and `next` says how to go on."""
     talk.turn("one two three four five six")

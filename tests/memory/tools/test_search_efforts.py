@@ -1,6 +1,7 @@
 """Searching what is stored: what the model is answered, and what is kept of the answer."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def concluded(talk: Conversation) -> None:
     talk.turn("My cat is called Minka.", answer="A nice name.")
 
 
-def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
-    """A result has id, summary, the turn with its date, and the best piece of its log."""
+def test_an_effort_comes_with_passages(talk: Conversation) -> None:
+    """A result has id, status, summary, and the best pieces of its log with turn and date."""
     concluded(talk)
     talk.ask("Where does the interceptor belong?")
     answer = talk.call("search_efforts", query="Where does the interceptor belong?")
@@ -33,10 +34,12 @@ def test_an_effort_comes_with_an_excerpt(talk: Conversation) -> None:
 
     assert answer["query"] == "Where does the interceptor belong?"
     assert answer["more"] == 0
-    assert list(result) == ["id", "summary", "turn", "at", "excerpt"]
-    assert (result["id"], result["turn"], result["at"]) == ("auth-bug", 2, "2026-11-21")
-    assert result["summary"] == FIX
-    assert result["excerpt"].startswith("user: The interceptor belongs in api.ts")
+    best, *_ = result["passages"]
+    assert list(result) == ["id", "status", "summary", "passages"]
+    assert (result["id"], result["status"], result["summary"]) == ("auth-bug", "concluded", FIX)
+    assert list(best) == ["turn", "at", "speaker", "text"]
+    assert (best["turn"], best["at"], best["speaker"]) == (2, "2026-11-21", "user")
+    assert best["text"].startswith("The interceptor belongs in api.ts")
 
 
 @pytest.mark.parametrize("query", ["continue", "What was that about?", "go on", "?"])
@@ -55,6 +58,16 @@ def test_nothing_found_is_an_empty_list(talk: Conversation) -> None:
     talk.ask("What is the capital of France?")
 
     assert talk.call("search_efforts", query="capital of France")["results"] == []
+
+
+def passages(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the passages of all results."""
+    return [passage for result in answer["results"] for passage in result["passages"]]
+
+
+def turns(answer: dict[str, Any]) -> list[int]:
+    """Return the turns that a search shows, in order."""
+    return list(dict.fromkeys(passage["turn"] for passage in passages(answer)))
 
 
 def events(talk: Conversation) -> list[Event]:
@@ -97,13 +110,11 @@ def test_what_was_found_before_is_only_named(talk: Conversation) -> None:
     talk.ask("Again?")
     again = talk.call("search_efforts", query="cat interceptor")
 
-    assert [one["turn"] for one in first["results"]] == [3, 2]
-    assert second["results"] == [
-        {"turn": 3, "above": True},
-        {"id": "auth-bug", "turn": 2, "above": True},
-    ]
+    assert turns(first)[:2] == [3, 2]
+    assert turns(second) == turns(first)
+    assert all(passage.keys() == {"turn", "above"} for passage in passages(second))
     assert third == second
-    assert again["results"][0]["excerpt"]
+    assert passages(again)[0]["text"]
 
 
 def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conversation) -> None:
@@ -146,10 +157,10 @@ def test_a_piece_that_one_reading_does_not_reach_has_its_offset(talk: Conversati
     """So that `read_log` can begin there."""
     talk.turn(f"{'Nothing else is said. ' * 300} The dog is called Rex.")
     talk.ask("What is it called?")
-    (result,) = talk.call("search_efforts", query="dog")["results"]
-    read = talk.call("read_log", turns=result["turn"], offset=result["offset"])
+    (found,) = passages(talk.call("search_efforts", query="dog"))
+    read = talk.call("read_log", turns=found["turn"], offset=found["offset"])
 
-    assert read["turns"][0]["text"].startswith(result["excerpt"].partition(".")[0])
+    assert read["turns"][0]["text"].startswith(found["text"].partition(".")[0])
 
 
 def test_a_synonym_is_found(talk: Conversation) -> None:
@@ -158,9 +169,9 @@ def test_a_synonym_is_found(talk: Conversation) -> None:
     concluded(talk)
     talk.archive.embed(OWNER, talk.embedder, 9)
     talk.ask("What is my kitten's name?")
-    (result,) = talk.call("search_efforts", query="a kitten")["results"]
+    (found,) = passages(talk.call("search_efforts", query="a kitten"))
 
-    assert result["turn"] == 3
+    assert found["turn"] == 3
 
 
 def test_a_query_that_cannot_be_embedded(
@@ -198,7 +209,7 @@ def test_excerpts_are_stored_as_references(talk: Conversation) -> None:
     record = talk.answer()
     found = recalled(record.messages[2])
 
-    assert {one.turn for one in found} == {2, 3}
+    assert {2, 3} <= {one.turn for one in found}
     assert "Minka" not in record.messages[2]["data"]["content"]
     assert talk.work.view.messages(record)[:-1] == seen
 
@@ -213,17 +224,17 @@ def test_an_answer_in_the_next_turn_comes_after_the_question(talk: Conversation)
     talk.turn("Which port does the harbour master use?", answer="")
     talk.turn("It was 8080, if I remember.", answer="Fine.")
     talk.ask("Once more?")
-    question, answer = talk.call("search_efforts", query="port of the harbour master")["results"]
+    question, answer = passages(talk.call("search_efforts", query="port of the harbour master"))
 
-    assert question["excerpt"] == "user: Which port does the harbour master use?"
-    assert (answer["turn"], answer["excerpt"].split("\n")[0]) == (
-        *(question["turn"] + 1, "user: It was 8080, if I remember."),
+    assert question["text"] == "Which port does the harbour master use?"
+    assert (answer["turn"], answer["text"].split("\n")[0]) == (
+        *(question["turn"] + 1, "It was 8080, if I remember."),
     )
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_limit_counts_turns(talk: Conversation, limit: int) -> None:
-    """The answer that comes with a question takes a place, so no more turns are shown."""
+def test_limit_counts_results(talk: Conversation, limit: int) -> None:
+    """Each is a turn of no effort, and the answer that comes with a question belongs to it."""
     for number in range(4):
         talk.turn(f"Which port does the harbour master {number} use?", answer="")
         talk.turn(f"It was 808{number}, if I remember.", answer="Fine.")
@@ -231,7 +242,7 @@ def test_limit_counts_turns(talk: Conversation, limit: int) -> None:
 
     answer = talk.call("search_efforts", query="port of the harbour master", limit=limit)
 
-    assert len({result["turn"] for result in answer["results"]}) == limit
+    assert len(answer["results"]) == limit
     assert answer["more"] > 0
 
 
@@ -265,18 +276,79 @@ def test_what_answers_is_told_too(talk: Conversation) -> None:
     talk.ask("Where is the zebra best kept?")
     answer = talk.call("search_efforts", query="zebra")
 
-    assert [one.get("speaker", "user") for one in answer["results"]] == ["user", "assistant"]
-    assert answer["results"][0]["excerpt"] == "user: I need a place for the zebra."
-    assert answer["results"][1]["excerpt"].endswith("The zebra is best kept in Kent.")
+    first, second = passages(answer)
+    assert (first["speaker"], second["speaker"]) == ("user", "assistant")
+    assert first["text"] == "I need a place for the zebra."
+    assert second["text"].endswith("The zebra is best kept in Kent.")
     assert answer["more"] == 0
 
 
-def test_as_many_results_as_asked_for(talk: Conversation) -> None:
-    """Turns of one effort are results of their own, however much better another one is."""
+def test_several_turns_of_an_effort_are_shown(talk: Conversation) -> None:
+    """They are passages of one result, as many as there is room for."""
     talk.effort("auth-bug", "The zebra token. The zebra token.", *["A zebra came by."] * 12)
     talk.free = 10_000
     talk.ask("And the zebra token?")
-    answer = talk.call("search_efforts", query="zebra token", limit=12)
+    answer = talk.call("search_efforts", query="zebra token", limit=1)
 
-    assert len({one["turn"] for one in answer["results"]}) == 12
-    assert answer["more"] == 1
+    assert [result["id"] for result in answer["results"]] == ["auth-bug"]
+    assert len(turns(answer)) == 13
+
+
+def test_further_phrasings_are_ranked_with_the_query(talk: Conversation) -> None:
+    """What one of them finds is found, and only what none says is unmatched."""
+    concluded(talk)
+    talk.ask("Which cat?")
+    answer = talk.call("search_efforts", query="zeppelin", also=["cat Minka", "interceptor"])
+
+    assert {*turns(answer)} >= {2, 3}
+    assert answer["unmatched"] == ["zeppelin"]
+
+
+def test_dates_narrow(talk: Conversation) -> None:
+    """Both days belong to the period; what is no date is an error that names it."""
+    for day in (20, 21, 22):
+        talk.day = day
+        talk.turn(f"The boiler broke on a day, for {day} euros.")
+    talk.ask("When?")
+    found = talk.call("search_efforts", query="boiler", since="2026-11-21", until="2026-11-22")
+    first = talk.call("search_efforts", query="boiler", until="2026-11-20")
+    wrong = talk.call("search_efforts", query="boiler", since="soon")
+
+    assert {*turns(found)} == {2, 3}
+    assert turns(first) == [1]
+    assert wrong["error"].startswith("since 'soon' is no date")
+
+
+def test_date_alone_finds_its_day(talk: Conversation) -> None:
+    """Its numbers match no path and no other number."""
+    talk.turn("Parquet lands in dt=2026-11-22/part-22.")
+    talk.day = 22
+    talk.turn("I am allergic to wasp stings.")
+    talk.ask("And then?")
+
+    assert turns(talk.call("search_efforts", query="what did we say on 22 November 2026?")) == [2]
+
+
+def test_days_are_those_of_the_time_zone(talk: Conversation) -> None:
+    """Noon in UTC is the next day on Kiritimati."""
+    talk.settings = talk.settings.model_copy(update={"timezone": "Pacific/Kiritimati"})
+    talk.turn("The crown is ready.")
+    talk.ask("When?")
+    (found,) = passages(talk.call("search_efforts", query="crown", since="2026-11-22"))
+
+    assert found["at"] == "2026-11-22"
+
+
+def test_what_shares_a_common_word_is_weak(talk: Conversation) -> None:
+    """It is given as a hint where to look, three passages at most; a rare word is enough."""
+    for number in range(20):
+        talk.turn(f"The harbour has {number} boats.", answer="Fine.")
+    talk.turn("Hollberg pays by direct debit.")
+    talk.ask("And?")
+    weak = talk.call("search_efforts", query="harbour tariffs electricity substation voltage")
+    rare = talk.call("search_efforts", query="preferred electricity tariffs Hollberg voltage")
+
+    assert 0 < len(passages(weak)) <= 3
+    assert all(passage["weak"] for passage in passages(weak))
+    assert turns(rare) == [21]
+    assert "weak" not in passages(rare)[0]

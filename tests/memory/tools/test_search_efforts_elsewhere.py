@@ -31,14 +31,15 @@ def searched(talk: Conversation) -> list[Event]:
 
 
 def test_an_effort_elsewhere_is_found(talk: Conversation) -> None:
-    """Its excerpt is its summary, with its session and the day on which it was concluded."""
+    """Its passage is its summary, with its session and the day on which it was concluded."""
     earlier(talk)
     talk.ask("What was that again?")
     (result,) = results(talk, "axios interceptor")
 
-    assert list(result) == ["id", "session", "turn", "at", "excerpt"]
-    assert (result["id"], result["session"], result["turn"]) == (AUTH, "t1", 3)
-    assert (len(result["at"]), result["excerpt"]) == (10, FIX)
+    (passage,) = result["passages"]
+    assert list(result) == ["id", "session", "status", "passages"]
+    assert (result["id"], result["session"], passage["turn"]) == (AUTH, "t1", 3)
+    assert (len(passage["at"]), passage["text"]) == (10, FIX)
     assert searched(talk) == [{"type": "searched", "efforts": [AUTH]}]
 
 
@@ -49,9 +50,10 @@ def test_the_raw_text_of_others_is_searched(talk: Conversation) -> None:
 
     (found,) = results(talk, "cat Minka")
 
-    assert list(found) == ["session", "turn", "at", "excerpt"]
-    assert (found["session"], found["turn"]) == ("t1", 1)
-    assert "My cat is called Minka." in found["excerpt"]
+    (passage,) = found["passages"]
+    assert list(found) == ["session", "passages"]
+    assert (found["session"], passage["turn"]) == ("t1", 1)
+    assert "My cat is called Minka." in passage["text"]
 
 
 def test_own_results_that_say_as_much_come_first(talk: Conversation) -> None:
@@ -128,7 +130,7 @@ def test_what_is_erased_there_is_gone_here(talk: Conversation) -> None:
         if message["type"] == "tool"
     ]
 
-    assert f'"excerpt":"{render("erased_summary")}"' in found
+    assert f'"text":"{render("erased_summary")}"' in found
     assert '"text":""' in read
     assert FIX not in found
     assert LOG[1] not in read

@@ -26,7 +26,7 @@ PARAMETERS = {
     "expand_effort": (["effort_id", "turns", "query"], ["effort_id"]),
     "collapse_effort": (["effort_id"], ["effort_id"]),
     "effort_status": (["effort_id"], []),
-    "search_efforts": (["query", "limit"], ["query"]),
+    "search_efforts": (["query", "also", "limit", "since", "until"], ["query"]),
     "read_log": (["turns", "offset", "session"], ["turns"]),
 }
 

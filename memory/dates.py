@@ -1,0 +1,264 @@
+"""Days: how they are written in a query, which times they are, and how a time is shown."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
+from typing import TypeAlias
+from zoneinfo import ZoneInfo
+
+Days: TypeAlias = tuple[date, date]
+"""The first day of a period, and the first one after it."""
+
+_DAY = timedelta(days=1)
+_WEEK = timedelta(weeks=1)
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """How a search reads time: the present, the time zone, and the period that narrows it.
+
+    `now` is a time of the clock, "" for none, and then no relative date is read. `zone` is a name
+    such as "Europe/Berlin", "" for the machine's. `since` and `until` are times too, the latter not
+    included, "" for no bound.
+    """
+
+    now: str = ""
+    zone: str = ""
+    since: str = ""
+    until: str = ""
+
+    @property
+    def today(self) -> date | None:
+        """The present day."""
+        return local(self.now, self.zone).date() if self.now else None
+
+    def times(self, days: Days) -> tuple[str, str]:
+        """Return the times at which a period begins and ends."""
+        return instant(days[0], self.zone), instant(days[1], self.zone)
+
+
+def local(at: str, zone: str = "") -> datetime:
+    """Return a stored time as the clocks of a time zone show it.
+
+    >>> str(local("2026-05-04T23:30:00.000Z", "Asia/Tokyo"))
+    '2026-05-05 08:30:00+09:00'
+    """
+    return datetime.fromisoformat(at).astimezone(_zone(zone))
+
+
+def shown(at: str, zone: str = "", *, hour: bool = False) -> str:
+    """Return the day of a stored time, with the hour if asked for; "" for no time.
+
+    >>> shown("2026-05-04T23:30:00.000Z", "Asia/Tokyo", hour=True)
+    '2026-05-05 08:30'
+    """
+    if not at:
+        return ""
+    return local(at, zone).strftime("%Y-%m-%d %H:%M" if hour else "%Y-%m-%d")
+
+
+def instant(day: date, zone: str = "") -> str:
+    """Return the time at which a day begins, as it is stored.
+
+    >>> instant(date(2026, 5, 5), "Asia/Tokyo")
+    '2026-05-04T15:00:00.000Z'
+    """
+    midnight = datetime(day.year, day.month, day.day)  # noqa: DTZ001 (the zone follows)
+    begins = midnight.replace(tzinfo=ZoneInfo(zone)) if zone else midnight.astimezone()
+    utc = begins.astimezone(UTC).isoformat(timespec="milliseconds")
+    return utc.replace("+00:00", "Z")
+
+
+def period(text: str) -> Days | None:
+    """Return the period that a date names: a year, a month or a day; None for any other text.
+
+    >>> period("2026-02")
+    (datetime.date(2026, 2, 1), datetime.date(2026, 3, 1))
+    """
+    match = re.fullmatch(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?(?:[T ].*)?", text.strip())
+    return _period(*(int(part) for part in match.groups() if part)) if match else None
+
+
+def _zone(zone: str) -> tzinfo | None:
+    return ZoneInfo(zone) if zone else None
+
+
+def _period(year: int, month: int = 0, day: int = 0) -> Days | None:
+    try:
+        first = date(year, month or 1, day or 1)
+        if day:
+            return first, first + _DAY
+        last = date(year + (month in {0, 12}), month % 12 + 1 if month else 1, 1)
+    except (ValueError, OverflowError):
+        return None
+    return first, last
+
+
+_MONTHS = (
+    "january|jan|januar|janvier",
+    "february|feb|februar|février|fevrier",
+    "march|mar|märz|maerz|marz|mars",
+    "april|apr|avril",
+    "may|mai",
+    "june|jun|juni|juin",
+    "july|jul|juli|juillet",
+    "august|aug|août|aout",
+    "september|sept|sep|septembre",
+    "october|oct|oktober|okt|octobre",
+    "november|nov|novembre",
+    "december|dec|dezember|dez|décembre",
+)
+_NUMBERS = {name: at for at, names in enumerate(_MONTHS, 1) for name in names.split("|")}
+_AMBIGUOUS = frozenset({"march", "may", "mar", "mars", "jan", "dec", "sep", "mai", "juli", "april"})
+"""Months that are words or names too: only with a number, or after a word that says so."""
+
+_ORDINAL = r"(\d{1,2})(?:st|nd|rd|th|er|\.)?(?=\W|$)"
+_NAMED = re.compile(
+    rf"(?i)\b(?:{_ORDINAL} (?:of |de )?|(in|of|during|since|until|by|last|early|late|mid|im|en) )?"
+    rf"({'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\b\.?(?! \d{{1,2}}:)"
+    rf"(?: {_ORDINAL})?(?:,? (\d{{4}})\b)?"
+)
+"""A month with its day and year, before or after it; of "may 5:30" no part is a date."""
+
+_ISO = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b(?![-\w])")
+_POINTS = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b(?!\.)")
+_SLASHES = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b(?!/)")
+_YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
+"""Other numbers of four digits are ports, prices and counts."""
+
+_COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
+_COUNTS |= {"einem": 1, "einer": 1, "zwei": 2, "drei": 3, "vier": 4}
+_AGO = re.compile(
+    rf"(?i)\b(?:vor )?(\d{{1,3}}|{'|'.join(_COUNTS)})"
+    r" (day|week|month|year|tag|woche|monat|jahr)(?:s|en|n|e)?(?: ago)?\b"
+)
+_LAST = re.compile(
+    r"(?i)\b(last|previous|this|letzte[nrs]?|vorige[nrs]?|diese[nrs]?) "
+    r"(week|month|year|woche|monat|jahr)\b"
+)
+_WORDS = re.compile(
+    r"(?i)\b(the day before yesterday|day before yesterday|yesterday|today|"
+    r"vorgestern|gestern|heute|avant-hier|aujourd['’]hui)\b"
+)
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAY = re.compile(rf"(?i)\b(?:last|on) ({'|'.join(_WEEKDAYS)})\b")
+_BEFORE = {"today": 0, "heute": 0, "yesterday": 1, "gestern": 1}
+_UNITS = {"tag": "day", "woche": "week", "monat": "month", "jahr": "year"}
+
+
+def _months(year: int, month: int, back: int) -> Days | None:
+    """Return the month that is `back` months before this one."""
+    at = year * 12 + month - 1 - back
+    return _period(at // 12, at % 12 + 1)
+
+
+def _back(today: date, unit: str, back: int) -> Days | None:
+    """Return the day, week, month or year so many of them before the present one."""
+    unit = _UNITS.get(unit.lower(), unit.lower())
+    if unit == "month":
+        return _months(today.year, today.month, back)
+    if unit == "year":
+        return _period(today.year - back)
+    first = today - timedelta(days=back)
+    if unit == "week":
+        first = today - timedelta(days=today.weekday()) - back * _WEEK
+    return first, first + (_WEEK if unit == "week" else _DAY)
+
+
+def _ago(match: re.Match[str], today: date) -> Days | None:
+    if not re.search(r"(?i)^vor | ago$", match[0]):
+        return None
+    number = match[1].lower()
+    return _back(today, match[2], int(number) if number.isdecimal() else _COUNTS[number])
+
+
+def _last(match: re.Match[str], today: date) -> Days | None:
+    return _back(today, match[2], int(not match[1].lower().startswith(("this", "diese"))))
+
+
+def _word(match: re.Match[str], today: date) -> Days | None:
+    word = match[1].lower()
+    return _back(today, "day", 0 if word.startswith("aujourd") else _BEFORE.get(word, 2))
+
+
+def _weekday(match: re.Match[str], today: date) -> Days | None:
+    back = (today.weekday() - _WEEKDAYS.index(match[1].lower())) % 7
+    return _back(today, "day", back or 7)
+
+
+_Reading: TypeAlias = Callable[[re.Match[str], date], Days | None]
+_RELATIVE: tuple[tuple[re.Pattern[str], _Reading], ...] = (
+    (_AGO, _ago),
+    (_LAST, _last),
+    (_WORDS, _word),
+    (_WEEKDAY, _weekday),
+)
+
+
+def _absolute(pattern: re.Pattern[str], match: re.Match[str]) -> Days | None:
+    if pattern is _POINTS:
+        return _period(int(match[3]), int(match[2]), int(match[1]))
+    if pattern is _SLASHES:
+        first, second = int(match[1]), int(match[2])
+        month, day = (first, second) if first <= 12 else (second, first)  # noqa: PLR2004 (months)
+        return _period(int(match[3]), month, day)
+    return _period(*(int(part) for part in match.groups() if part))
+
+
+def _named(match: re.Match[str], years: Iterable[int]) -> list[Days]:
+    """Return the periods of a month's name: without a year one for each of `years`."""
+    before, word, month, after, year = match.groups()
+    if month.lower() in _AMBIGUOUS and not (before or word or after or year):
+        return []
+    chosen = [int(year)] if year else years
+    found = (_period(y, _NUMBERS[month.lower()], int(before or after or 0)) for y in chosen)
+    return [days for days in found if days]
+
+
+def _relative(read: _Reading, today: date, match: re.Match[str]) -> Days | None:
+    return read(match, today)
+
+
+def dates(query: str, years: Iterable[int] = (), today: date | None = None) -> list[Days]:
+    """Return the periods that a query names; a month without a year is of each of `years`.
+
+    >>> dates("What did James say in April?", [2025])
+    [(datetime.date(2025, 4, 1), datetime.date(2025, 5, 1))]
+    >>> dates("you may go on", [2026]), dates("yesterday", today=date(2026, 3, 1))
+    ([], [(datetime.date(2026, 2, 28), datetime.date(2026, 3, 1))])
+    """
+    return _read(query, [*years], today)[0]
+
+
+def undated(query: str, today: date | None = None) -> str:
+    """Return a query without its dates: a text of that day need not name it.
+
+    >>> undated("What did James say in April?").split()
+    ['What', 'did', 'James', 'say', '?']
+    """
+    return _read(query, [1], today)[1]
+
+
+def _read(query: str, years: list[int], today: date | None) -> tuple[list[Days], str]:
+    """Return the periods that a query names, and the query without them."""
+    found: list[Days] = []
+
+    def take(days: Iterable[Days | None], match: re.Match[str]) -> str:
+        known = [period for period in days if period]
+        found.extend(known)
+        return " " if known else match[0]
+
+    def without(pattern: re.Pattern[str], read: Callable[[re.Match[str]], Days | None]) -> str:
+        return pattern.sub(lambda match: take([read(match)], match), query)
+
+    for pattern in (_ISO, _POINTS, _SLASHES):
+        query = without(pattern, partial(_absolute, pattern))
+    query = _NAMED.sub(lambda match: take(_named(match, years), match), query)
+    if today:
+        for pattern, reading in _RELATIVE:
+            query = without(pattern, partial(_relative, reading, today))
+    if not found:
+        query = without(_YEAR, partial(_absolute, _YEAR))
+    return list(dict.fromkeys(found)), query

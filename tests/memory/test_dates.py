@@ -1,0 +1,52 @@
+"""Dates that queries name."""
+
+from datetime import date
+
+import pytest
+
+from ebbtide.memory.dates import dates, undated
+
+TODAY = date(2026, 3, 20)
+
+
+@pytest.mark.parametrize(
+    ("query", "days"),
+    [
+        ("What did James say in April?", ["2025-04-01", "2026-04-01"]),
+        ("april 2026", ["2026-04-01"]),
+        ("on the 8th of May, 2026", ["2026-05-08"]),
+        ("May 8", ["2025-05-08", "2026-05-08"]),
+        ("March 3rd, 2026", ["2026-03-03"]),
+        ("boiler 12 Mar 2026", ["2026-03-12"]),
+        ("am 12. März 2026", ["2026-03-12"]),
+        ("le 1er février 2026", ["2026-02-01"]),
+        ("since 2026-02-11", ["2026-02-11"]),
+        ("boiler 12.03.2026", ["2026-03-12"]),
+        ("boiler 3/12/2026", ["2026-03-12"]),
+        ("in 2026", ["2026-01-01"]),
+        ("in March and June", ["2025-03-01", "2026-03-01", "2025-06-01", "2026-06-01"]),
+        ("yesterday", ["2026-03-19"]),
+        ("vorgestern", ["2026-03-18"]),
+        ("last week", ["2026-03-09"]),
+        ("two weeks ago", ["2026-03-02"]),
+        ("last month", ["2026-02-01"]),
+        ("on Monday", ["2026-03-16"]),
+        ("May I march on?", []),
+        ("port 2026", []),
+        ("version 10.20.1.7 of 31.02.2026", []),
+        ("two weeks of work", []),
+        ("", []),
+    ],
+)
+def test_periods_begin_like_this(query: str, days: list[str]) -> None:
+    """Days, months and years are known as people write them; a verb is no month."""
+    found = dates(query, [2025, 2026], TODAY)
+
+    assert [str(first) for first, _ in found] == days
+
+
+def test_dates_are_taken_out_of_a_query() -> None:
+    """What they name is a day, and no word to look for."""
+    query = "Hollberg on 2026-03-12, last week and in April"
+
+    assert undated(query, TODAY).split() == ["Hollberg", "on", ",", "and"]
