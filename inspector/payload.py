@@ -41,7 +41,7 @@ _STATES: Mapping[str, str] = {
 }
 """The state of an effort after an event of this type."""
 
-_UNSEEN = frozenset({"context", "referenced", "sent"})
+_UNSEEN = frozenset({"context", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
 

@@ -14,6 +14,7 @@ from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
+from ..memory.context.day import dated
 from ..memory.context.hints import hinted
 from ..memory.efforts import EffortState, happened
 from ..memory.messages import answered, text
@@ -71,7 +72,7 @@ def begin_turn(
         update |= _for_people(settled, efforts, parts.archive, owner)
         work = before_turn(running_turn(updated(before, update), runtime, parts), stamp())
         update |= {**packed(work.state), **planned(work)}
-        update["events"] += hinted(work)
+        update["events"] += [*dated(work), *hinted(work)]
         for banner in work.state.banners:
             runtime.stream_writer({"banner": banner})
         return {**update, "messages": Overwrite(update["messages"])}

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from ...prompts.loader import render
 from ..anchor import limited
 from ..anchor import rendered as rendered_fields
-from ..clock import day_of
+from ..clock import UNDATED
+from ..dates import shown
 from ..efforts import Effort
 from ..fences import marked
 from ..messages import Message
@@ -31,7 +32,7 @@ from .summaries import summary_lines, summary_notes
 
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
-_ADDING_EVENTS = frozenset({"hinted", "opened"})
+_ADDING_EVENTS = frozenset({"dated", "hinted", "opened"})
 """The events that may add notes to a turn until the next rebuild."""
 
 _Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
@@ -111,16 +112,23 @@ def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Ite
     status: dict[str, str] = {effort.id: effort.status for effort in efforts.values()}
     if status.get(plan.active) == "open":
         status[plan.active] = "active"
-    previous = ("", day_of(records[0].at)) if records else None
+    previous: tuple[str, str] | None = None
     for record in records:
-        name, day, marker = _effort_of(record), day_of(record.at), None
+        name, day, marker = _effort_of(record), _day(work, record), None
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
-            text = _marker(record, status.get(name, "concluded"), efforts.pop(name, None))
+            state = status.get(name, "concluded")
+            text = _marker(record, day, state, efforts.pop(name, None))
             marker = work.fences.note_within(text, _limit(work, plan, "open"))
         previous = name, day
         yield from _committed(work, record, plan, marker)
         yield from _logs_by_hand(work, record, plan)
+    # What follows says the day only where it is another than that of the turn before.
+    last = work.view.turns([plan.after_turn]) if plan.after_turn else ()
+    days = [day for day in (shown(one.at, work.settings.timezone) for one in last) if day]
+    if days and (previous is None or previous[1] != days[0]):
+        note = work.fences.note(render("today", day=days[0]))
+        yield Part.of("turns", [note], work.count)
 
 
 def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]:
@@ -136,9 +144,13 @@ def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]
                 yield Part.of("expanded", [log], work.count, turn.turn)
 
 
-def _marker(record: Record, status: str, effort: Effort | None) -> str:
+def _day(work: RunningTurn, record: Record) -> str:
+    return shown(record.at, work.settings.timezone) or UNDATED
+
+
+def _marker(record: Record, day: str, status: str, effort: Effort | None) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
-    name, place = _effort_of(record), {"turn": record.turn, "day": day_of(record.at)}
+    name, place = _effort_of(record), {"turn": record.turn, "day": day}
     if not name:
         return render("marker_ambient", **place)
     if effort is None or effort.status != "open":
@@ -254,7 +266,7 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
         before.append(work.fences.note(render("unasked")))
     limit = plan.short.get(turn.turn, (0, 4 * plan.room(work.room)))[1] // 4
     for event in turn.events if turn.turn > plan.after_turn else ():
-        notes = _hint_notes(work, turn, event["hints"]) if event["type"] == "hinted" else []
+        notes = _notes(work, turn, event)
         limit -= count_messages(notes, work.count)
         before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
@@ -264,6 +276,13 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
         Part.of(part_name, (message for _, message in group), work.count, turn.turn)
         for part_name, group in groupby(pieces, key=itemgetter(0))
     ]
+
+
+def _notes(work: RunningTurn, turn: Logged, event: Event) -> list[Message]:
+    """Return the notes of an event that stand before its turn: the day, and hints."""
+    if event["type"] == "dated":
+        return [work.fences.note(render("today", day=event["day"]))]
+    return _hint_notes(work, turn, event["hints"]) if event["type"] == "hinted" else []
 
 
 def _hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[Message]:

@@ -82,6 +82,7 @@ class _EventFields(TypedDict, total=False):
     anchor: dict[str, str]
     auto: bool
     total: _Turn
+    day: str
     said: _Turn
     before: list[_Turn]
     answer: _Turn
@@ -96,6 +97,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "adopted": ("turns",),
     "context": ("said", "answer", "alone", "before"),
     "sent": ("tokens",),
+    "context": ("tokens", "said", "answer", "alone"),
+    "dated": ("day",),
     "hinted": (),
 }
 """The fields that an event of a type must have; others need the effort that they change."""

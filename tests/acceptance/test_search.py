@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ebbtide import commands
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, EXACT, PERF, Said, Stage, recalled, stage
 from tests.doubles import call
 
@@ -222,7 +221,6 @@ def test_hint_is_no_reference(tmp_path: Path) -> None:
     assert said.memory["summaries"] == {}
 
 
-@later.SEARCH
 def test_prompt_says_the_day(tmp_path: Path) -> None:
     """02, Time: the prompt says what day it is, where the first turn begins."""
     said = stage(tmp_path).say("Hello.")

@@ -10,9 +10,10 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide import Settings
+from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import Message, text
 from ebbtide.memory.names import numbers
-from ebbtide.memory.tokens import count_messages, count_tools
+from ebbtide.memory.tokens import count_message, count_messages, count_tools
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
@@ -24,6 +25,12 @@ LONG = "The port of the service is 8080, and the connection was refused again. "
 def look_up() -> str:
     """Look something up."""
     return LONG * 40
+
+
+_NAMED = count_message({"type": "human", "data": {"content": "", "name": NAME}}) - count_message(
+    {"type": "human", "data": {"content": ""}}
+)
+"""Tokens of the name of the memory's notes."""
 
 
 def shared(before: Sequence[BaseMessage], now: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
@@ -91,7 +98,9 @@ def test_the_prefix_is_what_the_request_before_began_with(tmp_path: Path) -> Non
         before = sent[-2].messages if len(sent) > 1 else []
         alike = shared(before, sent[-1].messages)
         tools = count_tools(sent[-1].tools) if alike else 0
-        found.append(said == tools + count_messages(to_dicts(alike)))
+        # The memory's notes have its name, which is not sent.
+        names = sum(_NAMED for message in alike if message.text.startswith("<memory "))
+        found.append(said == tools + count_messages(to_dicts(alike)) + names)
         begin += len(alike)
 
     assert found == [True] * 6

@@ -118,7 +118,7 @@ def test_the_request_has_all_tools_and_one_system_message(tmp_path: Path, saver:
 
     state = chat.say("hi")
 
-    assert [m.type for m in chat.last] == ["system", "human"]
+    assert [m.type for m in chat.last] == ["system", "human", "human"]
     assert chat.last[0].content[1:] == blocks
     assert chat.model.sent[0].tool_names[-2:] == ["read_log", "add"]
     assert tokens(chat.model.sent[0]) <= state["memory"]["context_report"]["total"] + 1

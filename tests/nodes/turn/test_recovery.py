@@ -129,7 +129,7 @@ def test_adopted_turns_are_filed_under_their_own_days(tmp_path: Path) -> None:
         "2021-03-04 05:06",
     ]
     found = commands.search(chat.agent, THREAD, "What was noted on 2021-03-04?")["results"]
-    assert found[0]["turn"] == 2
+    assert found[0]["passages"][0]["turn"] == 2
 
 
 def test_the_model_sees_what_was_adopted(tmp_path: Path) -> None:
