@@ -231,7 +231,7 @@ def indexed(text: str) -> list[str]:
 
 
 _LONGEST_WHOLE = 64  # characters of an identifier that is a term as a whole: a page may be base64
-_JOINED = re.compile(r"[^\W_]+(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W_]+)+")
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W_]+)+")
 """An address, a version, a path or another identifier with its parts."""
 
 _GROUPS = re.compile(r"(?:\b[A-Z]{2}|\+|\b)\d{2,4}(?:[ \-]\d{2,6}){1,8}\b")
@@ -245,8 +245,7 @@ _SHORT_HASH = 7  # characters of a hash that tools show
 _CAMEL = re.compile(r"\b(?=\w*(?:[a-z\d][A-Z]|[A-Z]{2}[a-z]{2}))[^\W_]+\b")
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _SEPARATORS = re.compile(r"[\W_]+")
-_MARKED = re.compile(rf"(?:[^\W\d_{CJK}{_INDIC}])*[^\W\d_\x00-\x7f{CJK}{_INDIC}][^\W\d_]*")
-"""A word with a letter beyond ASCII."""
+_LETTERS_ONLY = re.compile(rf"[^\W\d_{CJK}{_INDIC}]+")
 
 
 def _further(text: str) -> Iterator[str]:
@@ -271,8 +270,8 @@ def _further(text: str) -> Iterator[str]:
 def _spelled(text: str) -> Iterator[str]:
     """Yield the words with marks as they are spelled, and those with umlauts as two letters."""
     plain = unicodedata.normalize("NFC", text).casefold()
-    for word in dict.fromkeys(_MARKED.findall(plain)):
-        if folded(word) != word:
+    for word in dict.fromkeys(_LETTERS_ONLY.findall(plain)):
+        if not word.isascii() and folded(word) != word:
             yield word
         if (spelled := word.translate(_UMLAUTS)) != word:
             yield _term(folded(spelled))

@@ -89,7 +89,7 @@ class OtherSessions:
         A turn is left out if an effort of it matches at least as well, or says all of the query.
         """
         required = at_most(query_terms(query))
-        terms = at_most(list(dict.fromkeys([*required, *further_terms(query)])))
+        terms = list(dict.fromkeys([*required, *at_most(further_terms(query))]))
         wanted = (terms, _ROWS)
         passages, headings = (
             {term: [at for at in ids if self._is_other(at)] for term, ids in postings.items()}

@@ -220,8 +220,9 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
     required = at_most(query_terms(words, any_name=True))
     # A text of that day need not name it; one that does has the month, or all digits together.
     digits = (term for term in further_terms(query) if term.isdigit() and len(term) >= _DATE_SIZE)
-    months = (term for term in terms(query) if not term.isdigit())
-    wanted = at_most(list(dict.fromkeys([*required, *further_terms(words), *digits, *months])))
+    months = {term for term in terms(query) if not term.isdigit()}.difference(terms(words))
+    further = at_most([*further_terms(words), *digits, *sorted(months)])
+    wanted = list(dict.fromkeys([*required, *further]))
     session = lineage.session
     narrow = turns_between(lineage, when.since, when.until) if when.since or when.until else None
     speakers = [SPEAKER + term for term in required]

@@ -34,6 +34,8 @@ _QUERY_SHOWN = 500  # characters of the query that the result repeats: a model m
 _MOST = 20  # results that a model can request: more would not fit the budget
 _COUNTED = 50  # results of other sessions that are counted: beyond it the number says little
 _PASSAGES = 200  # passages that are read: all that a search finds
+_UNMATCHED = 20  # words that are named as said by nobody
+_READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _PHRASINGS = 3  # further phrasings of a query: each costs a search
 
 _BUDGET = 1_200
@@ -173,11 +175,12 @@ def _unmatched(
     work: RunningTurn, phrasings: Sequence[str], when: When, foreign: Sequence[Elsewhere]
 ) -> list[str]:
     """Return the words of the phrasings that nothing says, as they are written there."""
-    texts = [undated(query, when.today) for query in phrasings]
+    texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
     absent = work.view.archive.unsaid(work.view.owner, work.view.tip, terms)
     absent = absent.difference(*(hit.said for hit in foreign))
-    return list(dict.fromkeys(word for text in texts for word in unsaid_words(text, absent)))
+    words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
+    return [*words][:_UNMATCHED]
 
 
 class _Answer:
