@@ -70,8 +70,8 @@ class ArchivedTalk:
         """Return the result of the tool `search_efforts`, called with a question alone."""
         state = EffortState(self.tip.turn, None, {}, {}, {})
         view, budget = past(self.archive, self.owner, self.tip), Settings().context_budget
-        sizes = {"room": budget, "free": budget}
-        work = RunningTurn(state, view, Settings(), count, **sizes, embedder=embedder)
+        asking = (state, view, Settings(), count)
+        work = RunningTurn(*asking, room=budget, free=budget, embedder=embedder)
         return dict(search_efforts(work, text)[1])
 
     def hint(self, text: str) -> str | None:
