@@ -97,7 +97,6 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "adopted": ("turns",),
     "context": ("said", "answer", "alone", "before"),
     "sent": ("tokens",),
-    "context": ("tokens", "said", "answer", "alone"),
     "dated": ("day",),
     "hinted": (),
 }
