@@ -110,7 +110,7 @@ def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
     >>> shown([{"type": "ai", "data": {"content": block}}])
     ({'type': 'ai', 'data': {'content': 'Done.'}},)
     """
-    return tuple(map(without_blocks, messages))
+    return tuple(without_blocks(one) if one["type"] == "ai" else one for one in messages)
 
 
 OWN = "ebbtide"

@@ -95,11 +95,11 @@ def without_reserved_name(data: Mapping[str, Any], kind: str) -> Mapping[str, An
     >>> without_reserved_name({"content": "hi", "name": "Ebbtide"}, "human")
     {'content': 'hi'}
     """
-    if is_reserved(data.get("name")):
+    if data.get("name") and is_reserved(data["name"]):
         data = {key: value for key, value in data.items() if key != "name"}
         data |= {"name": ""} if kind == "function" else {}  # it must have a name
     extra = data.get("additional_kwargs")
-    if isinstance(extra, Mapping) and is_reserved(extra.get("name")):
+    if isinstance(extra, Mapping) and extra.get("name") and is_reserved(extra["name"]):
         extra = {key: value for key, value in extra.items() if key != "name"}
         data = {**data, "additional_kwargs": extra}
     return data

@@ -206,7 +206,8 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
     """
-    data, called = message["data"], calls(message)
+    data = message["data"]
+    called = calls(message) if message["type"] == "ai" else ()
     content = data.get("content") or ()
     blocks = [content] if isinstance(content, str) else content
     if called:  # providers repeat calls as blocks, which must not count twice

@@ -99,6 +99,8 @@ class ArchiveView:
 
     def efforts_named(self, ids: Sequence[str], events: Sequence[Event]) -> tuple[Effort, ...]:
         """Return the existing efforts among these ids, each as `effort` does."""
+        if not ids:
+            return ()
         # No `is_qualified`, which costs more: the ids may be thousands of words of a text.
         foreign = [name for name in ids if "/" in name]
         own = [*{*ids}.difference(foreign)] if foreign else ids

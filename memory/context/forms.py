@@ -90,4 +90,9 @@ def has_long_results(work: RunningTurn, record: Record) -> bool:
 
 def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the tokens of a past turn as it is sent if nothing of it is cut."""
-    return count_messages(valid_history(as_past(work.messages(record)), work.fences), work.count)
+
+    def tokens() -> int:
+        sent = valid_history(as_past(work.messages(record)), work.fences)
+        return count_messages(sent, work.count)
+
+    return work.once(("whole", work.count), (record,), tokens)

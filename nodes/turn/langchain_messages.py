@@ -39,14 +39,15 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     for message in messages:
         defaults = {**_defaults(type(message)), "type": message.type}
         data = {
-            name: _jsonable(referring(value) if name == "content" else value)
+            name: _plain(referring(value) if name == "content" else value)
             for name, value in message
             # An array differs from its default by its type.
             if name not in defaults
             or type(value) is not type(defaults[name])
             or value != defaults[name]
         }
-        plain.append({"type": message.type, "data": without_reserved_name(data, message.type)})
+        own = without_reserved_name(clean(data), message.type)
+        plain.append({"type": message.type, "data": own})
     return tuple(plain)
 
 
@@ -77,13 +78,13 @@ def _defaults(kind: type[BaseMessage]) -> Mapping[str, Any]:
     }
 
 
-def _jsonable(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back; a marker for what it cannot hold."""
     if type(value) is str:
-        return clean(value)
+        return value
     try:
         plain = to_jsonable_python(_ordered(value), fallback=_described, bytes_mode="base64")
-        return clean(json.loads(json.dumps(plain)))
+        return json.loads(json.dumps(plain))
     except (ValueError, TypeError, RecursionError):
         return unserialisable(value)
 
