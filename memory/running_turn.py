@@ -45,8 +45,9 @@ class RunningTurn:
     shows, None before the first one. With an `embedder` searches go by meaning too. `related`
     returns qualified ids of efforts of the user's other sessions on a subject, best first.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
-    then no "yesterday" is read. `laid_out` caches committed turns as
-    sent, and as laid out in the context, each with its record.
+    then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
+    context, each with its record. `fence_key` is the secret of the session, read from the archive
+    if it is empty.
     """
 
     state: EffortState
@@ -62,11 +63,13 @@ class RunningTurn:
     results: tuple[Message, ...] = ()
     now: str = ""
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
+    fence_key: bytes = b""
 
     @property
     def fences(self) -> Fences:
         """The fences of the session, made with its secret."""
-        return Fences(self.view.archive.fence_key(self.view.owner), self.count)
+        key = self.fence_key or self.view.archive.fence_key(self.view.owner)
+        return Fences(key, self.count)
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""

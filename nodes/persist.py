@@ -24,7 +24,7 @@ from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
-from .turn.values import committed, group, running, running_turn, tip_of
+from .turn.values import committed, group, key_of, running, running_turn, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -41,6 +41,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         record = _committed(state, work.view.owner, parts, fixed)
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(work.state, events=()), view=view)
+        parts.turns.drop(key_of(state, runtime, work.settings))
         stored = {"fixed": fixed[0]["digest"]} if fixed else {}
         return {**committed(record, str(messages[-1].id)), **_due(after), **stored}
 

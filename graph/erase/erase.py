@@ -97,6 +97,7 @@ def erase(
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
     parts.keywords.clear()
     parts.laid_out.clear()
+    parts.turns.clear()
     resummarised = _resummarise(thread)
     not_erased = [*erased.left, *_drop_caches(parts, owner)]
     if saver and (thread.has_checkpoints or archive.reseeding(owner)):
@@ -163,6 +164,7 @@ def _drop_caches(parts: AgentParts, owner: Owner) -> list[str]:
     """Empty the caches of a user; return a sentence if one could not be reached."""
     parts.keywords.clear()
     parts.laid_out.clear()
+    parts.turns.clear()
     if parts.memories_changed(owner):
         return []
     return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]

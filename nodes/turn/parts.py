@@ -30,6 +30,7 @@ from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
 from ...memory.view import ArchiveView
 from ..ask import Models
+from .turn import CARRIED, Turn, TurnKey
 
 _log = logging.getLogger("ebbtide.attention")
 _context_log = logging.getLogger("ebbtide.context")
@@ -57,6 +58,7 @@ class AgentParts:
     `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
+    `turns` are the turns that run, loaded once for all their nodes.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
 
@@ -80,6 +82,11 @@ class AgentParts:
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
+    turns: LruCache[Turn] = field(default_factory=lambda: LruCache(CARRIED))
+
+    def carried(self, key: TurnKey, load: Callable[[], Turn]) -> Turn:
+        """Return the turn that runs, loaded if no node of this process has loaded it."""
+        return self.turns.get_or_make(key, load)
 
     def settings_of(self, context: object, ambient_window: int | None = None) -> Settings:
         """Return the settings of a run, with no larger budget than the model's window.

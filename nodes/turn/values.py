@@ -26,11 +26,12 @@ from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, user_named
 from ...memory.transcript import stored
-from ...memory.view import past
+from ...memory.view import ArchiveView, past
 from .langchain_messages import to_dicts
 from .parts import STEADY, AgentParts
 from .readable import readable, texts_of
 from .state import CHANNELS, Bookkeeping, Memory, TurnState, unpacked, updated
+from .turn import Turn, TurnKey
 
 _LEAST_FREE = 256
 """Tokens that a tool's result may have in a full context: fewer could not say anything."""
@@ -248,35 +249,61 @@ def command_group(state: TurnState) -> Group:
     return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
+def loaded(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, settings: Settings
+) -> Turn:
+    """Load a turn from the archive.
+
+    Raises `SessionNotFoundError` if its last turn is another user's.
+    """
+    owner, tip, archive = owner_of(state, runtime, settings), tip_of(state), parts.archive
+    with archive.together(STEADY):
+        found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
+        if not found:
+            raise SessionNotFoundError(owner.thread)
+        return Turn(past(archive, owner, tip), archive.fence_key(owner))
+
+
+def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:
+    """Return by what the nodes of a run know the turn that they run in."""
+    return TurnKey(owner_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
+
+
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as the memory tools and the context read it."""
-    messages = as_stored(to_dicts(running(state)))
-    work = turn_at_rest(state, runtime, parts)
-    efforts, tip = work.state, work.view.tip
-    now = Group(efforts.turn, messages, at="", efforts=memberships(efforts.active, efforts.events))
+    settings = parts.settings_of(runtime.context, state.get("window"))
+    key = key_of(state, runtime, settings)
+    turn = parts.carried(key, lambda: loaded(state, runtime, parts, settings))
+    number, efforts = (
+        state.get("turn", 0),
+        memberships(state.get("active_effort"), state.get("events", ())),
+    )
+    now = Group(number, turn.stored(running(state)), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
-    tip = replace(tip, turn=min(tip.turn, efforts.turn - 1))
-    return replace(work, view=replace(work.view, tip=tip, running=now))
+    tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
+    view = replace(turn.past, tip=tip, running=now)
+    return _work(state, parts, settings, view, turn.fence_key)
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the turn after its commit, when no message of it is running any more.
 
-    Raises `SessionNotFoundError` if another user's turn is resumed.
+    Raises what `loaded` raises.
     """
     settings = parts.settings_of(runtime.context, state.get("window"))
-    owner, tip = owner_of(state, runtime, settings), tip_of(state)
-    archive = parts.archive
-    with archive.together(STEADY):
-        found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
-    if not found:
-        raise SessionNotFoundError(owner.thread)
+    turn = loaded(state, runtime, parts, settings)
+    return _work(state, parts, settings, turn.past, turn.fence_key)
+
+
+def _work(
+    state: TurnState, parts: AgentParts, settings: Settings, view: ArchiveView, fence_key: bytes
+) -> RunningTurn:
     used = state.get("context_report", {}).get("total", 0)
     fixed = sum(parts.sizes(settings))
     space_left = room(settings.context_budget, fixed)
     return RunningTurn(
         effort_state(state),
-        past(parts.archive, owner, tip),
+        view,
         settings,
         parts.count,
         room=space_left,
@@ -286,6 +313,7 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
         embedder=parts.embedder,
         laid_out=parts.laid_out,
         now=stamp(),
+        fence_key=fence_key,
     )
 
 

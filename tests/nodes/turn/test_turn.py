@@ -1,0 +1,70 @@
+"""A turn is loaded once, carried from node to node, and dropped with its commit."""
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import create_memory_agent
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.view import past
+from ebbtide.nodes.turn.state import unpacked
+from ebbtide.nodes.turn.turn import Turn
+from ebbtide.nodes.turn.values import tip_of
+from ebbtide.testing import InMemoryArchive, ScriptedModel
+from tests.agents import THREAD
+
+
+class Counting(InMemoryArchive):
+    """An archive that counts how often the past of a turn was loaded."""
+
+    loaded = 0
+
+    def fence_key(self, owner: Owner) -> bytes:
+        """Count a loading, which reads the secret of the session."""
+        self.loaded += 1
+        return super().fence_key(owner)
+
+
+def agent_of(archive: InMemoryArchive, **more: Any) -> Any:
+    """Return an agent that answers twice."""
+    return create_memory_agent(ScriptedModel(["Noted.", "Found."]), archive=archive, **more)
+
+
+def test_nodes_of_a_turn_share_what_was_loaded() -> None:
+    """The past is loaded in `begin_turn` alone, and not kept when the turn is over."""
+    archive = Counting()
+    agent = agent_of(archive)
+
+    agent.invoke({"messages": "Hello."})
+
+    assert archive.loaded == 1
+    assert not agent.builder.parts.turns
+
+
+def test_turn_that_is_not_carried_is_loaded_again() -> None:
+    """Where the holder has lost a turn, the next node loads it, and the model is sent the same."""
+    saver, archive = InMemorySaver(), Counting()
+    agent = agent_of(archive, checkpointer=saver)
+    agent.invoke({"messages": "Hello."}, THREAD, interrupt_before=["detect_references"])
+
+    agent.builder.parts.turns.clear()
+    agent.invoke(None, THREAD)
+
+    assert archive.loaded == 2
+    assert agent.get_state(THREAD).values["messages"][-1].text == "Noted."
+    assert archive.newest(Owner("", "t")) == tip_of(unpacked(agent.get_state(THREAD).values))
+
+
+def test_message_that_changes_is_converted_again() -> None:
+    """A middleware may edit a message in its place; an unchanged one is converted once."""
+    owner = Owner("ann", "t1")
+    turn = Turn(past(InMemoryArchive(), owner, Tip()), b"secret")
+    asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
+
+    before = turn.stored([asked, answer])
+    answer.content = "8443"
+    after = turn.stored([asked, answer])
+
+    assert after[0] is before[0]
+    assert [message["data"]["content"] for message in after] == ["Which port?", "8443"]
