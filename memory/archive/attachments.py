@@ -30,7 +30,7 @@ def put(connection: Connection, user: int, turn: int, texts: Texts) -> None:
 
 def refer(connection: Connection, user: int, turn: int, messages: Sequence[Message]) -> None:
     """Note what the messages of a turn refer to, of what is stored: a client may send anything."""
-    digests = references(message["data"].get("content") for message in messages)
+    digests = references([message["data"].get("content") for message in messages])
     if digests:
         own = attachments.c.owner == user, attachments.c.digest.in_([*digests])
         stored = connection.execute(select(attachments.c.digest).where(*own)).scalars().all()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from threading import local
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
@@ -22,6 +22,7 @@ from .memories import attend
 from .schema import sessions, turns, users
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _SNAPSHOTS = 128
 """Snapshots, and sessions, that are cached: a few for each session that is talked to."""
@@ -138,13 +139,15 @@ class Sessions:
             self._thread.moment = _Moment(self._database, sessions={owner: after})
         return record
 
-    def ask(self, owner: Owner, tip: Tip, query: Callable[[Lineage], T], nothing: T) -> T:
+    def ask(
+        self, owner: Owner, tip: Tip, nothing: T, query: Callable[[Lineage, *Ts], T], *given: *Ts
+    ) -> T:
         """Return the answer of a query to what a tip sees, `nothing` if there is no session."""
         moment = self._thread.moment
         lineage = moment.lineages.get((owner, tip)) if moment else None
         if lineage:  # a turn asks some sixty questions: 0.8 ms less without the checks
             try:
-                return query(lineage)
+                return query(lineage, *given)
             except Exception:  # noqa: BLE001 (asked again below, where errors are translated)
                 self.leave()
 
@@ -154,7 +157,7 @@ class Sessions:
                 moment.lineages[owner, tip] = Lineage(
                     moment.connection, session, snapshot, self._records, self._vectors, edition
                 )
-            return query(moment.lineages[owner, tip])
+            return query(moment.lineages[owner, tip], *given)
 
         return self._read_session(owner, read, nothing, tip)
 

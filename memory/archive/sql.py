@@ -121,13 +121,13 @@ class SqlArchive(Archive):
         return self._sessions.commit(owner, tip, group, embedded.put)
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.turns(numbers), ())
+        return self._sessions.ask(owner, tip, (), Lineage.turns, numbers)
 
     def commits(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.commits(numbers), ())
+        return self._sessions.ask(owner, tip, (), Lineage.commits, numbers)
 
     def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.ids(numbers), {})
+        return self._sessions.ask(owner, tip, {}, Lineage.ids, numbers)
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
         def read(lineage: Lineage) -> Saved | None:
@@ -136,13 +136,13 @@ class SqlArchive(Archive):
                 return None
             return Saved(Tip(row.turn, row.hash), state_of(row))
 
-        return self._sessions.ask(owner, tip, read, None)
+        return self._sessions.ask(owner, tip, None, read)
 
     def tip(self, owner: Owner, tip: Tip) -> Tip | None:
         def read(lineage: Lineage) -> Tip | None:
             return Tip(lineage.segments[0].turn, tip.id) if lineage.segments else None
 
-        return self._sessions.ask(owner, tip, read, None)
+        return self._sessions.ask(owner, tip, None, read)
 
     def has_of_another(self, owner: Owner, tip: Tip) -> bool:
         if not tip.id or not self.database.exists():
@@ -164,22 +164,21 @@ class SqlArchive(Archive):
         return self._sessions.ask(owner, tip, find, ())
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.ambient(last), ())
+        return self._sessions.ask(owner, tip, (), Lineage.ambient, last)
 
     def ambient_count(self, owner: Owner, tip: Tip) -> int:
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.counts()[0], 0)
+        return self._sessions.ask(owner, tip, (0, 0), Lineage.counts)[0]
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         names = clean(list(ids)) if broken("".join(ids)) else ids
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.efforts_named(names), ())
+        return self._sessions.ask(owner, tip, (), Lineage.efforts_named, names)
 
     def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
-        name = clean(effort_id)
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.effort_turns(name), ())
+        return self._sessions.ask(owner, tip, (), Lineage.effort_turns, clean(effort_id))
 
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
         none = EffortList((), 0)
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.efforts(newest), none)
+        return self._sessions.ask(owner, tip, none, Lineage.efforts, newest)
 
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
@@ -210,7 +209,7 @@ class SqlArchive(Archive):
             key = lineage.session.turns, query, when.today, when.zone, when.since, when.until
             return lineage.cached("search", key, run)
 
-        passages: tuple[Found, ...] = self._sessions.ask(owner, tip, find, ())
+        passages: tuple[Found, ...] = self._sessions.ask(owner, tip, (), find)
         return passages[:limit]
 
     def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
@@ -224,8 +223,7 @@ class SqlArchive(Archive):
         return found
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        query = partial(pointing, message=clean(message))
-        return self._sessions.ask(owner, tip, query, Pointing({}, {}))
+        return self._sessions.ask(owner, tip, Pointing({}, {}), pointing, clean(message))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]
@@ -309,8 +307,7 @@ class SqlArchive(Archive):
             return lineage.compression(clean(made.effort)) or made
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
-        name = clean(effort_id)
-        return self._sessions.ask(owner, tip, lambda lineage: lineage.compression(name), None)
+        return self._sessions.ask(owner, tip, None, Lineage.compression, clean(effort_id))
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         with self._sessions.writing(owner) as scope:

@@ -273,7 +273,7 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     pieces: list[_Piece] = [(name, message) for message in before]
     pieces += _pieces(work, turn, plan, count_messages(before, work.count))
     return [
-        Part.of(part_name, (message for _, message in group), work.count, turn.turn)
+        Part.of(part_name, [message for _, message in group], work.count, turn.turn)
         for part_name, group in groupby(pieces, key=itemgetter(0))
     ]
 

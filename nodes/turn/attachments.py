@@ -22,7 +22,7 @@ def kept_in_state(
     """
     if owner.namespace:
         return completed(archive, owner, messages)
-    if texts := data_of(message.content for message in messages):
+    if texts := data_of([message.content for message in messages]):
         archive.attach(owner, texts)
     return [_with(message, referring(message.content)) for message in messages]
 
@@ -34,10 +34,10 @@ def completed(
     running: Sequence[BaseMessage] = (),
 ) -> list[_Message]:
     """Return messages with the data of large files, which `running` messages may have too."""
-    digests = references(message.content for message in messages)
+    digests = references([message.content for message in messages])
     if not digests:
         return [*messages]
-    texts = data_of(message.content for message in running)
+    texts = data_of([message.content for message in running])
     rest = archive.attachments(owner, [digest for digest in digests if digest not in texts])
     return [_with(message, complete(message.content, {**texts, **rest})) for message in messages]
 

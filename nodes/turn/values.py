@@ -236,7 +236,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
         nonce=state.get("nonce", ""),
-        attachments=data_of(message.content for message in messages),
+        attachments=data_of([message.content for message in messages]),
     )
 
 
