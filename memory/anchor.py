@@ -51,13 +51,15 @@ def parsed(block: str) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def newest(content: Any) -> dict[str, str] | None:
+def newest(content: Any, *, complete: bool = False) -> dict[str, str] | None:
     r"""Return the fields of the last state block in a message's content that has any, else None.
+
+    With `complete` only blocks count that have an end line.
 
     >>> newest("Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---")
     {'Goal': 'ship 1.2'}
     """
-    return next(filter(None, map(parsed, reversed(blocks(content)))), None)
+    return next(filter(None, map(parsed, reversed(blocks(content, complete=complete)))), None)
 
 
 def rendered(anchor: _Anchor) -> str:

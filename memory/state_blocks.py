@@ -1,12 +1,12 @@
 """State blocks in the answers of a model, found line by line, also in a stream.
 
 A block is the text between `---STATE---` and `---END STATE---`, each alone on its line. Markers
-inside code fences, quotes of the memory and running text do not count. A block that begins inside
-another replaces it: the lines of the first are then plain text.
+inside code fences, quotes of the memory and running text do not count. A block without an end line
+goes as far as the next block, or to the first paragraph after a blank line that begins no field.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .messages import Message, with_content
@@ -25,6 +25,9 @@ _CODE = re.compile(r" {0,3}(`{3,}+(?=[^`]*\Z)|~{3,}+)")
 
 _QUOTE = re.compile(r"<(?P<tag>\w+) (?P<number>\d{9})>(?!.*</(?P=tag) (?P=number)>)")
 """The opening of a quote of the memory that has more than one line."""
+
+_FIELD = re.compile(rf"\W*(?i:{'|'.join(FIELDS)})\W*[:：]")
+"""The beginning of a field, also in bold or as a list item."""
 
 _HEAD = 64
 """Characters that decide whether a line may become a marker, with room for white space around it.
@@ -50,6 +53,8 @@ class Cutter:
     def __init__(self) -> None:
         """Start with an empty text."""
         self.blocks: list[str] = []
+        self.complete: list[str] = []
+        """Those of the blocks that have an end line."""
         # The current line: its pieces, its first characters, its length, how much was released.
         self._pieces: list[str] = []
         self._head = ""
@@ -68,7 +73,7 @@ class Cutter:
 
     def end(self) -> str:
         """Return the text that was held back; no more text may follow."""
-        released = self._end_line("") + self._give_up_block()
+        released = self._end_line("") + self._end_unclosed()
         return released if self._after_block else released + "".join(self._gap)
 
     def cut(self, content: Any, *, last: bool) -> Any:
@@ -108,21 +113,28 @@ class Cutter:
         self._pieces, self._length, self._head = [], 0, ""
         marker = None if self._is_fenced(line) else _MARKER.fullmatch(line)
         if marker and marker[1] == START:
-            released, self._block = self._give_up_block(), [line]
+            released, self._block = self._end_unclosed(), [line]
             return released
         if not self._block:
             return self._release_line(line)
         self._block.append(line)
         if marker:
-            self.blocks.append("".join(self._block[1:-1]))
-            self._gap_before = max(self._gap_before, "".join(self._gap), key=_breaks)
-            self._block, self._gap, self._after_block = [], ["\n"] * line.endswith("\n"), True
+            self._take_block(self._block[1:-1], line)
+            self.complete.append(self.blocks[-1])
         return ""
 
-    def _give_up_block(self) -> str:
-        """Release the lines of a block that had no end: they were plain text."""
-        lines, self._block = self._block, []
-        return "".join(map(self._release_line, lines))
+    def _take_block(self, lines: Sequence[str], last: str) -> None:
+        self.blocks.append("".join(lines))
+        self._gap_before = max(self._gap_before, "".join(self._gap), key=_breaks)
+        self._block, self._gap, self._after_block = [], ["\n"] * last.endswith("\n"), True
+
+    def _end_unclosed(self) -> str:
+        """End a block that has no end line, and release the text after it."""
+        if not self._block:
+            return ""
+        lines, end = self._block, _reach(self._block)
+        self._take_block(lines[1:end], lines[end - 1])
+        return "".join(map(self._release_line, lines[end:]))
 
     def _release_line(self, line: str) -> str:
         """Return a whole line but its end, which is held back as blank lines are."""
@@ -159,13 +171,23 @@ class Cutter:
         return self._closes_fence is not None
 
 
-def blocks(content: Any) -> tuple[str, ...]:
-    r"""Return the texts of the blocks in a message's content, in order.
+def _reach(lines: Sequence[str]) -> int:
+    """Return how many lines a block without an end line has: answers may go on behind it."""
+    for at in range(1, len(lines)):
+        is_paragraph = lines[at].strip() and not lines[at - 1].strip()
+        if is_paragraph and not _FIELD.match(lines[at]):
+            return at
+    return len(lines)
+
+
+def blocks(content: Any, *, complete: bool = False) -> tuple[str, ...]:
+    r"""Return the texts of the blocks in a message's content, in order, or of the `complete` ones.
 
     >>> blocks("Done.\n---STATE---\nGoal: ship\n---END STATE---")
     ('Goal: ship\n',)
     """
-    return tuple(_divided(content)[1])
+    cutter = _divided(content)[1]
+    return tuple(cutter.complete if complete else cutter.blocks)
 
 
 def cut_content(content: Any) -> Any:
@@ -174,8 +196,8 @@ def cut_content(content: Any) -> Any:
     >>> cut_content("Done.\n---STATE---\nGoal: ship\n---END STATE---")
     'Done.'
     """
-    remainder, state_blocks = _divided(content)
-    if not state_blocks:
+    remainder, cutter = _divided(content)
+    if not cutter.blocks:
         return content
     is_text = isinstance(remainder, str)
     return remainder if is_text else [item for item in remainder if _text_of(item) != ""]
@@ -195,14 +217,14 @@ def without_blocks(message: Message) -> Message:
     return message if remainder is content else with_content(message, remainder)
 
 
-def _divided(content: Any) -> tuple[Any, list[str]]:
-    """Return content without its state blocks, and the blocks."""
+def _divided(content: Any) -> tuple[Any, Cutter]:
+    """Return content without its state blocks, and the cutter that has them."""
     texts = [content] if isinstance(content, str) else map(_text_of, content)
     text = "".join(filter(None, texts))
-    if START not in text or END not in text:  # most answers, and each is read in every later call
-        return content, []
+    if START not in text:  # most answers, and each is read in every later call
+        return content, Cutter()
     cutter = Cutter()
-    return cutter.cut(content, last=True), cutter.blocks
+    return cutter.cut(content, last=True), cutter
 
 
 def _with_text(item: Any, change: Callable[[str], str]) -> Any:

@@ -66,7 +66,7 @@ def test_answer_without_block_keeps_it(tmp_path: Path) -> None:
             f"Yes.\n{block(Facts='allergic to peanuts', Rules='never on Fridays')}",
             {"Facts": "allergic to peanuts", "Rules": "never on Fridays"},
         ),
-        pytest.param("Yes.\n---STATE---\nGoal: ship", {"Goal": "ship"}, marks=later.GRAPH),
+        ("Yes.\n---STATE---\nGoal: ship", {"Goal": "ship"}),
     ],
 )
 def test_which_block_is_taken(tmp_path: Path, answer: str, anchor: dict[str, str]) -> None:
@@ -82,7 +82,6 @@ def test_empty_block_changes_nothing(tmp_path: Path) -> None:
     assert here.say("And?", f"Well.\n{block()}").memory["anchor"] == SHIP
 
 
-@later.GRAPH
 def test_unclosed_block_is_hidden(tmp_path: Path) -> None:
     """03: a block whose end line is missing is hidden from users as well."""
     said = stage(tmp_path).say("Go.", "Understood.\n---STATE---\nGoal: ship 1.2")

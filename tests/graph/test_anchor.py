@@ -98,15 +98,25 @@ def test_until_a_rebuild_a_block_stands_where_it_was_said(tmp_path: Path) -> Non
     assert not any("</state " in sent.text for sent in chat.model.sent)
 
 
-def test_an_unclosed_or_fenced_block_is_an_answer(tmp_path: Path) -> None:
+def test_fenced_block_is_an_answer(tmp_path: Path) -> None:
     """What is no block is shown and changes nothing."""
-    odd = [f"Look:\n```\n{block(SECOND)}\n```", f"{START}\nGoal: y"]
-    chat = talk(tmp_path, [saying("Understood.", FIRST), *odd])
+    fenced = f"Look:\n```\n{block(SECOND)}\n```"
+    chat = talk(tmp_path, [saying("Understood.", FIRST), fenced])
 
-    states = [chat.say(words) for words in ("one", "two", "three")]
+    states = [chat.say(words) for words in ("one", "two")]
 
-    assert shown(states[-1]) == ["Understood.", *odd]
+    assert shown(states[-1]) == ["Understood.", fenced]
     assert states[-1]["memory"]["anchor"] == FIRST
+
+
+def test_answer_after_an_unclosed_block_is_shown(tmp_path: Path) -> None:
+    """A block without its end line does not hide the answer that follows it."""
+    chat = talk(tmp_path, [f"{START}\nGoal: y\n\nIt listens on 8443.\n\nAnything else?"])
+
+    state = chat.say("Which port?")
+
+    assert shown(state) == ["It listens on 8443.\n\nAnything else?"]
+    assert state["memory"]["anchor"] == {"Goal": "y"}
 
 
 def test_a_block_beside_calls_counts(tmp_path: Path) -> None:

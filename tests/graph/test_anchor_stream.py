@@ -138,8 +138,8 @@ def test_every_division(tmp_path: Path) -> None:
     ("text", "shown"),
     [
         (SAID, SHOWN),
-        (f"{START}\nGoal: never closed", f"{START}\nGoal: never closed"),
-        (f"A\n\n{START}\n", f"A\n\n{START}\n"),
+        (f"A\n{START}\nGoal: never closed", "A"),
+        (f"{START}\nGoal: never closed\n\nB\nC", "B\nC"),
         (BLOCK, ""),
         ("plain\n", "plain\n"),
     ],

@@ -70,20 +70,27 @@ def test_fields_are_parsed(said: str, fields: dict[str, str]) -> None:
     ("said", "fields"),
     [
         (f"A\n{block('Goal: a')}\n{block('Goal: b')}", {"Goal": "b"}),
-        (f"{block('Goal: a')}\n{START}\nGoal: b", {"Goal": "a"}),
+        (f"{block('Goal: a')}\n{START}\nGoal: b", {"Goal": "b"}),
         (f"{block('Goal: a')}\n{block('')}", {"Goal": "a"}),
         (f"{block('Goal: a')}\n```\n{block('Goal: b')}\n```", {"Goal": "a"}),
         (block(""), None),
         (block("Goal:"), None),
-        (f"{START}\nGoal: b", None),
+        (f"{START}\nGoal: b", {"Goal": "b"}),
         ("plain", None),
     ],
 )
-def test_the_last_complete_block_that_says_something_counts(
+def test_the_last_block_that_says_something_counts(
     said: str, fields: dict[str, str] | None
 ) -> None:
-    """An unclosed, empty or fenced block changes nothing."""
+    """An empty or fenced block changes nothing; one without its end line counts."""
     assert newest(said) == fields
+
+
+def test_complete_blocks() -> None:
+    """Where only complete blocks count, one without its end line does not."""
+    said = f"{block('Goal: a')}\n{START}\nGoal: b"
+
+    assert newest(said, complete=True) == {"Goal": "a"}
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), st.sampled_from(["a", "b c", "说 中", "- x\n- y"])))
