@@ -123,6 +123,34 @@ def reworded(content: Any, words: str) -> Any:
     return [*thoughts, {"type": "text", "text": words}] if words.strip() else thoughts
 
 
+_TEXTS = frozenset({"text", "output_text"})
+"""Types of content blocks with the words of an answer."""
+
+
+def without_thoughts(message: Message) -> Message:
+    """Return an answer of a finished turn without its reasoning, in blocks or beside its content.
+
+    Its words and calls lose the ids that OpenAI would look up reasoning by. An answer with results
+    of a provider's own tools keeps its reasoning, since these belong to it.
+
+    >>> thoughts = {"type": "reasoning", "id": "rs_1", "summary": []}
+    >>> content = [thoughts, {"type": "text", "text": "No.", "id": "msg_1"}]
+    >>> without_thoughts({"type": "ai", "data": {"content": content}})["data"]["content"]
+    [{'type': 'text', 'text': 'No.'}]
+    """
+    data = message["data"]
+    content, extra = data.get("content"), data.get("additional_kwargs") or {}
+    if message["type"] == "ai" and "reasoning_content" in extra:
+        extra = {key: value for key, value in extra.items() if key != "reasoning_content"}
+        data = {**data, "additional_kwargs": extra}
+    if message["type"] == "ai" and isinstance(content, list) and any(map(is_thought, content)):
+        # Adapters add the calls again.
+        rest = [block for block in content if not (is_thought(block) or is_call(block))]
+        if all(isinstance(block, str) or _kind_of(block) in _TEXTS for block in rest):
+            data = {**data, "content": [_without_id(block) for block in rest]}
+    return message if data is message["data"] else {**message, "data": data}
+
+
 def with_content(message: Message, content: Any) -> Message:
     """Return the message with its content replaced.
 
@@ -243,6 +271,10 @@ def _identity(message: Message) -> dict[str, Any]:
 
 def _without_id(item: Any) -> Any:
     return {k: v for k, v in item.items() if k != "id"} if isinstance(item, Mapping) else item
+
+
+def _kind_of(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else None
 
 
 def _block_text(block: Any) -> str:

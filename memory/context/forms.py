@@ -6,7 +6,7 @@ from dataclasses import replace
 from ...prompts.loader import render
 from ..anchor import shown
 from ..fences import Fences
-from ..messages import Message, calls, compact, with_content
+from ..messages import Message, calls, compact, with_content, without_thoughts
 from ..messages import text as text_of
 from ..record import Record
 from ..running_turn import RunningTurn
@@ -31,9 +31,12 @@ Markers repeat some of the others, and which turns of a log were not shown is no
 
 
 def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages as a past turn shows them: without state blocks and what markers repeat."""
+    """Return messages as a past turn shows them.
+
+    That is without state blocks, the model's thoughts, and what markers repeat.
+    """
     past = []
-    for message in shown(messages):
+    for message in map(without_thoughts, shown(messages)):
         fields = _BRIEF.get(message["data"].get("name", "")) if message["type"] == "tool" else ()
         result = result_of(message) if fields else {}
         brief = {name: result[name] for name in fields or () if name in result}

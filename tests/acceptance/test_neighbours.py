@@ -305,7 +305,6 @@ def test_attachment_is_found_by_its_name(tmp_path: Path) -> None:
     assert [one["turn"] for one in found["results"]] == [1]
 
 
-@later.NEIGHBOURS
 def test_thoughts_of_a_finished_turn_leave(tmp_path: Path) -> None:
     """03: thoughts belong to the turn that thought them."""
     here = stage(tmp_path, settings=EXACT)
