@@ -6,7 +6,7 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 from collections.abc import Mapping
 
 from ...prompts.loader import render
-from ..anchor import anchor_instructions
+from ..anchor import ANCHOR_TOKENS, anchor_instructions
 from ..errors import SettingsError
 from ..messages import Message
 from ..settings import Settings
@@ -19,14 +19,17 @@ LEAST_ROOM = 1_000
 TURN_SHARE = 0.46
 """Share of the room that the running turn may always have."""
 
-LOG_SHARE = 0.23
-"""Share of the room that one expanded or reopened log may have."""
+LOG_SHARE = 1 / 3
+"""Share of the room that all expanded logs may have together, or one that was reopened."""
 
-SHARES: Mapping[str, float] = {"memory": 0.12, "quotes": 0.15, "open": 0.11, "anchor": 0.13}
-"""Shares of the room for summary lines, quotes, open efforts and the state block.
+SHARES: Mapping[str, float] = {"memory": 1 / 8, "open": 1 / 8, "quotes": 0.15, "anchor": 1 / 4}
+"""Shares of the room for summary lines, open efforts, quotes and the state block, at most.
 
-With `TURN_SHARE` they add up to `MOST`: a cut always fits, if need be without any older turn.
+See `part_limit`, which lets the quotes of a small room have less.
 """
+
+GOAL_TOKENS = 100
+"""Tokens of a goal that the context shows: a longer one is cut."""
 
 _OWN_FIXED_TOKENS = 1_200  # tokens of Ebbtide's own instructions and tool schemas
 _ANCHOR_FRAME = 66  # tokens around the state block in its message
@@ -63,12 +66,33 @@ def low_water(room: int, budget: int) -> int:
 
 
 def log_limit(room: int) -> int:
-    """Return the most tokens that one expanded or reopened log may have.
+    """Return the most tokens that the expanded logs may have together, or a reopened one.
 
     >>> log_limit(14_000)
-    3220
+    4666
     """
     return int(room * LOG_SHARE)
+
+
+def part_limit(part: str, room: int) -> int:
+    """Return the most tokens that a part of the context may have.
+
+    The state block has as many as its longest form, and the quotes what the other parts leave: with
+    `TURN_SHARE` all shares add up to `MOST`, so that a cut always fits, if need be without any
+    older turn.
+
+    >>> [part_limit(part, 14_000) for part in ("memory", "open", "quotes", "anchor")]
+    [1750, 1750, 2100, 466]
+    >>> [part_limit(part, 1_500) for part in ("memory", "open", "quotes", "anchor")]
+    [187, 187, 15, 375]
+    """
+    share = int(SHARES[part] * room)
+    if part == "anchor":
+        return min(ANCHOR_TOKENS + _ANCHOR_FRAME, share)
+    if part == "quotes":
+        others = TURN_SHARE + SHARES["memory"] + SHARES["open"]
+        return max(0, min(share, int((MOST - others) * room) - part_limit("anchor", room)))
+    return share
 
 
 def ladder(limit: int) -> list[int]:
@@ -86,7 +110,7 @@ def instructions(application: str, settings: Settings) -> str:
 
     They say how long a state block may be, whatever the length of the application's part.
     """
-    share = int(SHARES["anchor"] * room(settings.context_budget, _OWN_FIXED_TOKENS))
+    share = part_limit("anchor", room(settings.context_budget, _OWN_FIXED_TOKENS))
     state_block = anchor_instructions(settings, share - _ANCHOR_FRAME)
     return "\n\n".join(filter(None, (render("system"), state_block, application.strip())))
 

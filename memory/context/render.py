@@ -17,10 +17,10 @@ from ..messages import Message
 from ..names import is_qualified, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
-from ..tokens import count_message, count_messages
+from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history
-from .budget import SHARES, log_limit
+from .budget import GOAL_TOKENS, log_limit, part_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
 from .logs import LOG_TOOLS, Call, log_results, results_of, turns_of_log, with_calls
@@ -70,7 +70,7 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
 
 
 def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
-    return int(SHARES[share] * plan.room(work.room))
+    return part_limit(share, plan.room(work.room))
 
 
 def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
@@ -118,7 +118,7 @@ def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Ite
         if (name, day) != previous:
             # Its goal and constraints stand at the first marker of an effort only.
             state = status.get(name, "concluded")
-            text = _marker(record, day, state, efforts.pop(name, None))
+            text = _marker(work, record, day, (state, efforts.pop(name, None)))
             marker = work.fences.note_within(text, _limit(work, plan, "open"))
         previous = name, day
         yield from _committed(work, record, plan, marker)
@@ -148,15 +148,23 @@ def _day(work: RunningTurn, record: Record) -> str:
     return shown(record.at, work.settings.timezone) or UNDATED
 
 
-def _marker(record: Record, day: str, status: str, effort: Effort | None) -> str:
+def _marker(
+    work: RunningTurn, record: Record, day: str, begun: tuple[str, Effort | None]
+) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
-    name, place = _effort_of(record), {"turn": record.turn, "day": day}
+    name, place, (status, effort) = _effort_of(record), {"turn": record.turn, "day": day}, begun
     if not name:
         return render("marker_ambient", **place)
     if effort is None or effort.status != "open":
         return render("marker", **place, effort=name, status=status)
     since = {"effort": name, "status": status, "since": effort.turn}
-    return render("marker_open", **place, **since, **effort.purpose)
+    return render("marker_open", **place, **since, **_purpose(work, effort))
+
+
+def _purpose(work: RunningTurn, effort: Effort) -> dict[str, str]:
+    """Return the goal, cut if it is long, and the constraints of an effort."""
+    purpose = effort.purpose
+    return {**purpose, "goal": cut_marked(purpose["goal"], GOAL_TOKENS, work.count)}
 
 
 def _effort_of(record: Record) -> str:
@@ -190,7 +198,7 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
     # What the running turn opened stands in that.
     efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ())
     lines = {
-        f"- {_named(effort.id, plan)}": render("open_line", **effort.purpose)
+        f"- {_named(effort.id, plan)}": render("open_line", **_purpose(work, effort))
         for effort in efforts
         if effort.status == "open"
     }

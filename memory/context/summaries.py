@@ -10,7 +10,7 @@ from ..messages import Message
 from ..names import is_qualified
 from ..running_turn import RunningTurn
 from ..tokens import count_messages, cut_marked
-from .budget import SHARES
+from .budget import part_limit
 
 NAMED = 20
 """Older efforts that are named at most: a model asked for one then needs no search for its id."""
@@ -22,7 +22,7 @@ def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     The lines are those of the efforts that were referenced last, as many as fit; names take what
     they leave.
     """
-    limit = int(SHARES["memory"] * work.room)
+    limit = part_limit("memory", work.room)
     stored = work.view.efforts_named([*work.state.summaries], work.state.events)
     every = summary_lines(work, stored, work.room)
     newest = sorted(every, key=lambda name: -work.state.summaries[name])
@@ -70,7 +70,7 @@ def summary_lines(work: RunningTurn, efforts: Sequence[Effort], room: int) -> di
     """
     frames = (summary_notes(work, {name: ""}, (), 9_999) for name in ("a", "s/a"))
     frame = max(count_messages(messages, work.count) for messages in frames)
-    limit = max(1, int(SHARES["memory"] * room) - frame)
+    limit = max(1, part_limit("memory", room) - frame)
     concluded = [effort for effort in efforts if effort.status == "concluded"]
     lines = {}
     for effort in sorted(concluded, key=lambda e: 0 if is_qualified(e.id) else e.turn):

@@ -1,6 +1,6 @@
 """The memory tools: names, schemas, how calls run, and the tools that change or show efforts."""
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
 from ..clock import day_of
-from ..context.budget import log_limit
+from ..context.budget import GOAL_TOKENS, log_limit, part_limit
 from ..context.quotes import Quoted, log_quote
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
@@ -94,7 +94,7 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= updated.aims
     if log := work.view.log(effort.id):  # its newest turns come back into the context
-        loaded = _loaded(work, updated, log, _fitting(work, log[::-1]))
+        loaded = _loaded(work, updated, log, _fitting(work, log[::-1], log_limit(work.room)))
         result |= {name: value for name, value in loaded.items() if name != "tokens"}
     return work.put(_updated(happened(work.state, event), effort, updated)), result
 
@@ -118,8 +118,24 @@ def update_goal(
     effort = work.find(work.state.active)
     goal = goal if goal.strip() else effort.goal
     changed = replace(effort, goal=goal, constraints=_constraints(effort, added, dropped))
+    _check_share(work, changed)
     state = _updated(work.state, effort, changed, rationale)
     return work.put(state), {"status": "updated", "effort_id": effort.id, **changed.aims}
+
+
+def _check_share(work: RunningTurn, changed: Effort) -> None:
+    """Raise a `ToolError` if goals and constraints of the open efforts would not all be shown."""
+    efforts = {effort.id: effort for effort in work.known([*work.state.open])}
+    before, limit = _purpose_tokens(work, efforts.values()), part_limit("open", work.room)
+    tokens = _purpose_tokens(work, {**efforts, changed.id: changed}.values())
+    if tokens > max(limit, before):
+        raise ToolError(render("purposes_too_long", tokens=tokens, limit=limit))
+
+
+def _purpose_tokens(work: RunningTurn, efforts: Iterable[Effort]) -> int:
+    purposes = [effort.purpose for effort in efforts]
+    goals = sum(min(GOAL_TOKENS, work.count(purpose["goal"])) for purpose in purposes)
+    return goals + sum(work.count(purpose["constraints"]) for purpose in purposes)
 
 
 def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
@@ -216,11 +232,28 @@ def _choose(
         hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
         matching = (turn for turn in log if hits[turn.turn])
         chosen = sorted(matching, key=lambda turn: -hits[turn.turn])
-    if not chosen and work.count(transcript(log)) <= log_limit(work.room):
+    free = _free_for(work, effort)
+    if not chosen and work.count(transcript(log)) <= free:
         return list(log)
     # As first, last, second, last but one, and so on.
     ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
-    return _fitting(work, chosen or ends)
+    fitting = _fitting(work, chosen or ends, free)
+    # Alone a log whose first turn is too long shows its head.
+    if free < log_limit(work.room) and work.count(transcript(fitting)) > free:
+        others = ", ".join(name for name in work.state.expanded if name != effort.id)
+        raise ToolError(render("no_room_for_log", effort=repr(effort.id), expanded=others))
+    return fitting
+
+
+def _free_for(work: RunningTurn, effort: Effort) -> int:
+    """Return the tokens that the other expanded logs leave for that of an effort."""
+    left = {name for name, turn in work.plan.logs.items() if not turn} if work.plan else set()
+    free = limit = log_limit(work.room)
+    for name, entry in work.state.expanded.items():
+        if name not in {effort.id, *left}:
+            log = work.view.turns_of(name, entry["turns"])
+            free -= min(limit, work.count(transcript(log)))
+    return max(0, free)
 
 
 def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:
@@ -236,9 +269,8 @@ def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bo
     return (turn > plan.after_turn or is_planned) and turn not in plan.short
 
 
-def _fitting(work: RunningTurn, ordered: Sequence[Logged]) -> list[Logged]:
-    """Return as many turns as a log may show, the first ones preferred, ascending; at least one."""
-    free = log_limit(work.room)
+def _fitting(work: RunningTurn, ordered: Sequence[Logged], free: int) -> list[Logged]:
+    """Return as many turns as are `free`, the first ones preferred, ascending; at least one."""
     chosen: dict[int, Logged] = {}
     for turn in ordered:
         tokens = work.count(transcript([turn]))

@@ -252,3 +252,33 @@ def test_only_an_expanded_effort_collapses(talk: Conversation, effort_id: str, e
     result = talk.call("collapse_effort", effort_id=effort_id)
 
     assert result == {"error": error}
+
+
+def test_expanded_logs_share_a_third_of_the_room(talk: Conversation) -> None:
+    """Beside other logs as many turns come as fit; where none does, the error says which leave."""
+    talk.answer()
+    talk.effort("b", *QUESTIONS)
+    talk.ask("And how was that?")
+    talk.set(context_budget=talk.fixed + int(70 / LOG_SHARE))
+    talk.call("expand_effort", effort_id="a")
+
+    part = talk.call("expand_effort", effort_id="b")
+    talk.set(context_budget=talk.fixed + int(60 / LOG_SHARE))
+    refused = talk.call("expand_effort", effort_id="b")
+    talk.call("collapse_effort", effort_id="a")
+    whole = talk.call("expand_effort", effort_id="b")
+
+    assert (part["turns"], whole["turns"]) == ("6", "6-9")
+    assert "expanded: a" in refused["error"]
+
+
+def test_goals_that_would_not_be_shown_are_refused(talk: Conversation) -> None:
+    """Goals and constraints of open efforts have an eighth of the room; less is always taken."""
+    talk.call("open_effort", name="c", goal="Ship.", constraints=["Keep the API."])
+    rules = [f"never change table {number}" for number in range(talk.room)]
+
+    refused = talk.call("update_goal", add_constraints=rules)
+    taken = talk.call("update_goal", add_constraints=rules[:1], drop_constraints=["Keep the API."])
+
+    assert "close an effort" in refused["error"]
+    assert taken["constraints"] == rules[:1]
