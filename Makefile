@@ -20,7 +20,7 @@ QUICK := tests/nodes tests/prompts tests/graph/test_turn_loop.py tests/graph/tes
   tests/graph/test_middleware.py tests/graph/test_build_embedding.py \
   tests/graph/test_search.py tests/graph/test_config.py tests/cli/test_main.py \
   tests/cli/test_screen.py tests/cli/test_chat_commands.py tests/memory/test_ranking.py \
-  tests/memory/test_redis_attention.py tests/memory/archive/test_database.py \
+  tests/memory/attention/test_redis.py tests/memory/archive/test_database.py \
   tests/evaluation/test_report.py
 # What waits in the tests is most often a disk that syncs: if there is room, their files are in memory.
 MEMORY := $(shell df -k /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "/dev/shm" }')

@@ -1,4 +1,4 @@
 from .memory.attention.law import Attention as Attention
 from .memory.attention.law import Explanation as Explanation
 from .memory.attention.law import Memory as Memory
-from .memory.redis_attention import RedisAttention as RedisAttention
+from .memory.attention.redis import RedisAttention as RedisAttention

@@ -44,7 +44,7 @@ def redis_attention(
     if not url:
         return None
     try:
-        module: Any = import_module("..memory.redis_attention", __package__)
+        module: Any = import_module("..memory.attention.redis", __package__)
     except ImportError as error:
         raise SettingsError(
             f"{_REDIS_URL} needs an extra: pip install 'ebbtide[redis]' ({error})"

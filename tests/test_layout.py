@@ -28,7 +28,7 @@ OPTIONAL = {
     "inspector/page.py",
     "inspector/server.py",
     "memory/archive/matrix.py",
-    "memory/redis_attention.py",
+    "memory/attention/redis.py",
 }
 """What is imported only where its extra is installed."""
 NAMED = {"langchain-openai", "langgraph-checkpoint-sqlite"}

@@ -4,7 +4,7 @@ import lazy_loader
 
 _OFFERED = {
     "attention.law": ["Attention", "Explanation", "Memory"],
-    "redis_attention": ["RedisAttention"],
+    "attention.redis": ["RedisAttention"],
 }
 """What `ebbtide.attention` offers, by module; Redis is an extra."""
 

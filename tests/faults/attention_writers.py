@@ -11,8 +11,8 @@ from redis import Redis
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Attention, Memory
+from ebbtide.memory.attention.redis import RedisAttention
 from ebbtide.memory.record import Owner, Tip
-from ebbtide.memory.redis_attention import RedisAttention
 from tests.memory.turns import concluded, turn
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

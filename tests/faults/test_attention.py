@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from ebbtide.memory import redis_attention
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
+from ebbtide.memory.attention import redis as redis_attention
 from ebbtide.memory.attention.law import Attention, Kept, Memory, Ranked
-from ebbtide.memory.redis_attention import RedisAttention
+from ebbtide.memory.attention.redis import RedisAttention
 from tests.databases import Database
 from tests.faults import attention_writers as writers
 from tests.faults.attention_writers import Place, crowd, write_together

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ebbtide import DiskArchive, commands, delete_session, delete_user, erase
-from ebbtide.memory import redis_attention
-from ebbtide.memory.redis_attention import RedisAttention
+from ebbtide.memory.attention import redis as redis_attention
+from ebbtide.memory.attention.redis import RedisAttention
 from tests.agents import Talk
 from tests.graph.journeys import after
 from tests.nodes.turn.test_parts_attention import MEMORY, monday, session, surfaced

@@ -14,7 +14,7 @@ from sqlalchemy import delete
 from ebbtide.memory.archive.schema import memories, users
 from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
 from ebbtide.memory.attention.law import Attention
-from ebbtide.memory.redis_attention import RedisAttention
+from ebbtide.memory.attention.redis import RedisAttention
 from tests.databases import Server
 from tests.redis_server import RedisServer
 

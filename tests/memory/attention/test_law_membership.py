@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Attention, Kept, Memory, Ranked, ranked
-from ebbtide.memory.redis_attention import RedisAttention
+from ebbtide.memory.attention.redis import RedisAttention
 from tests.draws import examples
 from tests.memory.attention.conftest import Place
 from tests.memory.remembering import USER, day, memory

@@ -11,11 +11,11 @@ from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from ebbtide.memory import redis_attention
 from ebbtide.memory.archive.sql import DiskArchive
+from ebbtide.memory.attention import redis as redis_attention
 from ebbtide.memory.attention.law import Attention, Memory
+from ebbtide.memory.attention.redis import RedisAttention
 from ebbtide.memory.errors import AttentionError
-from ebbtide.memory.redis_attention import RedisAttention
 from tests.memory.remembering import ids
 from tests.memory.turns import OWNER, START, turn
 from tests.redis_server import RedisServer

@@ -25,8 +25,8 @@ from redis import Redis, RedisError, WatchError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from .archive.memories import SqlAttention
-from .attention.law import Kept, Memory
+from ..archive.memories import SqlAttention
+from .law import Kept, Memory
 
 T = TypeVar("T")
 
