@@ -19,13 +19,13 @@ LEAST_ROOM = 1_000
 TURN_SHARE = 0.46
 """Share of the room that the running turn may always have."""
 
-LOG_SHARE = 1 / 3
-"""Share of the room that all expanded logs may have together, or one that was reopened."""
+LOG_SHARE, LOGS_SHARE = 0.23, 1 / 3
+"""Shares of the room that one expanded or reopened log may have, and all expanded ones together."""
 
 SHARES: Mapping[str, float] = {"memory": 1 / 8, "open": 1 / 8, "quotes": 0.15, "anchor": 1 / 4}
 """Shares of the room for summary lines, open efforts, quotes and the state block, at most.
 
-See `part_limit`, which lets the quotes of a small room have less.
+In a small room quotes may have less, see `quotes_limit`.
 """
 
 GOAL_TOKENS = 100
@@ -66,10 +66,10 @@ def low_water(room: int, budget: int) -> int:
 
 
 def log_limit(room: int) -> int:
-    """Return the most tokens that the expanded logs may have together, or a reopened one.
+    """Return the most tokens that one expanded or reopened log may have.
 
     >>> log_limit(14_000)
-    4666
+    3220
     """
     return int(room * LOG_SHARE)
 
@@ -77,22 +77,24 @@ def log_limit(room: int) -> int:
 def part_limit(part: str, room: int) -> int:
     """Return the most tokens that a part of the context may have.
 
-    The state block has as many as its longest form, and the quotes what the other parts leave: with
-    `TURN_SHARE` all shares add up to `MOST`, so that a cut always fits, if need be without any
-    older turn.
-
     >>> [part_limit(part, 14_000) for part in ("memory", "open", "quotes", "anchor")]
     [1750, 1750, 2100, 466]
-    >>> [part_limit(part, 1_500) for part in ("memory", "open", "quotes", "anchor")]
-    [187, 187, 15, 375]
     """
     share = int(SHARES[part] * room)
-    if part == "anchor":
-        return min(ANCHOR_TOKENS + _ANCHOR_FRAME, share)
-    if part == "quotes":
-        others = TURN_SHARE + SHARES["memory"] + SHARES["open"]
-        return max(0, min(share, int((MOST - others) * room) - part_limit("anchor", room)))
-    return share
+    return min(ANCHOR_TOKENS + _ANCHOR_FRAME, share) if part == "anchor" else share
+
+
+def quotes_limit(room: int, anchor: int) -> int:
+    """Return the most tokens that quotes may have beside a state block of `anchor` tokens.
+
+    They leave before the state block: together with it, `TURN_SHARE` and the other shares they have
+    at most `MOST` of the room, so that a cut always fits, if need be without any older turn.
+
+    >>> quotes_limit(14_000, 466), quotes_limit(1_500, 100), quotes_limit(1_500, 375)
+    (2100, 225, 15)
+    """
+    others = TURN_SHARE + SHARES["memory"] + SHARES["open"]
+    return max(0, min(part_limit("quotes", room), int((MOST - others) * room) - anchor))
 
 
 def ladder(limit: int) -> list[int]:

@@ -20,7 +20,7 @@ from ..running_turn import RunningTurn
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history
-from .budget import GOAL_TOKENS, log_limit, part_limit
+from .budget import GOAL_TOKENS, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
 from .logs import LOG_TOOLS, Call, log_results, results_of, turns_of_log, with_calls
@@ -78,7 +78,8 @@ def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room(work.room))
     if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
         yield Part.of("memory", summaries, work.count)
-    limit = _limit(work, plan, "quotes")
+    block = sum(part.tokens for part in _state_block(work, plan)) if plan.quotes else 0
+    limit = quotes_limit(plan.room(work.room), block)
     quotes: dict[str, Message] = {}
     for name in [name for name in reversed(plan.open) if name in plan.quotes]:
         compression = work.view.compression(name, plan.quotes[name])

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
 from ..clock import day_of
-from ..context.budget import GOAL_TOKENS, log_limit, part_limit
+from ..context.budget import GOAL_TOKENS, LOGS_SHARE, log_limit, part_limit
 from ..context.quotes import Quoted, log_quote
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
@@ -248,12 +248,12 @@ def _choose(
 def _free_for(work: RunningTurn, effort: Effort) -> int:
     """Return the tokens that the other expanded logs leave for that of an effort."""
     left = {name for name, turn in work.plan.logs.items() if not turn} if work.plan else set()
-    free = limit = log_limit(work.room)
+    limit, free = log_limit(work.room), int(LOGS_SHARE * work.room)
     for name, entry in work.state.expanded.items():
         if name not in {effort.id, *left}:
             log = work.view.turns_of(name, entry["turns"])
             free -= min(limit, work.count(transcript(log)))
-    return max(0, free)
+    return max(0, min(limit, free))
 
 
 def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bool:

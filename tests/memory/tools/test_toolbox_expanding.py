@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.context.budget import LOG_SHARE
+from ebbtide.memory.context.budget import LOG_SHARE, LOGS_SHARE
 from ebbtide.memory.context.changes import made
 from ebbtide.memory.messages import text
 from tests.memory.conversations import Conversation, call, unfenced
@@ -256,20 +256,20 @@ def test_only_an_expanded_effort_collapses(talk: Conversation, effort_id: str, e
 
 def test_expanded_logs_share_a_third_of_the_room(talk: Conversation) -> None:
     """Beside other logs as many turns come as fit; where none does, the error says which leave."""
-    talk.answer()
-    talk.effort("b", *QUESTIONS)
-    talk.ask("And how was that?")
-    talk.set(context_budget=talk.fixed + int(70 / LOG_SHARE))
+    for name in ("b", "c"):
+        talk.answer()
+        talk.effort(name, *QUESTIONS)
+        talk.ask("And how was that?")
+    talk.set(context_budget=talk.fixed + int(73 / LOGS_SHARE))
     talk.call("expand_effort", effort_id="a")
 
     part = talk.call("expand_effort", effort_id="b")
-    talk.set(context_budget=talk.fixed + int(60 / LOG_SHARE))
-    refused = talk.call("expand_effort", effort_id="b")
+    refused = talk.call("expand_effort", effort_id="c")
     talk.call("collapse_effort", effort_id="a")
-    whole = talk.call("expand_effort", effort_id="b")
+    whole = talk.call("expand_effort", effort_id="c")
 
-    assert (part["turns"], whole["turns"]) == ("6", "6-9")
-    assert "expanded: a" in refused["error"]
+    assert (part["turns"], whole["turns"]) == ("6", "11-14")
+    assert "expanded: a, b" in refused["error"]
 
 
 def test_goals_that_would_not_be_shown_are_refused(talk: Conversation) -> None:

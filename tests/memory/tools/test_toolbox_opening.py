@@ -179,7 +179,7 @@ def test_of_a_long_log_the_newest_turns_are_back(talk: Conversation) -> None:
     """As many as fit into the share of a log, the rest is named with the call that shows it."""
     talk.answer()
     talk.effort("a", *["word " * 150] * 3)
-    talk.set(context_budget=talk.fixed + 1_100)
+    talk.set(context_budget=talk.fixed + 1_600)
     talk.ask("Go on with it.")
     result = talk.call("reopen_effort", effort_id="a")
 
