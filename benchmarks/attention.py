@@ -24,7 +24,7 @@ from report import argument_parser, spread, timed, write
 
 from ebbtide import SqlArchive
 from ebbtide.memory.attention.law import Attention, Memory
-from ebbtide.memory.redis_attention import RedisAttention
+from ebbtide.memory.attention.redis import RedisAttention
 
 _USER = "scale"
 _START = datetime(2023, 1, 1, tzinfo=UTC)
