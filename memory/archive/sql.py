@@ -161,7 +161,7 @@ class SqlArchive(Archive):
             bounds = {"sessions": [*lineage.sessions], "since": since, "until": until}
             return tuple(sorted(row.turn for row in lineage.visible(_BETWEEN, **bounds)))
 
-        return self._sessions.ask(owner, tip, find, ())
+        return self._sessions.ask(owner, tip, (), find)
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         return self._sessions.ask(owner, tip, (), Lineage.ambient, last)
@@ -219,7 +219,7 @@ class SqlArchive(Archive):
             said, headed = look_up(lineage.connection, user, ranges, wanted, wanted)
             return frozenset(term for term in terms if not said[term] and not headed[term])
 
-        found: frozenset[str] = self._sessions.ask(owner, tip, find, frozenset(terms))
+        found: frozenset[str] = self._sessions.ask(owner, tip, frozenset(terms), find)
         return found
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:

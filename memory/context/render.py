@@ -149,9 +149,7 @@ def _day(work: RunningTurn, record: Record) -> str:
     return shown(record.at, work.settings.timezone) or UNDATED
 
 
-def _marker(
-    work: RunningTurn, record: Record, day: str, begun: tuple[str, Effort | None]
-) -> str:
+def _marker(work: RunningTurn, record: Record, day: str, begun: tuple[str, Effort | None]) -> str:
     """Return the marker before a turn, with goal and constraints if its open `effort` is given."""
     name, place, (status, effort) = _effort_of(record), {"turn": record.turn, "day": day}, begun
     if not name:
