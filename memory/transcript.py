@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from ..prompts.loader import render
 from .messages import Message, arguments, calls, compact, text, with_content
+from .names import ranges
 from .record import Group, Record
 from .state_blocks import without_blocks
 from .tokens import TokenCounter, fit, slices
@@ -139,14 +140,28 @@ def repeats(message: Message) -> bool:
 
 
 def as_reference(message: Message) -> Message:
-    """Return a result that repeats what is stored with only its references.
+    """Return a result that repeats what is stored with only the calls that read it again.
 
     >>> message = {"type": "tool", "data": {"name": "effort_status", "content": "{...}"}}
     >>> as_reference(message)["data"]["content"]
     '(efforts as they were then)'
     """
-    references = "; ".join(map(str, recalled(message))) or render("efforts_then")
-    return with_content(message, f"({references})")
+    quotes = recalled(message)
+    read_again = render("recalled_then", calls="; ".join(_calls_for(quotes)))
+    return with_content(message, f"({read_again if quotes else render('efforts_then')})")
+
+
+def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
+    """Yield the calls that read again what was recalled."""
+    turns: dict[str, set[int]] = {}
+    for quote in quotes:
+        if quote.effort:
+            yield f'expand_effort(effort_id="{quote.session}/{quote.effort}")'
+        else:
+            turns.setdefault(quote.session, set()).add(quote.turn)
+    for session, numbers in turns.items():
+        of_session = f', session="{session}"' if session else ""
+        yield f'read_log(turns="{ranges(sorted(numbers))}"{of_session})'
 
 
 def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> list[Message]:

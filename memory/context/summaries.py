@@ -19,13 +19,18 @@ NAMED = 20
 def fitting(work: RunningTurn) -> tuple[tuple[str, ...], tuple[str, ...], int]:
     """Return the efforts that get a line, the older ones that are named, and how many are not.
 
-    The lines are those of the efforts that were referenced last, as many as fit; names take what
-    they leave.
+    The lines are those of the efforts that were concluded last, as many as fit, so that a reference
+    does not exchange them; efforts of other sessions count by when they were referenced. Names take
+    what they leave.
     """
     limit = part_limit("memory", work.room)
     stored = work.view.efforts_named([*work.state.summaries], work.state.events)
     every = summary_lines(work, stored, work.room)
-    newest = sorted(every, key=lambda name: -work.state.summaries[name])
+    ended = {effort.id: effort.turn for effort in stored if not is_qualified(effort.id)}
+    places = {
+        name: (ended.get(name, work.state.summaries[name]), at) for at, name in enumerate(every)
+    }
+    newest = sorted(every, key=lambda name: places[name], reverse=True)
     concluded = _count_concluded(work)
 
     def first(number: int) -> dict[str, str]:

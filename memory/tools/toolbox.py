@@ -318,8 +318,8 @@ def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
     stored = work.view.efforts_named([name for name in in_context if not is_qualified(name)], ())
     unlisted = max(0, newest.total - len(stored) - len(further))
     entries = [_entry(work, effort) for effort in work.known([*in_context, *further])]
-    result: dict[str, Any] = {"efforts": entries}
-    result |= {"more": unlisted, "how": render("more_efforts")} if unlisted else {}
+    result: dict[str, Any] = {"efforts": entries, "more": unlisted}
+    result |= {"how": render("more_efforts")} if unlisted else {}
     earlier = [
         {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
         for concluded in work.view.archive.concluded_elsewhere(work.view.owner, _EARLIER)

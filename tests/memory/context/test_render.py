@@ -138,12 +138,26 @@ def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
     talk.ask("Which efforts?")
 
     assert texts(talk, "memory")[0].split("\n")[-1] == (
-        "older efforts, which search_efforts finds: a."
+        "other concluded efforts, which search_efforts finds: a."
     )
     assert texts(talk, "turns")[-1] == (
         "out of view and stored: turns 1-2. read_log reads turns, "
         "search_efforts finds what was said."
     )
+
+
+def test_a_reference_does_not_exchange_the_lines_of_efforts(talk: Conversation) -> None:
+    """Those that were concluded last have a line, and the longest concluded leave first."""
+    for name in ("first", "second", "third"):
+        talk.replies.append(EffortSummary(summary=f"{name} " * 40, keywords=[], importance=50))
+        talk.effort(name, LONG_ENOUGH)
+    talk.set(context_budget=talk.fixed + 1_000, rebuild="every-turn")
+    talk.turn("How did first end?", call("expand_effort", effort_id="first"))
+    talk.ask("And now?")
+    (memory,) = texts(talk, "memory")
+
+    assert re.findall(r"^- (\w+):", memory, re.MULTILINE) == ["second", "third"]
+    assert memory.endswith("search_efforts finds: first.")
 
 
 @pytest.mark.parametrize(("size", "shown"), [(4, [4, 5, 6, 7]), (0, [*range(1, 8)]), (1, [7])])

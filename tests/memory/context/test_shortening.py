@@ -126,7 +126,8 @@ def test_answered_turn_loses_first_what_it_recalled() -> None:
     shown = shortened(messages, 150)
 
     assert [text(one) for one in shown if one["type"] == "tool"] == [
-        *("(recalled turn 2, characters 0-9)", "(efforts as they were then)", "row " * 60),
+        '(what it recalled is out of view again: read_log(turns="2"))',
+        *("(efforts as they were then)", "row " * 60),
     ]
     assert text(shown[-1]) == "It is 8443."
 
