@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
+from .terms import content
 
 DONE = "done"
 """In place of a key, the mark of an item that matters no longer, though none took its place."""
@@ -158,28 +159,36 @@ def from_data(data: Mapping[str, Any]) -> Compression:
     return Compression(**{**data, "items": items, "left_out": left_out})
 
 
+SHARED = 2
+"""Terms that a quote shares with the goal it is about, as many as a reference needs."""
+
 SUPERSEDED = 100
 """Superseded items that are kept at most, the newest."""
 
 
-def capped(items: Sequence[Item], limit: int, count: Callable[[str], int]) -> tuple[Item, ...]:
+def capped(
+    items: Sequence[Item], limit: int, count: Callable[[str], int], goal: str = ""
+) -> tuple[Item, ...]:
     """Return the items whose quotes fit into `limit` tokens, in their order.
 
-    Superseded items, of which at most `SUPERSEDED` stay, leave first; then those of the assistant
-    and of tools, then those that are no constraint, then the user's constraints. Of each those
-    leave first that were said or confirmed longest ago, within a turn in the order of `STRENGTH`.
+    Superseded items, of which at most `SUPERSEDED` stay, leave first; then those that share fewer
+    than `SHARED` terms with the goal; then those of the assistant and of tools, then those that are
+    no constraint, then the user's constraints, which the goal does not rank. Of each those leave
+    first that were said or confirmed longest ago, within a turn in the order of `STRENGTH`.
 
     >>> rule, fact = Item(Kind.CONSTRAINT, "Never delete.", 1), Item(Kind.FACT, "It rains.", 2)
     >>> capped([rule, fact], 3, lambda text: len(text.split())) == (rule,)
     True
     """
+    about = {*content(goal)}
 
-    def rank(index: int) -> tuple[bool, bool, bool, int, int, int]:
+    def rank(index: int) -> tuple[bool, bool, bool, bool, int, int, int]:
         item, current = items[index], not items[index].superseded_by
         from_user = current and item.speaker not in {"assistant", "tool"}
         constraint = from_user and item.kind is Kind.CONSTRAINT
         newest = max(item.turn, item.confirmed)
-        return current, from_user, constraint, newest, STRENGTH.index(item.kind), index
+        meant = constraint or (current and len(about.intersection(content(item.quote))) >= SHARED)
+        return current, meant, from_user, constraint, newest, STRENGTH.index(item.kind), index
 
     superseded = sum(bool(item.superseded_by) for item in items)
     staying = sorted(range(len(items)), key=rank)[max(0, superseded - SUPERSEDED) :]

@@ -10,7 +10,7 @@ from ..efforts import one_line
 from ..fences import Fences
 from ..messages import Message
 from ..names import parted, ranges, span, turns_named
-from ..tokens import TokenCounter, count_message, cut_at_sentence, fit
+from ..tokens import TokenCounter, count_message, cut_marked, fit
 from ..transcript import Logged, rendered, transcript
 from .forms import edges
 from .shortening import marked_pointers
@@ -26,11 +26,16 @@ _LEAST_BACKGROUND = 24  # tokens of the shortest background that says something
 
 
 def quote(
-    compression: Compression, first: int, fences: Fences, limit: int | None = None
+    compression: Compression,
+    first: int,
+    fences: Fences,
+    limit: int | None = None,
+    goal: str = "",
 ) -> Message | None:
     """Return the note that stands for the compressed turns from `first` on; None if nothing fits.
 
-    Within `limit` tokens the oldest items leave first, constraints last, and the background is cut.
+    Within `limit` tokens the oldest items that are not about the goal leave first, constraints
+    last, and the background is cut.
     """
     note, count = partial(_note, compression, first, fences), fences.count
     everything = note(compression.current, compression.background)
@@ -42,12 +47,12 @@ def quote(
     reserved = reserved if share_of_background >= _LEAST_BACKGROUND else 0
     for share in _ITEM_SHARES:
         most = int((room - reserved) * share)
-        items = capped(compression.current, most, partial(line_tokens, count))
+        items = capped(compression.current, most, partial(line_tokens, count), goal)
         free = room - sum(line_tokens(count, item.quote) for item in items)
         background = compression.background
         if count(background) > free:
             enough = free >= _LEAST_BACKGROUND
-            background = cut_at_sentence(background, free, count) if enough else ""
+            background = cut_marked(background, free, count) if enough else ""
         for text in (background, ""):
             fitting = note(items, text)
             if (items or text or compression.current) and count_message(fitting, count) <= limit:

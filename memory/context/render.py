@@ -81,10 +81,11 @@ def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     block = sum(part.tokens for part in _state_block(work, plan)) if plan.quotes else 0
     limit = quotes_limit(plan.room(work.room), block)
     quotes: dict[str, Message] = {}
+    goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
     for name in [name for name in reversed(plan.open) if name in plan.quotes]:
         compression = work.view.compression(name, plan.quotes[name])
         first = next(iter(work.view.log_turns(name)), 1)
-        message = compression and quote(compression, first, work.fences, limit)
+        message = compression and quote(compression, first, work.fences, limit, goals.get(name, ""))
         if message:
             quotes[name] = message
             limit -= count_message(message, work.count)

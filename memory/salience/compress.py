@@ -249,7 +249,7 @@ def compress(work: RunningTurn, due: Due, similarity: Similarity) -> Asks[Compre
     turn, method = work.view.tip.turn, chosen.method
     before = confirmed(old.items, chosen.confirmed, turn)
     pool = merged(before, chosen.items, similarity, threshold, chosen.revisions)
-    items = capped(pool.items, item_limit(work), partial(line_tokens, work.count))
+    items = capped(pool.items, item_limit(work), partial(line_tokens, work.count), due.effort.goal)
     dropped = [item for item in pool.items if item not in items and not item.superseded_by]
     new = replace(old, turn=turn, through=due.through, items=items, method=method, stale=False)
     new = replace(new, left_out=(*old.left_out, *(item.turn for item in dropped)))

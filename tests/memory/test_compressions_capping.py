@@ -71,3 +71,13 @@ def test_what_the_user_said_outlives_what_the_assistant_proposed() -> None:
     found = Item(Kind.FACT, "a tool's", 9, speaker="tool")
 
     assert capped([asked, proposed, found], 2, words) == (asked,)
+
+
+def test_what_the_goal_is_about_outlives_what_is_newer() -> None:
+    """Only the user's constraints stay longer: an old count of rows is what the work is about."""
+    rows = Item(Kind.FACT, "213 lines, so expect 212 rows.", 1, speaker="assistant")
+    newer = Item(Kind.FACT, "It rains in Porto.", 5, speaker="user")
+    goal = "Find out whether the 213 lines of the file lost a row."
+
+    assert capped([RULE, rows, newer], 8, words) == (RULE, newer)
+    assert capped([RULE, rows, newer], 8, words, goal) == (RULE, rows)
