@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 from ..errors import ToolError
 from ..messages import Message
 from ..names import numbers
-from ..record import Record
-from ..transcript import result_of
+from ..transcript import Logged, result_of
 
 LOG_TOOLS = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 """The tools that put a log into the context, with the status of their results."""
@@ -55,7 +54,7 @@ def turns_of_log(result: Mapping[str, Any]) -> list[int]:
         return []
 
 
-def loaded_in(record: Record, effort: str) -> set[int]:
+def loaded_in(record: Logged, effort: str) -> set[int]:
     """Return the turns of an effort that the tools of a turn brought into the context."""
     results = (result for _, _, result in log_results(record.messages))
     found = (result for result in results if result["effort_id"] == effort)

@@ -14,7 +14,7 @@ from ..dates import shown
 from ..efforts import Effort
 from ..fences import marked
 from ..messages import Message
-from ..names import is_qualified, ranges_between, turns_named
+from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message, count_messages, cut_marked
@@ -23,7 +23,7 @@ from ..valid_history import valid_history
 from .budget import GOAL_TOKENS, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
-from .logs import LOG_TOOLS, Call, log_results, results_of, turns_of_log, with_calls
+from .logs import LOG_TOOLS, Call, loaded_in, log_results, results_of, turns_of_log, with_calls
 from .plan import Plan
 from .prompt import Part, PartName
 from .quotes import Quoted, log_quote, quote
@@ -174,7 +174,8 @@ def _effort_of(record: Record) -> str:
 
 def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Iterator[Part]:
     """Yield notes on what is hidden: turns, logs, and open efforts none of whose turns is shown."""
-    turns, limit = ranges_between(plan.turns, plan.after_turn), _limit(work, plan, "open")
+    in_view = sorted({*plan.turns} | _in_logs(work, plan))
+    turns, limit = ranges_between(in_view, plan.after_turn), _limit(work, plan, "open")
     if turns:
         fits = len(turns) <= _LIST_LENGTH
         turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
@@ -192,9 +193,9 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
         message = work.fences.note_within(content, limit // 3)
         limit -= count_message(message, work.count)
         yield Part.of("turns", [message], work.count)
-    in_view = {*map(_effort_of, records)}
+    unparked = {*map(_effort_of, records)}
     # The list is cut at its end: what was active last stands first.
-    parked = [name for name in reversed(plan.open) if name not in in_view]
+    parked = [name for name in reversed(plan.open) if name not in unparked]
     # What the running turn opened stands in that.
     efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ())
     lines = {
@@ -204,6 +205,20 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
     }
     if lines:
         yield Part.of("turns", [_open_efforts(work, lines, limit)], work.count)
+
+
+def _in_logs(work: RunningTurn, plan: Plan) -> set[int]:
+    """Return the turns that the logs show which are in view since the plan was made, or before."""
+    turns: set[int] = set()
+    for name, at in plan.logs.items():
+        if is_qualified(name) or not at or not plan.shows(at) or at in plan.short:
+            continue
+        turns |= numbers(plan.by_hand.get(name, ""))
+        running = work.view.running
+        for record in (running,) if at == running.turn else work.view.turns([at]):
+            known = plan.within if at > plan.after_turn else None
+            turns |= loaded_in(replace(record, messages=record.messages[:known]), name)
+    return {turn for turn in turns if turn <= plan.after_turn}
 
 
 def _named(effort: str, plan: Plan) -> str:

@@ -93,7 +93,10 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     updated = replace(effort, status="open", goal=goal if goal.strip() else effort.goal)
     result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
     result |= updated.aims
-    if log := work.view.log(effort.id):  # its newest turns come back into the context
+    log = work.view.log(effort.id)
+    if log and compression:  # quotes stand for it, and its newest turns as far as there is room
+        result |= {"log": ranges([turn.turn for turn in log]), "how": render("not_shown_reopened")}
+    elif log:  # its newest turns come back into the context
         loaded = _loaded(work, updated, log, _fitting(work, log[::-1], log_limit(work.room)))
         result |= {name: value for name, value in loaded.items() if name != "tokens"}
     return work.put(_updated(happened(work.state, event), effort, updated)), result

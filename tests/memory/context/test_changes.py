@@ -376,12 +376,31 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     talk.archive.commit_compression(talk.owner, talk.tip, Compression("a", 7, 4))
     talk.turn("That is all.", call("close_effort"))
     talk.turns(["Small talk."] * 12)
-    talk.turn("Again.", call("reopen_effort", effort_id="a"))
+    talk.ask("Again.")
+    result = talk.call("reopen_effort", effort_id="a")
+    talk.answer()
     talk.plan = made(talk.work, "cold-cache")
     talk.ask("What was step 6?")
 
+    assert result["log"] == "1-8"
+    assert "turns" not in result  # no log is shown that could have them
+
     assert all(f"Step {number}." in sent(talk) for number in (5, 6, 7))
     assert logs(talk) == []
+
+
+def test_turns_that_a_log_shows_are_not_out_of_view(talk: Conversation) -> None:
+    """The log of a reopened effort and the note on what is hidden agree, in the turn and after."""
+    talk.effort("a", "Question one.", "Question two.", "Question three.")
+    talk.turns(["Small talk."] * 12)
+    talk.ask("Go on with it.")
+    talk.run(call("reopen_effort", effort_id="a"))
+    during = sent(talk)
+    talk.answer()
+    talk.ask("And now?")
+
+    assert len(logs(talk)) == 1
+    assert all("out of view and stored: turns 4-" in words for words in (during, sent(talk)))
 
 
 @pytest.mark.parametrize(
