@@ -22,11 +22,12 @@ PREVIEW = 150
 
 _BRIEF = {
     **dict.fromkeys(DECIDING, ("status", "effort_id", "prior_summary")),
-    "expand_effort": ("status", "effort_id", "turns"),
+    "expand_effort": ("status", "effort_id"),
 }
 """By tool, the fields that its results keep in past turns.
 
-Markers repeat some of the others, and which turns of a log were not shown is no longer true.
+Markers repeat some of the others, and which turns of a log are shown its heading says as long as it
+is there.
 """
 
 

@@ -23,7 +23,7 @@ from ..references import reference
 from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
 from ..terms import indexed, query_terms
-from ..transcript import Logged, transcript
+from ..transcript import DECIDING, Logged, transcript
 from .arguments import Text, Texts, Turns
 from .read_log import read_log
 from .search_efforts import search_efforts
@@ -95,7 +95,10 @@ def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome
     result |= updated.aims
     log = work.view.log(effort.id)
     if log and compression:  # quotes stand for it, and its newest turns as far as there is room
-        result |= {"log": ranges([turn.turn for turn in log]), "how": render("not_shown_reopened")}
+        result |= {
+            "log": ranges([turn.turn for turn in log]),
+            "how": _reading(effort, [turn.turn for turn in log]),
+        }
     elif log:  # its newest turns come back into the context
         loaded = _loaded(work, updated, log, _fitting(work, log[::-1], log_limit(work.room)))
         result |= {name: value for name, value in loaded.items() if name != "tokens"}
@@ -221,9 +224,9 @@ def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
 def _choose(
     work: RunningTurn, effort: Effort, log: Sequence[Logged], requested: frozenset[int], query: str
 ) -> list[Logged]:
-    """Return the turns of a log to show, as many as fit.
+    """Return the turns of a log to show, as many as fit beside those that stand there.
 
-    They are the requested ones, else those with most terms of the query, else the first and last.
+    They are the requested ones, else those with most terms of the query, else those that matter.
     """
     missing = requested - {turn.turn for turn in log}
     if missing:
@@ -235,27 +238,54 @@ def _choose(
         hits = {turn.turn: len(terms.intersection(indexed(transcript([turn])))) for turn in log}
         matching = (turn for turn in log if hits[turn.turn])
         chosen = sorted(matching, key=lambda turn: -hits[turn.turn])
-    free = _free_for(work, effort)
-    if not chosen and work.count(transcript(log)) <= free:
-        return list(log)
-    # As first, last, second, last but one, and so on.
-    ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
-    fitting = _fitting(work, chosen or ends, free)
+    standing, free = _standing(work, effort), _free_for(work, effort)
+    wanted = [turn for turn in chosen or _by_weight(log) if turn.turn not in standing]
+    if not wanted or (not chosen and work.count(transcript(wanted)) <= free):
+        return chosen or list(log)
+    fitting = _fitting(work, wanted, free)
     # Alone a log whose first turn is too long shows its head.
     if free < log_limit(work.room) and work.count(transcript(fitting)) > free:
-        others = ", ".join(name for name in work.state.expanded if name != effort.id)
-        raise ToolError(render("no_room_for_log", effort=repr(effort.id), expanded=others))
+        which = {"effort": repr(effort.id), "expanded": ", ".join(work.state.expanded)}
+        unread = [turn.turn for turn in wanted]
+        raise ToolError(render("no_room_for_log", **which, read=_reading(effort, sorted(unread))))
     return fitting
 
 
+def _by_weight(log: Sequence[Logged]) -> list[Logged]:
+    """Return the turns of a log by what they tell of it.
+
+    That is how it began and how it ended, then where it was opened, closed or its goal changed,
+    then the others from both ends.
+    """
+    ends = [turn for pair in zip(log, reversed(log), strict=True) for turn in pair]
+    deciding = [
+        turn
+        for turn in log
+        if any(message["data"].get("name") in DECIDING for message in turn.messages)
+    ]
+    return [*{turn.turn: turn for turn in (*ends[:2], *deciding, *ends)}.values()]
+
+
+def _standing(work: RunningTurn, effort: Effort) -> frozenset[int]:
+    """Return the turns of an effort that calls of this turn have put into the context."""
+    entry = work.state.expanded.get(effort.id)
+    is_new = entry is not None and entry["expanded_turn"] == work.state.turn
+    return frozenset(entry["turns"]) if entry and is_new else frozenset()
+
+
 def _free_for(work: RunningTurn, effort: Effort) -> int:
-    """Return the tokens that the other expanded logs leave for that of an effort."""
+    """Return the tokens that the logs which stay leave for that of an effort.
+
+    A log of its own that an earlier turn expanded leaves for the new one.
+    """
     left = {name for name, turn in work.plan.logs.items() if not turn} if work.plan else set()
     limit, free = log_limit(work.room), int(LOGS_SHARE * work.room)
     for name, entry in work.state.expanded.items():
-        if name not in {effort.id, *left}:
-            log = work.view.turns_of(name, entry["turns"])
-            free -= min(limit, work.count(transcript(log)))
+        stays = name != effort.id or _standing(work, effort)
+        if stays and name not in left:
+            tokens = work.count(transcript(work.view.turns_of(name, entry["turns"])))
+            # Of a single turn that is too long the log shows its head.
+            free -= min(limit, tokens) if len(entry["turns"]) == 1 else tokens
     return max(0, min(limit, free))
 
 
@@ -292,20 +322,28 @@ def _loaded(
     note = log_quote(effort.id, effort.status, quoted, limit, work.fences)
     result = {"tokens": work.count(text(note)), "turns": ranges(turns)}
     # What an earlier call of this turn expanded is shown as well.
-    before = work.state.expanded.get(effort.id, {})
-    shown = {*turns, *(before["turns"] if before.get("expanded_turn") == work.state.turn else ())}
-    omitted = [turn.turn for turn in log if turn.turn not in shown]
+    shown = {*turns, *_standing(work, effort)}
+    omitted = [turn for turn in log if turn.turn not in shown]
     if not omitted:
         return result
-    return {**result, "not_shown": ranges(omitted), "how": _how_to_read(effort)}
+    numbers = [turn.turn for turn in omitted]
+    least = min(work.count(transcript([turn])) for turn in omitted)
+    free = _free_for(work, effort) - work.count(transcript(chosen))
+    expands = effort.status == "concluded" and least <= free
+    return {
+        **result,
+        "not_shown": ranges(numbers),
+        "how": render(
+            "not_shown" if expands else "no_room_for_rest", read=_reading(effort, numbers)
+        ),
+    }
 
 
-def _how_to_read(effort: Effort) -> str:
-    """Return the calls that show the turns of a log which were left out."""
-    if effort.status == "open":
-        return render("not_shown_reopened")
+def _reading(effort: Effort, turns: Sequence[int]) -> str:
+    """Return the call that reads these turns of an effort."""
     session, _ = parted(effort.id)
-    return render("not_shown_elsewhere", session=session) if session else render("not_shown")
+    place = f', session="{session}"' if session else ""
+    return f'read_log(turns="{ranges(turns)}"{place})'
 
 
 def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:

@@ -64,7 +64,8 @@ def test_the_answer_says_what_is_not_shown_and_how_to_get_it(talk: Conversation)
     result = talk.call("expand_effort", effort_id="a", turns="2-3")
 
     assert result["not_shown"] == "1,4"
-    assert result["how"] == 'expand_effort with turns="N-M", or read_log(turns="N-M")'
+    assert result["how"].startswith("expand_effort with turns=")
+    assert 'read_log(turns="1,4")' in result["how"]
 
 
 def test_what_an_earlier_call_shows_is_not_called_missing(talk: Conversation) -> None:
@@ -74,6 +75,28 @@ def test_what_an_earlier_call_shows_is_not_called_missing(talk: Conversation) ->
     result = talk.call("expand_effort", effort_id="a", turns="4")
 
     assert result["not_shown"] == "1"
+
+
+def test_a_log_too_long_for_its_share_is_expanded_as_far_as_it_goes(talk: Conversation) -> None:
+    """How it began and ended come first; what is asked for then is added, and nothing leaves.
+
+    Where no more has room, the result names the call that reads the rest.
+    """
+    talk.answer()
+    talk.effort("b", *["word " * 60] * 4)
+    talk.ask("Show all of it.")
+    talk.set(context_budget=talk.fixed + 800)
+    first = talk.call("expand_effort", effort_id="b")
+    second = talk.call("expand_effort", effort_id="b", turns=first["not_shown"])
+    third = talk.call("expand_effort", effort_id="b")
+
+    assert (first["turns"], first["not_shown"]) == ("6,9", "7-8")
+    assert second["turns"] == "7"
+    assert 'read_log(turns="8")' in second["how"]
+    assert "expand_effort" not in second["how"]
+    assert 'read_log(turns="8")' in third["error"]
+    assert talk.state.expanded["b"]["turns"] == [6, 7, 9]
+    assert sum(log.count("[turn ") for log in logs(talk)) == 3
 
 
 def test_turns_of_another_effort_are_refused(talk: Conversation) -> None:
@@ -269,7 +292,7 @@ def test_expanded_logs_share_a_third_of_the_room(talk: Conversation) -> None:
     whole = talk.call("expand_effort", effort_id="c")
 
     assert (part["turns"], whole["turns"]) == ("6", "11-14")
-    assert "expanded: a, b" in refused["error"]
+    assert "(a, b)" in refused["error"]
 
 
 def test_goals_that_would_not_be_shown_are_refused(talk: Conversation) -> None:

@@ -184,7 +184,7 @@ def test_of_a_long_log_the_newest_turns_are_back(talk: Conversation) -> None:
     result = talk.call("reopen_effort", effort_id="a")
 
     assert (result["turns"], result["not_shown"]) == ("3-4", "2")
-    assert result["how"] == 'read_log(turns="N-M")'
+    assert result["how"].startswith('read_log(turns="2")')
 
 
 @pytest.mark.parametrize(("goal", "holds"), [("", "Log in"), ("Log out", "Log out")])
