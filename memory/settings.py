@@ -33,8 +33,11 @@ class Settings(BaseModel):
     messages_window: int = Field(
         2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat UIs"
     )
-    max_tool_rounds: int = Field(
-        8, ge=0, le=1_000, description="Rounds of tool calls in one turn before the last answer"
+    max_tool_rounds: int | None = Field(
+        None,
+        ge=0,
+        le=1_000,
+        description="Rounds of tool calls in a turn at most; None = no limit",
     )
     decay_threshold: int = Field(
         3, ge=1, le=100_000, description="Turns without a reference that collapse an expanded log"

@@ -164,23 +164,6 @@ def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
         yield f'read_log(turns="{ranges(sorted(numbers))}"{of_session})'
 
 
-def in_lines(messages: Sequence[Message], number: int, count: TokenCounter) -> list[Message]:
-    """Return messages with `number` of their quoting parts, the worst, shrunk to one line each.
-
-    Results of a search are worse than turns that were read, then lower scores, then older parts.
-    """
-    quotes = [quotations(message) for message in messages]
-    places = _worst_first(quotes)[:number]
-    for at, place in places:
-        part, quote = quotes[at][place]
-        quotes[at][place] = _line(part, quote, count), quote
-    changed = {at for at, _ in places}
-    return [
-        _with(message, [part for part, _ in quotes[at]], count) if at in changed else message
-        for at, message in enumerate(messages)
-    ]
-
-
 def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
     """Return a message that quotes the log, with about `limit` tokens of quoted text.
 

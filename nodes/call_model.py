@@ -98,8 +98,9 @@ class Call:
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
         settings = parts.settings_of(runtime.context)
-        reached = sum(map(_is_calling, running(state))) >= settings.max_tool_rounds
-        limit = settings.max_tool_rounds if reached else None
+        limit = settings.max_tool_rounds
+        if limit is not None and sum(map(_is_calling, running(state))) < limit:
+            limit = None
         purpose = {**traced(state), "ebbtide_purpose": "answer"}
         config = merge_configs(get_config(), {"metadata": purpose})
         if settings.anchor != "off":  # the stream must not show the blocks of an anchor
@@ -151,12 +152,21 @@ class Call:
         answer, hidden = self._anchored(cleaned(with_ids(answer)))
         answer = _noted(answer, **self._report)
         messages = [answer, *results]
+        if self.limit:
+            hidden |= self._limit_told(hidden)
         if self.limit is not None and _is_calling(answer):
             reason = render("too_many_rounds", limit=self.limit)
             errors = closed(messages, state.get("nonce", ""), reason)
             words = AIMessage(render("no_answer", limit=self.limit), id=str(uuid4()))
             messages = [*errors, words]
         return {**self.update, **hidden, "messages": messages}
+
+    def _limit_told(self, hidden: dict[str, Any]) -> dict[str, Any]:
+        """Return the update with the banner that says that the limit of rounds is reached."""
+        line = banner_of("rounds", limit=self.limit)
+        self.runtime.stream_writer({"banner": line})
+        state = updated(self.state, {**self.update, **hidden})
+        return {"banners": [*state.get("banners", ()), line]}
 
     @property
     def _report(self) -> dict[str, Any]:

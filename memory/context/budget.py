@@ -3,7 +3,9 @@
 The fixed parts are the system message and the tool schemas; what they leave is the *room*.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from ...prompts.loader import render
 from ..anchor import ANCHOR_TOKENS, anchor_instructions
@@ -12,6 +14,8 @@ from ..messages import Message
 from ..settings import Settings
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
 from .prompt import Part
+
+T = TypeVar("T")
 
 LEAST_ROOM = 1_000
 """Tokens that the fixed parts must leave for the conversation."""
@@ -105,6 +109,18 @@ def ladder(limit: int) -> list[int]:
     """
     lengths = (limit // LEAST_PREVIEW).bit_length() if limit > LEAST_PREVIEW else 1
     return [LEAST_PREVIEW << doublings for doublings in reversed(range(lengths))]
+
+
+def first_below(limit: int, steps: Iterable[T], tokens: Callable[[T], int]) -> T:
+    """Return the first of ever deeper cuts that has at most `limit` tokens, else the last.
+
+    >>> first_below(5, [9, 7, 4, 2], int)
+    4
+    """
+    cuts = [*steps]
+    place = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
+    # What is left out may be named, so that a deeper cut can be a little larger.
+    return next((step for step in cuts[place:] if tokens(step) <= limit), cuts[-1])
 
 
 def instructions(application: str, settings: Settings) -> str:

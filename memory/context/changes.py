@@ -18,7 +18,8 @@ from ..transcript import Logged, transcript
 from .budget import log_limit
 from .forms import PREVIEW, has_long_results, is_whole
 from .logs import loaded_in
-from .plan import Plan, Why
+from .plan import Plan, Rounds, Why
+from .rounds import concluded
 from .summaries import fitting
 
 WHOLE_RESULTS = 3
@@ -96,14 +97,12 @@ def made(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool = Fal
         wanted = {turn for turn in wanted if before.shows(turn) or turn in back}
     turns = _newest_fitting(work, sorted(t for t in wanted if 0 < t <= last)[-limit:])
     previews = max([before.previews if before else 0, *turns[:-WHOLE_RESULTS]])
-    # What is shortened in a turn does not grow back before its end.
-    running = () if ended or before is None else before.short.items()
     summaries, older, unnamed = fitting(work)
     return Plan(
         last,
         turns=tuple(turns),
         previews=previews,
-        short={turn: form for turn, form in running if turn > last},
+        rounds=None if ended else _rounds(work, before),
         summaries=summaries,
         older=older,
         unnamed=unnamed,
@@ -118,6 +117,17 @@ def made(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool = Fal
         events=len(state.events) if inside else 0,
         anchor=_block_before(work) if inside else None,
     )
+
+
+def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
+    """Return how much of the running turn is shown: what left it does not come back."""
+    same = before is not None and before.after_turn == work.view.tip.turn
+    rounds = before.rounds if before is not None and same else None
+    gone = concluded(work)
+    if not gone:
+        return rounds
+    rounds = rounds or Rounds()
+    return replace(rounds, gone=gone, until=max(rounds.until, gone[-1][1]))
 
 
 def _block_before(work: RunningTurn) -> Mapping[str, str] | None:

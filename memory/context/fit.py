@@ -1,6 +1,5 @@
 """The plan within the budget: when it is cut, in which order, and how deep."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,12 +8,13 @@ from typing import Any
 from ..names import ranges, ranges_between, span
 from ..record import Group
 from ..running_turn import RunningTurn
-from .budget import MOST, TURN_SHARE, high_water, ladder, low_water
+from .budget import MOST, TURN_SHARE, first_below, high_water, ladder, low_water
 from .changes import WHOLE_RESULTS, made
 from .forms import has_long_results
-from .plan import Plan
+from .plan import Plan, Rounds
 from .prompt import Part, WorkingContext
 from .render import Parts, parts_of
+from .rounds import concluded, last_cuts, older_cuts
 
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
@@ -26,6 +26,8 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     its end. Above high water it is cut to low water.
     """
     plan = work.plan or made(work, "new")
+    if work.state.events and concluded(work) != (plan.rounds.gone if plan.rounds else ()):
+        plan = made(work, "concluded", inside=True)
     parts = parts_of(work, plan)
     if size(parts) > high_water(work.room, plan.size):
         plan, parts = _cut(work, made(work, "high-water", inside=True))
@@ -45,11 +47,12 @@ def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
     for name, turn in plan.quotes.items():
         compression, log = work.view.compression(name, turn), work.view.log_turns(name)
         compressed[name] = span(log[0], compression.through) if compression and log else ""
+    short = {*plan.short, *([plan.after_turn + 1] if plan.rounds else [])}
     omissions = {
         "efforts": len(plan.older) + plan.unnamed,
         "turns": ranges_between(plan.turns, plan.after_turn),
         "previews": ranges([record.turn for record in older if has_long_results(work, record)]),
-        "shortened": ranges(sorted(plan.short)),
+        "shortened": ranges(sorted(short)),
         "compressed": compressed,
     }
     return {name: value for name, value in omissions.items() if value}
@@ -60,36 +63,46 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
 
     Turns too large alone are shortened, then turns leave, oldest first, then long results of the
     last three but the newest become previews. Only where that does not fit at all, logs leave, and
-    the last three are shortened and leave. The running turn is shortened last, and never to less
-    than its share. At least a quarter of the room is kept for what was before. Returns the new
+    the last three are shortened and leave. The running turn is cut last, and never to less than
+    its share. At least a quarter of the room is kept for what was before. Returns the new
     plan and its parts.
     """
     silent = Group(work.view.running.turn, (), "")
     past = replace(work, view=replace(work.view, running=silent))
     running = size(parts_of(work, plan)) - size(parts_of(past, plan))
-    reserved = min(running, int(TURN_SHARE * work.room))
+    most = int(TURN_SHARE * work.room)
+    reserved = min(running, most)
 
     def tokens(step: Plan) -> int:
         return reserved + size(parts_of(past, step))
 
-    def first_below(limit: int, steps: Iterator[Plan]) -> Plan:
-        cuts = [*steps]
-        place = bisect_left(cuts, -limit, key=lambda step: -tokens(step))
-        # A log grows a little when a turn leaves that it left out.
-        return next((step for step in cuts[place:] if tokens(step) <= limit), cuts[-1])
-
     full = int(MOST * work.room)
     low = min(full, max(low_water(work.room, work.settings.context_budget), reserved + full // 4))
-    plan = first_below(low, _gentle_cuts(past, plan, low - reserved, full - reserved))
+    plan = first_below(low, _gentle_cuts(past, plan, low - reserved, full - reserved), tokens)
     if tokens(plan) > full:
-        plan = first_below(full, _last_cuts(work, plan, full - reserved))
+        plan = first_below(full, _last_cuts(plan, full - reserved), tokens)
     before = tokens(plan) - reserved
-    if before + running > full:
-        limit = max(high_water(work.room, 0) - before, int(TURN_SHARE * work.room))
-        form = (len(work.view.running.messages), min(limit, work.room - before))
-        plan = replace(plan, short={**plan.short, work.view.running.turn: form})
+    if before + running > low:
+        limit = max(low_water(work.room, work.settings.context_budget) - before, most)
+        plan = _with_cut(work, plan, before + limit, most)
     parts = parts_of(work, plan)
     return replace(plan, size=size(parts)), parts
+
+
+def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Plan:
+    """Return the plan with the running turn cut so that all parts have at most `limit` tokens.
+
+    The last rounds are spared as long as there is room at all.
+    """
+
+    def shows(cut: Rounds) -> int:
+        return size(parts_of(work, replace(plan, rounds=cut)))
+
+    turn = work.view.running
+    cut = first_below(limit, older_cuts(turn, plan.rounds), shows)
+    if shows(cut) > max(limit, high_water(work.room, 0)):
+        cut = first_below(limit, last_cuts(turn, cut, work.room, turn_limit), shows)
+    return replace(plan, rounds=cut)
 
 
 def _gentle_cuts(work: RunningTurn, plan: Plan, free: int, full: int) -> Iterator[Plan]:
@@ -106,14 +119,14 @@ def _gentle_cuts(work: RunningTurn, plan: Plan, free: int, full: int) -> Iterato
     front = sizes["memory"] + sizes["quotes"]
     fit = front + sum(sizes[turn] for turn in last) <= full
     large = [turn for turn in plan.turns if sizes[turn] > free and not (fit and turn in last)]
-    yield (plan := _shorten(work, plan, large, max(1, free // 2)))
+    yield (plan := _shorten(plan, large, max(1, free // 2)))
     for turn in [turn for turn in plan.turns if turn not in last]:
         yield (plan := _drop_through(plan, turn))
     for turn in plan.turns[:-1]:
         yield (plan := replace(plan, previews=max(plan.previews, turn)))
 
 
-def _last_cuts(work: RunningTurn, plan: Plan, free: int) -> Iterator[Plan]:
+def _last_cuts(plan: Plan, free: int) -> Iterator[Plan]:
     """Yield deeper and deeper cuts of logs and the last three turns, until none is left.
 
     The newest turn, which the user goes on with, is shortened after the others and leaves last.
@@ -127,18 +140,17 @@ def _last_cuts(work: RunningTurn, plan: Plan, free: int) -> Iterator[Plan]:
     steps = [(older, limit) for limit in ladder(free // WHOLE_RESULTS) if limit >= _SHORTEST_USEFUL]
     steps += [(newest, limit) for limit in ladder(free) if limit >= _SHORTEST_USEFUL]
     for turns, limit in steps:
-        yield (plan := _shorten(work, plan, turns, limit))
+        yield (plan := _shorten(plan, turns, limit))
     for turn in older:
         yield (plan := _drop_through(plan, turn))
     for limit in ladder(min(free, _SHORTEST_USEFUL - 1)):
-        yield (plan := _shorten(work, plan, newest, limit))
+        yield (plan := _shorten(plan, newest, limit))
     for turn in newest:
         yield (plan := _drop_through(plan, turn))
 
 
-def _shorten(work: RunningTurn, plan: Plan, turns: Sequence[int], limit: int) -> Plan:
-    short = {record.turn: (len(record.messages), limit) for record in work.view.turns(turns)}
-    return replace(plan, short={**plan.short, **short})
+def _shorten(plan: Plan, turns: Sequence[int], limit: int) -> Plan:
+    return replace(plan, short={**plan.short, **dict.fromkeys(turns, limit)})
 
 
 def _drop_through(plan: Plan, turn: int) -> Plan:

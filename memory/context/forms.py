@@ -81,15 +81,15 @@ def shorten_edges(
     return (fences.note(render("whole_turn_left_out", turn=turn.turn, tokens=tokens)),)
 
 
-def has_long_results(work: RunningTurn, record: Record) -> bool:
-    """Tell whether a turn has results that are shown as previews once it is older."""
+def has_long_results(work: RunningTurn, record: Record, most: int = PREVIEW) -> bool:
+    """Tell whether a turn has results over `most` tokens, which are shown as previews."""
     turn = replace(record, messages=work.messages(record))
     results = (message for message in turn.messages if message["type"] == "tool")
     # Counts are cached and previews are not: of a turn of short results none is made.
-    if all(work.count(text_of(message)) <= PREVIEW for message in results):
+    if all(work.count(text_of(message)) <= most for message in results):
         return False
     messages = as_past(turn.messages)
-    return previewed(turn, messages, Limits(PREVIEW), work.count) != messages
+    return previewed(turn, messages, Limits(most), work.count) != messages
 
 
 def whole_tokens(work: RunningTurn, record: Record) -> int:

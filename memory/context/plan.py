@@ -28,6 +28,53 @@ Why: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Rounds:
+    """How much of a turn of many rounds is shown; a place is how many messages come before it."""
+
+    until: int = 0
+    """The place up to which it is cut; later messages stand as they came."""
+    left: int = 0
+    """The place up to which rounds are lines of an index."""
+    gone: tuple[tuple[int, int], ...] = ()
+    """The rounds, from place to place, of efforts that the turn concluded."""
+    limits: tuple[tuple[int, int, int | None], ...] = ()
+    """Places, and the tokens that results and other contents before them may have; None for all."""
+    request: int | None = None
+    """The tokens that a message of the user may have; None for all."""
+    bare: bool = False
+    """Whether the index is one line, and no log and no hint stands in the turn."""
+    excerpt: int = 0
+    """The tokens of an excerpt that stands for the turn, 0 for none."""
+
+    def limited(self, end: int, results: int, others: int | None) -> "Rounds":
+        """Return it with contents before a place limited, which never lifts another limit.
+
+        >>> Rounds().limited(4, 150, 150).limited(9, 64, None).limits
+        ((4, 150, 150), (9, 64, None))
+        >>> Rounds().limited(4, 150, 150).limited(9, 64, 64).limits
+        ((9, 64, 64),)
+        """
+        lower = [
+            (place, tokens, words)
+            for place, tokens, words in self.limits
+            if place > max(end, self.left)
+            or (place > self.left and tokens < results)
+            or (place > self.left and words is not None and (others is None or words < others))
+        ]
+        return replace(self, limits=(*lower, (end, results, others)))
+
+    def has_gone(self, place: int) -> bool:
+        """Tell whether the message at a place is of an effort that the turn concluded."""
+        return any(begin <= place < end for begin, end in self.gone)
+
+    @classmethod
+    def unpacked(cls, state: Mapping[str, Any]) -> "Rounds":
+        """Return it from the state."""
+        pairs = {name: tuple(map(tuple, state.get(name, ()))) for name in ("gone", "limits")}
+        return cls(**{**state, **pairs})
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Which turns the context shows, and how. What came after it was made is appended to it."""
 
@@ -37,8 +84,10 @@ class Plan:
     """The turns up to `after_turn` that are shown."""
     previews: int = 0
     """The newest turn whose long results are shown as previews."""
-    short: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Turn -> how many of its first messages are shortened, and to how many tokens."""
+    short: Mapping[int, int] = field(default_factory=dict)
+    """Turn -> to how many tokens it is shortened."""
+    rounds: Rounds | None = None
+    """How much is shown of the turn after these, None for all of it."""
     summaries: tuple[str, ...] = ()
     """The concluded efforts that have a summary line."""
     older: tuple[str, ...] = ()
@@ -91,12 +140,13 @@ class Plan:
     def packed(self) -> dict[str, Any]:
         """Return it as the state keeps it, without empty fields; the inverse of `unpacked`.
 
-        >>> Plan(9, (3, 4, 5, 8), short={8: (2, 300)}).packed()
-        {'after_turn': 9, 'turns': '3-5,8', 'short': {'8': [2, 300]}, 'why': 'new'}
+        >>> Plan(9, (3, 4, 5, 8), short={8: 300}).packed()
+        {'after_turn': 9, 'turns': '3-5,8', 'short': {'8': 300}, 'why': 'new'}
         """
         state = asdict(self) | {
             "turns": ranges(self.turns),
-            "short": {str(turn): [*form] for turn, form in self.short.items()},
+            "short": {str(turn): tokens for turn, tokens in self.short.items()},
+            "rounds": _packed(self.rounds),
             **{name: [*getattr(self, name)] for name in ("summaries", "older", "open")},
         }
         anchor = {} if self.anchor is None else {"anchor": state.pop("anchor")}
@@ -112,7 +162,15 @@ class Plan:
         """
         if not state:
             return None
-        short = {int(turn): tuple(form) for turn, form in state.get("short", {}).items()}
+        short = {int(turn): tokens for turn, tokens in state.get("short", {}).items()}
+        rounds = Rounds.unpacked(state["rounds"]) if "rounds" in state else None
         names = {name: tuple(state.get(name, ())) for name in ("summaries", "older", "open")}
         turns = tuple(sorted(numbers(state.get("turns", ""))))
-        return cls(**{**state, **names, "turns": turns, "short": short})
+        return cls(**{**state, **names, "turns": turns, "short": short, "rounds": rounds})
+
+
+def _packed(rounds: Rounds | None) -> dict[str, Any]:
+    """Return rounds as the state keeps them, without empty fields."""
+    state = {} if rounds is None else asdict(rounds)
+    lists = {name: [[*item] for item in state.get(name, ())] for name in ("gone", "limits")}
+    return {name: value for name, value in {**state, **lists}.items() if value}

@@ -13,7 +13,7 @@ from ..clock import UNDATED
 from ..dates import shown
 from ..efforts import Effort
 from ..fences import marked
-from ..messages import Message
+from ..messages import Message, answered
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
@@ -24,12 +24,15 @@ from .budget import GOAL_TOKENS, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
 from .logs import LOG_TOOLS, Call, loaded_in, log_results, results_of, turns_of_log, with_calls
-from .plan import Plan
+from .plan import Plan, Rounds
 from .prompt import Part, PartName
 from .quotes import Quoted, log_quote, quote
+from .rounds import RESULT_SHARE, shown, within
 from .shortening import Limits, previewed, shorten_turn, with_marked_pointers
 from .summaries import summary_lines, summary_notes
 
+_NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
+_LOGS_SHARE = 3  # and the logs in it
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
 _ADDING_EVENTS = frozenset({"dated", "hinted", "opened"})
@@ -268,7 +271,8 @@ def _committed(
     has_notes = tools & LOG_TOOLS.keys() or {event["type"] for event in events} & _ADDING_EVENTS
     form = (
         *(work.count, turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(record, plan)),
+        *(plan.short.get(turn), is_whole(record, plan), plan.room(work.room)),
+        plan.rounds if turn == plan.after_turn + 1 else None,
     )
     parts = make_parts() if has_notes else work.once(form, (record,), make_parts)
     if marker is None:
@@ -287,7 +291,10 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     # Providers want a user's message first.
     if turn.messages and turn.messages[0]["type"] == "ai":
         before.append(work.fences.note(render("unasked")))
-    limit = plan.short.get(turn.turn, (0, 4 * plan.room(work.room)))[1] // 4
+    rounds = _cut_of(turn, plan)
+    limit = plan.short.get(turn.turn, 4 * plan.room(work.room)) // 4
+    if rounds is not None and rounds.limits:
+        limit = 0 if rounds.bare else plan.room(work.room) // _NOTES_SHARE
     for event in turn.events if turn.turn > plan.after_turn else ():
         notes = _notes(work, turn, event)
         limit -= count_messages(notes, work.count)
@@ -319,7 +326,6 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
 
     `notes` are the tokens of the notes before it, which count towards its limit.
     """
-    shortened, limit = plan.short.get(turn.turn, (0, 0))
     past, name = turn.turn <= plan.after_turn, _part_name(work, turn)
     # Newer answers keep their state blocks: the one before them in the context is older.
     said = as_past(turn.messages) if past else turn.messages
@@ -330,25 +336,52 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     if not is_whole(turn, plan):
         yield from _edge_pieces(work, turn, plan, messages)
         return
-    loaded: frozenset[_Load] = frozenset()
-    if shortened:
-        head = replace(turn, messages=turn.messages[:shortened])
-        limit = max(1, limit - notes)
-        free, insertions = limit // 2, _Insertions()
-        for call, insertion in reversed([*_insertions(work, head, plan, known, loaded).items()]):
-            free -= (tokens := count_message(insertion.piece[1], work.count))
-            if free >= 0:
-                insertions[call] = insertion
-                loaded |= insertion.loaded
-                limit -= tokens
-        # In past turns markers say which effort is active.
-        short = shorten_turn(head, messages[:shortened], limit, work.fences, naming=not past)
+    end, insertions = 0, _Insertions()
+    if (cut := _cut_of(turn, plan)) is not None:
+        end = cut.until
+        head = replace(turn, messages=turn.messages[:end])
+        insertions = _insertions(work, head, plan, known, frozenset())
+        if cut.limits or cut.bare:
+            free = 0 if cut.bare else plan.room(work.room) // _LOGS_SHARE
+            insertions = _fitting(insertions, free, work)
+        short = shown(head, messages[:end], cut, plan.room(work.room), work.fences)
         yield from _with_insertions(short, insertions, name)
-    if turn.turn <= plan.previews:
-        messages = previewed(turn, messages, Limits(PREVIEW), work.count)
-    tail = replace(turn, messages=turn.messages[shortened:])
-    insertions = _insertions(work, tail, plan, max(0, known - shortened), loaded)
-    yield from _with_insertions(valid_history(messages[shortened:], work.fences), insertions, name)
+    elif (limit := plan.short.get(turn.turn)) is not None:
+        limit = max(1, limit - notes)
+        insertions = _insertions(work, turn, plan, known, frozenset())
+        insertions = _fitting(insertions, limit // 2, work)
+        limit -= sum(count_message(one.piece[1], work.count) for one in insertions.values())
+        yield from _with_insertions(_shortened(work, turn, messages, limit), insertions, name)
+        return
+    most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
+    tail = previewed(turn, messages, Limits(most), work.count)[end:]
+    loaded = frozenset(load for one in insertions.values() for load in one.loaded)
+    rest = replace(turn, messages=turn.messages[end:])
+    insertions = _insertions(work, rest, plan, max(0, known - end), loaded)
+    yield from _with_insertions(valid_history(tail, work.fences), insertions, name)
+
+
+def _cut_of(turn: Logged, plan: Plan) -> Rounds | None:
+    return plan.rounds if turn.turn == plan.after_turn + 1 else None
+
+
+def _shortened(
+    work: RunningTurn, turn: Logged, messages: Sequence[Message], limit: int
+) -> tuple[Message, ...]:
+    """Return a past turn within `limit` tokens; one that was broken off has no answer."""
+    if answered(messages):
+        return shorten_turn(turn, messages, limit, work.fences)
+    return within(turn, messages, limit, work.room, work.fences)
+
+
+def _fitting(insertions: _Insertions, free: int, work: RunningTurn) -> _Insertions:
+    """Return the newest insertions that have at most `free` tokens together."""
+    kept = _Insertions()
+    for call, insertion in reversed([*insertions.items()]):
+        free -= count_message(insertion.piece[1], work.count)
+        if free >= 0:
+            kept[call] = insertion
+    return kept
 
 
 def _edge_pieces(
@@ -356,7 +389,7 @@ def _edge_pieces(
 ) -> Iterator[_Piece]:
     """Yield request and final answer of a past turn, and the rounds that brought a log back."""
     if turn.turn in plan.short:
-        _, limit = plan.short[turn.turn]
+        limit = plan.short[turn.turn]
         for message in shorten_edges(turn, messages, limit, work.fences):
             yield "turns", message
         return
@@ -458,5 +491,6 @@ def _quoted(
 
 
 def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:
-    is_preview = turn.turn <= plan.previews and has_long_results(work, turn)
+    most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
+    is_preview = has_long_results(work, turn, most)
     return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview

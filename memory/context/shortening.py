@@ -1,5 +1,6 @@
 """What is shown of a turn within a token limit: previews, and which rounds are left out."""
 
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,18 +11,17 @@ from typing import Any, TypeAlias, TypeVar
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import MARK, Fences
-from ..messages import Message, arguments, calls, reworded, with_content
+from ..messages import Message, arguments, calls, compact, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..passages import word_begin, word_end
-from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
+from ..tokens import TokenCounter, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,
     INDENT,
     Logged,
     Offsets,
     as_reference,
-    in_lines,
     offsets,
     place_in_log,
     recalled,
@@ -39,13 +39,12 @@ _HEAD_SHARE = 0.7  # share of a preview that its head has: most texts say first 
 _DEACTIVATING = frozenset({"concluded", "paused"})
 """The statuses of tool results that leave no effort active."""
 
-_ACTIVE_NOTE_SHARE = 4
-"""One in how many tokens of a shortened turn may be the note on which effort it left active."""
-
 _LEAST_SAVED = 30  # tokens that a preview must save: its pointer takes 25, a cut tears a sentence
 
 _DECISION_TOKENS = 400
 """Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
+
+_ALL_ARGUMENTS = "…"  # the name of the preview of very many arguments
 
 _TOOL_NAMES = 80  # characters of the list of tools whose rounds are left out
 
@@ -55,13 +54,12 @@ class Limits:
     """The tokens above which a content is shown as a preview; None for no limit.
 
     Contents are `results` of tools, `texts` of the user and the assistant, images among them, and
-    `arguments` of calls. If not `recalled`, results that recall the log are left whole.
+    `arguments` of calls.
     """
 
     results: int | None = None
     texts: int | None = None
     arguments: int | None = None
-    recalled: bool = True
 
 
 _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
@@ -73,8 +71,12 @@ _POINTER = re.compile(
 """The beginning of what looks like the pointer of a preview."""
 
 
+Place: TypeAlias = int | Callable[[int], int]
+"""Where a text begins in its rendered turn, or a function from its places to those there."""
+
+
 def preview(
-    content: str, limit: int, *, turn: int | None, offset: int | None, count: TokenCounter
+    content: str, limit: int, *, turn: int | None, offset: Place | None, count: TokenCounter
 ) -> str:
     """Return head, pointer and tail of a text of more than `limit` tokens, else the text.
 
@@ -99,7 +101,10 @@ def preview(
     within_line = offset is None and begin > 0 and content[begin - 1] != "\n"
     tail = INDENT * within_line + content[begin:]
     left_out = max(1, tokens - count(content[:end]) - count(content[begin:]))
-    place = end if offset is None else offset + place_in_log(content, end)
+    if callable(offset):
+        place = offset(end)
+    else:
+        place = end if offset is None else offset + place_in_log(content, end)
     pointer = render("left_out_unread", tokens=left_out)
     if turn is not None:
         pointer = render("left_out", tokens=left_out, turn=turn, offset=place)
@@ -136,11 +141,8 @@ def _with_marked_pointers(part: Any) -> Any:
 
 T = TypeVar("T")
 
-_Preview: TypeAlias = Callable[[str, int, int], str]
+_Preview: TypeAlias = Callable[[str, int, Place], str]
 """Return the preview of a content, given its limit and its offset, if that saves enough."""
-
-_Step: TypeAlias = tuple[Limits, Limits]
-"""The limits of contents before the newest round of tools, and from there on."""
 
 
 def previewed(
@@ -158,19 +160,31 @@ def previewed(
     """
     if limits == Limits():
         return tuple(messages)
+    return previewed_each(turn, messages, [limits] * len(messages), count, pointing=pointing)
 
-    def short(content: str, limit: int, offset: int) -> str:
+
+def previewed_each(
+    turn: Logged,
+    messages: Sequence[Message],
+    limits: Sequence[Limits],
+    count: TokenCounter,
+    *,
+    pointing: bool = True,
+) -> tuple[Message, ...]:
+    """Return a turn's messages with previews, each message with limits of its own."""
+
+    def short(content: str, limit: int, offset: Place) -> str:
         number = turn.turn if pointing else None
         cut = preview(content, limit, turn=number, offset=offset, count=count)
         return cut if count(cut) + _LEAST_SAVED <= count(content) else content
 
     previews = []
-    for message, place in zip(messages, offsets(turn.messages), strict=True):
-        limit = limits.results if message["type"] == "tool" else limits.texts
-        if limit is None or not recalled(message):
-            previews.append(_with_previews(message, limit, limits.arguments, place, short))
+    for message, most, place in zip(messages, limits, offsets(turn.messages), strict=True):
+        limit = most.results if message["type"] == "tool" else most.texts
+        if limit is not None and recalled(message):
+            previews.append(shortened(message, limit, count))
         else:
-            previews.append(shortened(message, limit, count) if limits.recalled else message)
+            previews.append(_with_previews(message, limit, most.arguments, place, short))
     return tuple(previews)
 
 
@@ -199,79 +213,66 @@ def _with_previews(
 def _short_calls(
     data: Mapping[str, Any], limit: int, places: Sequence[int], short: _Preview
 ) -> dict[str, list[Any]]:
-    """Return the calls of a message; long arguments become one text, to stay valid JSON."""
+    """Return the calls of a message with long arguments cut."""
     offset = iter(places)
     calls: dict[str, list[Any]] = {}
     for key in ("tool_calls", "invalid_tool_calls"):
         for call in data.get(key) or ():
-            content = arguments(call)
-            cut = short(content, limit, next(offset))
-            args = cut if isinstance(call.get("args"), str) else {"(shortened)": cut}
+            place = next(offset)
+            cut = short(content := arguments(call), limit, place)
+            args = call.get("args")
+            if cut != content:
+                args = _short_args(args, cut, limit, place, short)
             calls.setdefault(key, []).append(call if cut == content else {**call, "args": args})
     return calls
 
 
-def shorten_turn(
-    turn: Logged, messages: Sequence[Message], limit: int, fences: Fences, *, naming: bool
-) -> tuple[Message, ...]:
-    """Return a turn's messages, as the context shows them, within `limit` tokens.
+def _short_args(args: Any, whole: str, limit: int, place: int, short: _Preview) -> Any:
+    """Return arguments with their long values cut, so that they are still those of the call.
 
-    With `naming`, a note says which effort the turn left active if shortening hides that: nothing
-    else in view would say which goal and which constraints hold.
+    Of very many arguments, none of which is long, `whole` is the preview of them all.
     """
-    short, count = _shorten(turn, messages, limit, fences), fences.count
-    active = _active_after(turn.messages) if naming else None
-    if active is None or [*_decisions(short)] == [*_decisions(messages)]:
-        return short
-    name, *purpose = active or [""]
-
-    def form(lines: str) -> str:
-        return render("active_then", effort=name, quote=lines)
-
-    active_then = fences.note(render("none_active_then"))
-    if name:
-        share = limit // _ACTIVE_NOTE_SHARE
-        active_then = fences.note_within("\n".join(purpose), share, form)
-    room = max(1, limit - count_message(active_then, count))
-    with_note = (*_shorten(turn, messages, room, fences), active_then)
-    return with_note if count_messages(with_note, count) <= limit else short
+    if not isinstance(args, Mapping):
+        return whole
+    values = {key: arguments({"args": value}) for key, value in args.items()}
+    places = _places_of_values(args, place)
+    for tokens in ladder(limit):
+        cut = {key: short(value, tokens, places[key]) for key, value in values.items()}
+        kept = {key: args[key] if cut[key] == values[key] else cut[key] for key in args}
+        # A preview is as long as its limit and its pointer.
+        if short(compact(kept), limit + _LEAST_SAVED * len(kept), place) == compact(kept):
+            return kept
+    return {_ALL_ARGUMENTS: whole}
 
 
-def _shorten(
+def _places_of_values(args: Mapping[str, Any], begin: int) -> dict[str, Place]:
+    """Return where places in the values of arguments stand in a log that has their JSON there."""
+    content = arguments({"args": args})
+    places: dict[str, Place] = {}
+    start = 1
+    for key, value in args.items():
+        start += len(json.dumps(key, ensure_ascii=False)) + len(": ")
+        places[key] = partial(_place_of_value, content, start, begin, value)
+        start += len(json.dumps(value, ensure_ascii=False, default=str)) + len(", ")
+    return places
+
+
+def _place_of_value(content: str, start: int, begin: int, value: Any, place: int) -> int:
+    """Return where a place in a value stands, whose JSON starts at `start` of the arguments."""
+    if isinstance(value, str):
+        place = len(json.dumps(value[:place], ensure_ascii=False)) - 1  # without the last quote
+    return begin + place_in_log(content, start + place)
+
+
+def shorten_turn(
     turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
-    """Return the messages within `limit` tokens, shortened no further than needed, in this order.
-
-    Recalled texts, but for the best, become one line each. Then there are previews of other
-    results, of all results, of texts and images, of arguments; one note for the oldest rounds of
-    tools; and at last head and tail of the log as a quote, beside what the user said last.
-    """
-    count, valid = fences.count, partial(valid_history, fences=fences)
-    if count_messages(history := valid(messages), count) <= limit:
+    """Return the messages of an answered turn, as the context shows them, within `limit` tokens."""
+    history = valid_history(messages, fences)
+    if count_messages(history, fences.count) <= limit:
         return history
-    if has_answer(messages):
-        short = _shorten_answered(turn, messages, limit, fences)
-        return short or _log_excerpt(turn, messages, limit, fences)
-    quotes = sum(len(recalled(message)) for message in messages)
-    brief = in_lines(messages, max(0, quotes - 1), count)  # the best stays
-    shown = _Shown(turn, brief, fences)
-    last = shown.rounds[-1] if shown.rounds else 0
-
-    def with_lines(number: int) -> tuple[Message, ...]:
-        return valid(in_lines(messages, number, count))
-
-    def with_previews(step: _Step) -> tuple[Message, ...]:
-        older, newest = step
-        return valid((*shown.short(older)[:last], *shown.short(newest)[last:]))
-
-    first = partial(_first_fitting, limit, count)
-    return (
-        first(range(1, quotes), with_lines)
-        or first([*_result_limits(limit, recalled=False)] if quotes else [], with_previews)
-        or first([*_all_limits(limit)], with_previews)
-        or first(range(1, len(shown.rounds) + 1), partial(shown.without_rounds, _SHORTEST))
-        or _log_excerpt(turn, messages, limit, fences)
-    )
+    short = _shorten_answered(turn, messages, limit, fences)
+    return short or log_excerpt(turn, messages, limit, fences)
 
 
 def _shorten_answered(
@@ -338,7 +339,7 @@ def _rounds_left_out(turn: Logged, begin: int, messages: Sequence[Message]) -> s
     names = names if len(names) <= _TOOL_NAMES else f"{names[:_TOOL_NAMES]}…"
     number = f"{len(tools)} tool call{'' if len(tools) == 1 else 's'}"
     offset = offsets(turn.messages)[begin].text
-    return render("rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
+    return render("past_rounds_left_out", calls=number, names=names, turn=turn.turn, offset=offset)
 
 
 def _first_fitting(
@@ -354,7 +355,7 @@ def _first_fitting(
     return show(steps[bisect_left(steps[:-1], 1, key=fits)])
 
 
-def _active_after(messages: Sequence[Message]) -> list[str] | None:
+def active_after(messages: Sequence[Message]) -> list[str] | None:
     """Return the effort that these messages left active, then its constraints and goal as lines.
 
     Empty if they left none active, None if they changed nothing.
@@ -386,7 +387,7 @@ def _purpose_lines(fields: Mapping[str, Any]) -> Iterator[str]:
     yield f"goal: {one_line(str(fields.get('goal') or 'not stated'))}"
 
 
-def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
+def decisions(messages: Sequence[Message]) -> Iterator[Any]:
     """Yield what decides which effort is active: calls as they are shown, and their results."""
     for message in messages:
         deciding = (call for call in calls(message) if call.get("name") in DECIDING)
@@ -397,15 +398,6 @@ def _decisions(messages: Sequence[Message]) -> Iterator[Any]:
 
 def _is_decision(message: Message) -> bool:
     return message["type"] == "tool" and message["data"].get("name") in DECIDING
-
-
-def _all_limits(limit: int) -> Iterator[_Step]:
-    """Yield shorter and shorter limits: of results, then of texts, then of arguments."""
-    yield from _result_limits(limit, recalled=True)
-    for texts in ladder(limit):
-        yield (limits := Limits(LEAST_PREVIEW, texts)), limits
-    for args in ladder(limit):
-        yield (limits := Limits(LEAST_PREVIEW, LEAST_PREVIEW, args)), limits
 
 
 def _tool_limits(limit: int) -> Iterator[Limits]:
@@ -424,16 +416,7 @@ def _text_limits(limit: int) -> Iterator[tuple[Limits, Limits]]:
         yield _SHORTEST, Limits(LEAST_PREVIEW, texts, LEAST_PREVIEW)
 
 
-def _result_limits(limit: int, *, recalled: bool) -> Iterator[_Step]:
-    """Yield shorter and shorter limits of results, those of the newest round last."""
-    for results in ladder(limit):
-        yield Limits(results, recalled=recalled), Limits()
-    older = Limits(LEAST_PREVIEW, recalled=recalled)
-    for results in ladder(limit):
-        yield older, Limits(results, recalled=recalled)
-
-
-def _log_excerpt(
+def log_excerpt(
     turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return head and tail of the log as a quote, and what the user said last.

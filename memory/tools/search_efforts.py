@@ -373,7 +373,7 @@ class _Answer:
         gone from the context.
         """
         work = self._work
-        is_short = work.plan is not None and work.view.running.turn in work.plan.short
+        is_short = work.plan is not None and work.plan.rounds is not None
         if is_short or work.room - work.used < work.free:
             return [], set()
         searches = [

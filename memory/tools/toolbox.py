@@ -299,7 +299,8 @@ def _in_view(work: RunningTurn, effort_id: str, turns: Sequence[int] = ()) -> bo
     turn = entry["expanded_turn"]
     # A log expanded since the plan was made is still in the messages of the turns since.
     is_planned = plan.logs.get(effort_id) == turn and turn in plan.turns
-    return (turn > plan.after_turn or is_planned) and turn not in plan.short
+    is_cut = turn in plan.short or (turn == plan.after_turn + 1 and plan.rounds is not None)
+    return (turn > plan.after_turn or is_planned) and not is_cut
 
 
 def _fitting(work: RunningTurn, ordered: Sequence[Logged], free: int) -> list[Logged]:

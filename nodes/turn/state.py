@@ -157,13 +157,27 @@ _REPORT = TypeAdapter(_ReportFields)
 
 
 @with_config(_STRICT)
+class PackedRounds(TypedDict, total=False):
+    """How much is shown of a turn of many rounds: places in the turn, and tokens."""
+
+    until: _Turn
+    left: _Turn
+    gone: list[_Pair]
+    limits: list[Annotated[list[_Turn | None], Field(min_length=3, max_length=3)]]
+    request: _Turn
+    bare: bool
+    excerpt: _Turn
+
+
+@with_config(_STRICT)
 class PackedPlan(TypedDict, total=False):
     """What the context shows until the plan changes, as `Plan.packed` writes it."""
 
     after_turn: Required[_Turn]
     turns: Annotated[str, AfterValidator(_valid_ranges)]
     previews: _Turn
-    short: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], _Pair]
+    short: dict[Annotated[str, Field(pattern="^[0-9]{1,9}$")], _Turn]
+    rounds: PackedRounds
     summaries: list[str]
     older: list[str]
     unnamed: Annotated[int, Field(ge=0)]

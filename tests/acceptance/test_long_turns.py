@@ -27,7 +27,6 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     assert size(said.sent) <= 4_000
 
 
-@later.LONG_TURN
 def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
     """03, Inside a long turn, 4: the user's request is never shortened."""
     request = f"Mend the six defects. {PAGE[:1_200]} And mind the tests!"
@@ -39,7 +38,6 @@ def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
     assert [request in sent.text for sent in said.calls] == [True] * len(said.calls)
 
 
-@later.LONG_TURN
 def test_long_turn_has_no_limit(tmp_path: Path) -> None:
     """01, `max_tool_rounds`: by default a turn may have as many rounds as it needs."""
     here = stage(tmp_path, tools=[look_up])
@@ -51,7 +49,6 @@ def test_long_turn_has_no_limit(tmp_path: Path) -> None:
     assert said.answer == "Done."
 
 
-@later.LONG_TURN
 def test_concluding_inside_a_turn_frees_at_once(tmp_path: Path) -> None:
     """01, What belongs to an effort: the rounds of an effort concluded in the turn leave."""
     here = stage(tmp_path, tools=[look_up])
@@ -109,7 +106,6 @@ def test_log_of_an_effort_is_its_rounds(tmp_path: Path) -> None:
     assert "Ahab" not in second.text
 
 
-@later.LONG_TURN
 def test_shortened_arguments_keep_their_keys(tmp_path: Path) -> None:
     """03, Inside a long turn, 1: long values are cut inside; it is still the call that was made."""
     here = stage(tmp_path, settings=SMALL, tools=[look_up])

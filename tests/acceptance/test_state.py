@@ -195,7 +195,7 @@ def test_defaults() -> None:
     ("name", "default"),
     [
         ("rebuild", "on-change"),
-        pytest.param("max_tool_rounds", None, marks=later.LONG_TURN),
+        ("max_tool_rounds", None),
     ],
 )
 def test_defaults_to_come(name: str, default: Any) -> None:

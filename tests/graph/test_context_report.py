@@ -142,15 +142,15 @@ def test_a_step_of_the_window_is_told(tmp_path: Path) -> None:
 
 
 def test_each_cut_in_the_middle_of_a_turn_is_told(tmp_path: Path) -> None:
-    """Where every round of tools is larger than the room, each call says that it was cut anew."""
+    """Where each round fills most of the room, each call after two says that it was cut anew."""
     script = [*[together(*[call("look_up")] * 3)] * 4, "Found."]
     chat = talk(tmp_path, script, tools=[look_up], settings=Settings(context_budget=BUDGET))
 
     found = calls(chat, "Look.")
 
     told = [one.report["changed"] for one in found]
-    cuts = [{"after_turn": 0, "why": "high-water", "within": at} for at in (5, 9, 13, 17)]
-    assert told == [{"after_turn": 0, "why": "new"}, *cuts]
+    cuts = [{"after_turn": 0, "why": "high-water", "within": at} for at in (9, 13, 17)]
+    assert told == [*[{"after_turn": 0, "why": "new"}] * 2, *cuts]
 
 
 def test_what_was_left_out_is_named_with_its_place(lived: list[Call]) -> None:

@@ -85,7 +85,7 @@ def has_last_turn(context: WorkingContext, talk: Conversation) -> bool:
     if numbers <= {part.turn for part in context.parts} and not numbers & {*plan.short}:
         return True
     now = view.running.turn
-    half = int(TURN_SHARE * talk.room) if now in plan.short else 0
+    half = int(TURN_SHARE * talk.room) if now == plan.after_turn + 1 and plan.rounds else 0
     said = max(sizes[now], half, count_messages(talk.messages, talk.count))
     said += sum(max(sizes[one.turn], whole_tokens(talk.work, one)) for one in last)
     return said + sizes[None] - talk.fixed > high_water(talk.room, 0)

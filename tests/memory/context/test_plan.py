@@ -6,7 +6,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.plan import Plan, Why
+from ebbtide.memory.context.plan import Plan, Rounds, Why
 
 TURN, NAMES = st.integers(1, 2_000), st.lists(st.text(), unique=True, max_size=4).map(tuple)
 PLACES = st.dictionaries(st.text(), TURN, max_size=4)
@@ -15,7 +15,18 @@ PLANS = st.builds(
     after_turn=st.integers(0, 2_000),
     turns=st.sets(TURN).map(sorted).map(tuple),
     previews=st.integers(0, 2_000),
-    short=st.dictionaries(TURN, st.tuples(TURN, TURN), max_size=4),
+    short=st.dictionaries(TURN, TURN, max_size=4),
+    rounds=st.none()
+    | st.builds(
+        Rounds,
+        until=TURN,
+        left=st.integers(0, 50),
+        gone=st.lists(st.tuples(TURN, TURN), max_size=2).map(tuple),
+        limits=st.lists(st.tuples(TURN, TURN, st.none() | TURN), max_size=3).map(tuple),
+        request=st.none() | TURN,
+        bare=st.booleans(),
+        excerpt=st.integers(0, 50),
+    ),
     summaries=NAMES,
     older=NAMES,
     unnamed=st.integers(0, 50),

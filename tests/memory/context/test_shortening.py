@@ -1,21 +1,18 @@
-"""The running turn within its limit, whatever it holds."""
+"""A turn within its limit, whatever it holds, answered or not."""
 
 import json
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from ebbtide.memory.context.rounds import within
 from ebbtide.memory.context.shortening import shorten_turn
 from ebbtide.memory.fences import Fences, unquoted
-from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.messages import Message, answered, calls, text
 from ebbtide.memory.record import Group
 from ebbtide.memory.tokens import count_messages
 from ebbtide.memory.tools.toolbox import result_message
-from ebbtide.memory.transcript import quotations
 from tests.memory.conversations import FENCES, ai, call, count_words, human, tool, unfenced
 
 LONG = "word " * 5_000
@@ -29,7 +26,10 @@ def looked_up(times: int, result: str, **args: Any) -> list[Message]:
 
 def shortened(messages: list[Message], limit: int) -> tuple[Message, ...]:
     """Return the messages as those of turn 7 within a limit."""
-    return shorten_turn(Group(7, tuple(messages), ""), messages, limit, FENCES, naming=False)
+    turn = Group(7, tuple(messages), "")
+    if answered(messages):
+        return shorten_turn(turn, messages, limit, FENCES)
+    return within(turn, messages, limit, 2 * limit, FENCES)
 
 
 def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
@@ -37,7 +37,7 @@ def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
     said = "\n".join(text(one) for one in shown if one["type"] == "human")
     if "for lack of room" in said or "what was done in turn" in said:
         return "log"
-    if "left out of this turn" in said:
+    if "done before in this turn" in said:
         return "folded"
     if [calls(one) for one in messages] != [calls(one) for one in shown]:
         return "arguments"
@@ -56,7 +56,7 @@ def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
         ([human(LONG)], 400, "texts"),
         ([human([{"type": "image", "data": "A" * 99}] * 3)], 400, "texts"),
         ([human("hello"), *looked_up(1, "no", key=LONG)], 400, "arguments"),
-        ([human("hello"), *looked_up(64, LONG)], 400, "folded"),
+        ([human("hello"), *looked_up(64, LONG)], 400, "log"),
         ([human("hello"), *looked_up(2, LONG) * 40], 400, "folded"),
         ([human("hello")] * 1_000, 400, "log"),
         ([human("hello")] * 1_000, 150, "log"),
@@ -76,7 +76,8 @@ def test_the_newest_rounds_stay() -> None:
     shown = shortened(messages, 300)
 
     assert text(shown[0]) == "hello"
-    assert 'tool calls (look_up). read_log(turns="7", offset=' in text(shown[1])
+    assert "earlier calls: look_up" in text(shown[1])
+    assert "-> 2 tokens @" in text(shown[1])
     assert calls(shown[2])
     assert shown[-1] == messages[-1]
 
@@ -153,15 +154,6 @@ def test_turn_that_is_only_a_log_says_that_it_was_answered() -> None:
     assert "It is 8443." in text(log)
 
 
-def searched(call_id: str, *scores: float) -> list[Message]:
-    """Return a search whose excerpts have these scores, of turns of these numbers and 40 words."""
-    parts = [
-        {"passages": [{"turn": int(score * 10), "text": f"{score} " * 40}]} for score in scores
-    ]
-    spans = [{"turn": 1, "offset": 0, "end": 9, "score": score} for score in scores]
-    return recalling(call_id, "search_efforts", {"results": parts}, spans)
-
-
 def was_read(call_id: str, *turns: int, words: int = 40) -> list[Message]:
     """Return a `read_log` of these turns, of so many words each."""
     parts = [{"turn": turn, "text": f"{turn}. " * words} for turn in turns]
@@ -175,73 +167,7 @@ def recalling(call_id: str, name: str, body: Any, spans: list[Any]) -> list[Mess
     return [ai("", asked), result_message(asked, body, {"recalled": spans})]
 
 
-def texts(shown: Sequence[Message]) -> list[str]:
-    """Return the recalled texts of a turn, in order."""
-    parts = (part for message in shown for part, _ in quotations(message))
-    return [str(part["text"]) for part in parts]
-
-
-def in_full(shown: Sequence[Message]) -> list[str]:
-    """Return the first word of each recalled text that is whole."""
-    return [said.split()[0] for said in texts(shown) if count_words(said) == 40]
-
-
-@pytest.mark.parametrize(
-    ("limit", "whole"),
-    [
-        (400, ["0.5", "0.9", "7.", "8.", "0.3", "0.5"]),
-        (270, ["0.5", "0.9", "7.", "8.", "0.5"]),
-        (250, ["0.9", "7.", "8.", "0.5"]),
-        (230, ["0.9", "7.", "8."]),
-        (210, ["7.", "8."]),
-        (190, ["8."]),
-    ],
-)
-def test_recalled_texts_give_way_one_by_one(limit: int, whole: list[str]) -> None:
-    """Complaint 25: the lowest scores first, then what was read, of equals the oldest; not all."""
-    rounds = [*searched("a", 0.5, 0.9), *was_read("b", 7, 8), *searched("c", 0.3, 0.5)]
-    shown = shortened([human("hello"), *rounds], limit)
-
-    assert in_full(shown) == whole
-    assert count_messages(shown, count_words) <= limit
-    assert [count_words(said) for said in texts(shown) if count_words(said) != 40] == [20] * (
-        6 - len(whole)
-    )
-
-
-ROUNDS = st.lists(
-    st.one_of(
-        st.lists(st.sampled_from([0.1, 0.5, 0.9]), min_size=1, max_size=4).map(
-            lambda scores: searched("s", *scores)
-        ),
-        st.lists(st.integers(1, 9), min_size=1, max_size=3).map(lambda ts: was_read("r", *ts)),
-        st.integers(0, 90).map(lambda words: looked_up(1, "found " * words)),
-    ),
-    min_size=1,
-    max_size=6,
-)
-
-
-@given(ROUNDS, st.integers(30, 900))
-def test_the_best_recalled_text_stays_longest(rounds: list[list[Message]], limit: int) -> None:
-    """Nothing is ever over the limit, and what is whole is better than all that is not."""
-    messages = [human("hello"), *chain.from_iterable(rounds)]
-    shown = shortened(messages, limit)
-    order = [number for _, number in sorted(zip(ranks(messages), range(999), strict=False))]
-    whole = [count_words(said) == 40 for said in texts(shown)]
-
-    assert count_messages(shown, count_words) <= limit
-    if what_gave_way(messages, shown) == "results":
-        assert [whole[number] for number in order] == sorted(whole)
-
-
-def ranks(messages: Sequence[Message]) -> list[tuple[bool, float]]:
-    """Return how good each recalled text is: what was read is better than what was found."""
-    found = (one for message in messages for _, one in quotations(message))
-    return [(one.score is None, one.score or 0.0) for one in found]
-
-
-@pytest.mark.parametrize(("limit", "how"), [(40_000, "results"), (4_000, "folded")])
+@pytest.mark.parametrize(("limit", "how"), [(60_000, "results"), (4_000, "folded")])
 def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
     """Of the steps few are tried, and what they have in common is made once."""
     counted: list[str] = []
@@ -252,10 +178,10 @@ def test_a_long_turn_is_previewed_a_few_times(limit: int, how: str) -> None:
 
     messages = [human("hello"), *looked_up(1, LONG) * 240]
     fences = Fences(b"secret", counting)
-    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, fences, naming=False)
+    shown = within(Group(7, tuple(messages), ""), messages, limit, 2 * limit, fences)
 
     assert what_gave_way(messages, shown) == how
-    assert len(counted) < 40 * len(messages)
+    assert len(counted) < 100 * len(messages)
 
 
 @pytest.mark.parametrize("limit", [120, 300])
@@ -280,7 +206,8 @@ def test_constraints_of_a_call_that_is_cut_are_said(limit: int) -> None:
     done = tool("o", '{"status":"opened","effort_id":"a"}', "open_effort")
     messages = [human("hello"), ai("", asked), done, *looked_up(1, LONG)]
 
-    shown = shorten_turn(Group(7, tuple(messages), ""), messages, limit, FENCES, naming=True)
+    shown = within(Group(7, tuple(messages), ""), messages, limit, 3 * limit, FENCES)
 
-    assert all(rule in text(shown[-1]) for rule in rules)
+    said = "\n".join(map(text, shown))
+    assert all(rule in said for rule in rules)
     assert count_messages(shown, count_words) <= limit

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 
 from ebbtide.memory.messages import Message, calls, text
+from ebbtide.memory.transcript import INDENT
 from tests.draws import examples
 from tests.memory.contexts import take
 from tests.memory.conversations import Conversation, conversation
@@ -29,7 +30,7 @@ def written(messages: tuple[Message, ...]) -> Iterator[str]:
         yield text(message)
         for asked in calls(message):
             args = asked["args"]
-            yield args if isinstance(args, str) else str(args.get("(shortened)", ""))
+            yield from [args] if isinstance(args, str) else map(str, args.values())
 
 
 def misleading(talk: Conversation) -> list[str]:
@@ -40,7 +41,7 @@ def misleading(talk: Conversation) -> list[str]:
     for found in READS_ON.finditer(said):
         turn, offset = log(int(found["turn"])), int(found["offset"])
         whole = turn[:offset].endswith(found["head"]) and offset < len(turn)
-        if not whole or (found["tail"] or "").strip("\0") not in turn[offset:]:
+        if not whole or (found["tail"] or "").strip("\0").removeprefix(INDENT) not in turn[offset:]:
             wrong.append(found[0])
     wrong += [
         f[0] for f in READS_THEM.finditer(said) if " calls " not in log(int(f[1]))[int(f[2]) :]

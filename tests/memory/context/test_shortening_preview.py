@@ -92,7 +92,7 @@ def test_arguments_stay_valid() -> None:
     broken = ai("", invalid_tool_calls=[{"name": "look_up", "args": "{" + LONG, "id": "2"}])
     shown = previews([asked, broken], Limits(arguments=32))
 
-    assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["(shortened)"]
+    assert [*shown[0]["data"]["tool_calls"][0]["args"]] == ["key"]
     assert isinstance(shown[1]["data"]["invalid_tool_calls"][0]["args"], str)
 
 

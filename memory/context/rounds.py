@@ -1,0 +1,264 @@
+"""Inside a long turn: which rounds are whole, which are previews, and the index of those that left.
+
+A round is an answer of the model with its calls, and their results. A cut goes from the oldest
+round to the newest, and the user's request is shortened last.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ...prompts.loader import render
+from ..efforts import one_line
+from ..fences import Fences
+from ..messages import Message, arguments, calls
+from ..messages import text as text_of
+from ..running_turn import RunningTurn
+from ..spans import active_before, spans
+from ..tokens import TokenCounter, count_message, count_messages, fit
+from ..transcript import Logged, Offsets, offsets, visible_text
+from ..valid_history import valid_history
+from .budget import LEAST_PREVIEW, first_below, ladder
+from .forms import PREVIEW
+from .plan import Rounds
+from .shortening import (
+    Limits,
+    active_after,
+    decisions,
+    log_excerpt,
+    marked_pointers,
+    previewed_each,
+)
+
+WHOLE_ROUNDS = 3
+"""The newest rounds, which are cut after all others: what the model is working with."""
+
+RESULT_SHARE = 4
+"""One in how many tokens of the room a result may have whole."""
+
+_INDEX_SHARE = 6  # one in how many tokens of the room the index may have
+_REQUEST_SHARE = 4  # a request up to this share is never shortened for the results
+_ACTIVE_SHARE = 12  # the note on the active effort: a goal and a few constraints
+_LINE_TOKENS = 24  # tokens of the arguments, or of the words, in a line of the index
+_TOOLS_NAMED = 4  # tools that the line for the oldest rounds names
+_NAME = 32  # characters of such a name
+
+
+def begins(messages: Sequence[Message]) -> list[int]:
+    """Return the places of the messages that begin a round.
+
+    >>> begins([{"type": kind} for kind in ("human", "ai", "tool", "tool", "ai")])
+    [1, 4]
+    """
+    return [at for at, message in enumerate(messages) if message["type"] == "ai"]
+
+
+def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
+    """Yield deeper and deeper cuts of the rounds older than the last `WHOLE_ROUNDS`.
+
+    Each is as deep as the one `before`, so that nothing that left or shrank comes back.
+    """
+    places = begins(turn.messages)
+    yield (cut := replace(before or Rounds(), until=len(turn.messages)))
+    older = [end for end in places[1 : 1 - WHOLE_ROUNDS] if end > cut.left]
+    for end in older:
+        yield (cut := cut.limited(end, PREVIEW, PREVIEW))
+    for end in older:
+        yield (cut := replace(cut, left=end))
+
+
+def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Rounds]:
+    """Yield deeper and deeper cuts of the last rounds of a turn that is to have `limit` tokens."""
+    places, until = begins(turn.messages), len(turn.messages)
+    yield (cut := replace(cut, request=min(cut.request or room, room // _REQUEST_SHARE)))
+    newest = places[-1:] or [until]
+    for end in (*newest, until):
+        for tokens in ladder(room // RESULT_SHARE):
+            yield (cut := cut.limited(end, tokens, None))
+    for end in (*newest, until):
+        for tokens in ladder(room // RESULT_SHARE):
+            yield (cut := cut.limited(end, LEAST_PREVIEW, tokens))
+    for end in places[:1] and newest:
+        yield (cut := replace(cut, left=max(cut.left, end)))
+    yield (cut := replace(cut, bare=True))
+    for tokens in ladder(room // _REQUEST_SHARE):
+        yield (cut := replace(cut, request=min(cut.request, tokens)))
+    yield replace(cut, excerpt=max(1, limit))
+
+
+def shown(
+    turn: Logged, messages: Sequence[Message], cut: Rounds, room: int, fences: Fences
+) -> tuple[Message, ...]:
+    """Return a turn's `messages`, as the context shows them, after a cut.
+
+    The request is followed by the index of the rounds that left, then by the other rounds.
+    """
+    if cut.excerpt:
+        return log_excerpt(turn, messages, cut.excerpt, fences)
+    valid = partial(valid_history, fences=fences)
+    first = next(iter(begins(messages)), len(messages))
+    hidden = {
+        at
+        for at, message in enumerate(messages[first:], first)
+        if message["type"] != "human" and (at < cut.left or cut.has_gone(at))
+    }
+    limits = [
+        Limits() if at in hidden else _limits(cut, at, message, room)
+        for at, message in enumerate(messages)
+    ]
+    short = previewed_each(turn, messages, limits, fences.count)
+    rest = [message for at, message in enumerate(short[first:], first) if at not in hidden]
+    limit = 0 if cut.bare else room // _INDEX_SHARE
+    notes = [_index(turn, hidden, cut, limit, fences)] if hidden else []
+    if [*decisions(rest)] != [*decisions(messages)]:
+        notes += _active_note(turn, room, fences)
+    return (*valid(short[:first]), *notes, *valid(rest))
+
+
+def within(
+    turn: Logged, messages: Sequence[Message], limit: int, room: int, fences: Fences
+) -> tuple[Message, ...]:
+    """Return an unanswered turn within `limit` tokens, cut no deeper than needed."""
+
+    def history(cut: Rounds) -> tuple[Message, ...]:
+        return shown(turn, messages, cut, room, fences)
+
+    def tokens(cut: Rounds) -> int:
+        return count_messages(history(cut), fences.count)
+
+    cut = first_below(limit, older_cuts(turn, None), tokens)
+    if tokens(cut) > limit:
+        cut = first_below(limit, last_cuts(turn, cut, room, limit), tokens)
+    return history(cut)
+
+
+def concluded(work: RunningTurn) -> tuple[tuple[int, int], ...]:
+    """Return from where to where the rounds stand of efforts that the running turn concluded.
+
+    The newest round is not among them: the model has not answered it.
+    """
+    names = {event["effort"] for event in work.state.events if event["type"] == "concluded"}
+    names -= work.state.open.keys()
+    if not names:
+        return ()
+    messages = (*work.view.running.messages, *work.results)
+    places = begins(messages)
+    rounds = spans(messages, active_before(work.state))
+    return tuple(
+        (max(begin, places[0]), min(end, places[-1]))
+        for name, begin, end in rounds
+        if name in names and max(begin, places[0]) < min(end, places[-1])
+    )
+
+
+def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
+    """Return the limits of a message at this place: the lowest of all cuts that cover it."""
+    if message["type"] == "human":
+        return Limits(texts=cut.request)
+    covering = [(results, texts) for end, results, texts in cut.limits if at < end]
+    results = min([room // RESULT_SHARE, *(tokens for tokens, _ in covering)])
+    texts = min((tokens for _, tokens in covering if tokens is not None), default=None)
+    return Limits(results, texts, texts)
+
+
+def _active_note(turn: Logged, room: int, fences: Fences) -> Iterator[Message]:
+    """Yield the note on which effort the turn left active, if it changed that."""
+    active = active_after(turn.messages)
+    if active is None:
+        return
+    if not active:
+        yield fences.note(render("none_active_then"))
+        return
+    name, *purpose = active
+
+    def form(lines: str) -> str:
+        return render("active_then", effort=name, quote=lines)
+
+    yield fences.note_within("\n".join(purpose), room // _ACTIVE_SHARE, form)
+
+
+def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
+    """Return the index of the rounds that left: a line for each call, the oldest merged."""
+    places, count = offsets(turn.messages), fences.count
+    gone = [at for at in sorted(hidden) if cut.has_gone(at)]
+    # Of a concluded effort its summary stands for the rounds.
+    left = sorted(hidden - {*gone})
+    lines = [line for at in left for line in _lines(turn.messages, places, at, count)]
+    head = [render("index_concluded", offset=places[gone[0]].text)] if gone else []
+
+    def note(kept: int) -> Message:
+        """Return the index with so many of its newest lines, the older ones merged."""
+        older, newer = lines[: len(lines) - kept], lines[len(lines) - kept :]
+        quote = marked_pointers("\n".join([*head, *_merged(older), *(one.text for one in newer)]))
+        return fences.note(render("rounds_left_out", turn=turn.turn, quote=quote))
+
+    free, kept = limit - count_message(note(0), count), 0
+    for line in reversed(lines):
+        free -= count(f"{line.text}\n")
+        if free < 0:
+            break
+        kept += 1
+    while kept and count_message(note(kept), count) > limit:
+        kept -= 1
+    return note(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of the index: its text, the tool that was called, and where the log has it."""
+
+    text: str
+    tool: str
+    offset: int
+
+
+def _lines(
+    messages: Sequence[Message], places: Sequence[Offsets], at: int, count: TokenCounter
+) -> Iterator[_Line]:
+    """Yield the lines of the index for a message: what it says, and its calls."""
+    message = messages[at]
+    if message["type"] != "ai":
+        return
+    if said := one_line(visible_text(message)):
+        words = render("index_said", words=_head(said, count))
+        yield _Line(words, "", places[at].text)
+    results = _results(messages, at)
+    for call, place in zip(calls(message), places[at].calls, strict=True):
+        tool = one_line(str(call["name"]))
+        line = f"{tool} {_head(one_line(arguments(call)), count)}"
+        found = results.get(call.get("id"))
+        if found is not None:
+            tokens = count(text_of(messages[found]))
+            line = render("index_call", call=line, tokens=tokens, offset=places[found].text)
+        yield _Line(line, tool, place)
+
+
+def _results(messages: Sequence[Message], at: int) -> dict[object, int]:
+    """Return the places of the results of the round that begins at this place, by call."""
+    results: dict[object, int] = {}
+    for place in range(at + 1, len(messages)):
+        if messages[place]["type"] == "ai":
+            break
+        if messages[place]["type"] == "tool":
+            results.setdefault(messages[place]["data"].get("tool_call_id"), place)
+    return results
+
+
+def _head(words: str, count: TokenCounter) -> str:
+    return words if count(words) <= _LINE_TOKENS else f"{words[: fit(words, _LINE_TOKENS, count)]}…"
+
+
+def _merged(lines: Sequence[_Line]) -> Iterator[str]:
+    """Yield the line that stands for the oldest lines."""
+    if not lines:
+        return
+    tools = Counter(line.tool for line in lines if line.tool)
+    named = [f"{_short(tool)} {times}" for tool, times in tools.most_common(_TOOLS_NAMED)]
+    if others := len(tools) - len(named):
+        named.append(render("index_others", tools=others))
+    yield render("index_merged", calls=", ".join(named) or "-", offset=lines[0].offset)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[:_NAME]}…"

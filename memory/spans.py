@@ -1,0 +1,96 @@
+"""Spans: which messages of a turn belong to which effort.
+
+A round belongs to the effort that was closed in it, else to the one opened last in it, else to the
+active one. The user's request belongs to each effort of its turn.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from .efforts import EffortState
+from .messages import Message, calls
+from .transcript import DECIDING, result_of
+
+Span: TypeAlias = tuple[str, int, int]
+"""An effort, the place of its first message in the turn, and the place after its last one."""
+
+_ACTIVATING = frozenset({"opened", "switched", "reopened"})
+
+
+def spans(messages: Sequence[Message], active: str) -> list[Span]:
+    """Return the spans of a turn in their order; `active` is the effort that it began with.
+
+    An empty name stands for none. What was said before the first effort of a turn began belongs to
+    that effort, if none was active.
+
+    >>> spans([{"type": "human", "data": {"content": "Hi"}}], "auth-bug")
+    [('auth-bug', 0, 1)]
+    """
+    found: list[Span] = []
+    closed, is_first = "", not active
+    for first, end in _rounds(messages):
+        begin, before, opened, ended = first, active, "", ""
+        for status, effort in _changes(messages[first:end]):
+            if status in _ACTIVATING:
+                active = opened = effort
+            elif status == "concluded":
+                ended = closed = effort
+                active = "" if active == effort else active
+            elif status == "paused":
+                active = ""
+        is_answer = messages[first]["type"] == "ai" and not calls(messages[first])
+        owner = ended or opened or before or (closed if is_answer else "")
+        if is_first and (opened or ended):
+            found, begin, is_first = [], 0, False
+        if found and found[-1][0] == owner:
+            begin = found.pop()[1]
+        found.append((owner, begin, end))
+    return found
+
+
+def span_of(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> tuple[Message, ...]:
+    """Return what a turn has of an effort: its rounds, headed by what the user said.
+
+    All of it, if no span names the effort.
+    """
+    places = [(begin, end) for name, begin, end in parts if name == effort]
+    if not places:
+        return tuple(messages)
+    return tuple(
+        message
+        for at, message in enumerate(messages)
+        if message["type"] == "human" or any(begin <= at < end for begin, end in places)
+    )
+
+
+def active_before(state: EffortState) -> str:
+    """Return the effort that was active when the running turn began, "" if none was."""
+    events = [
+        event for event in state.events if event["type"] in {*_ACTIVATING, "concluded", "paused"}
+    ]
+    activated = {event["effort"] for event in events if event["type"] in _ACTIVATING}
+    if events and events[0]["type"] in {"concluded", "paused"}:
+        return str(events[0]["effort"])
+    active = (
+        name
+        for name, entry in state.open.items()
+        if entry["last_active_turn"] == state.turn and name not in activated
+    )
+    return next(active, "")
+
+
+def _rounds(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of what came before the first answer, and of each round."""
+    begins = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+    for begin, end in zip([0, *begins], [*begins, len(messages)], strict=True):
+        if begin < end:
+            yield begin, end
+
+
+def _changes(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    """Yield what the results of these messages say of efforts: a status, and the effort."""
+    for message in messages:
+        if message["type"] == "tool" and message["data"].get("name") in DECIDING:
+            result = result_of(message)
+            if isinstance(name := result.get("effort_id", ""), str):
+                yield str(result.get("status")), name
