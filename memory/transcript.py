@@ -41,6 +41,11 @@ _BREAKS = "\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _LINE_END = re.compile(f"[{_BREAKS}](?=[^{_BREAKS}])")
 """The end of a line before one that is not empty."""
 
+_UNPRINTABLE = re.compile(
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+"""Escape sequences of terminals, and control characters but tabs and line feeds."""
+
 _TURN = re.compile(r"\[turn \d+\]")
 _SPEAKING = re.compile(r"((?:tool [\w.-]*|[\w.-]+?)(?: calls [\w.-]+(?= )|(?=: )))")
 """What begins a turn and a message in a log: no line of a message's words begins so."""
@@ -130,7 +135,18 @@ def stored(message: Message) -> Message:
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
-    return _with(message, [{**part, "text": read(quote)} for part, quote in quotations(message)])
+    as_sent = printable if message["data"].get("name") == "read_log" else str
+    quotes = quotations(message)
+    return _with(message, [{**part, "text": as_sent(read(quote))} for part, quote in quotes])
+
+
+def printable(words: str) -> str:
+    r"""Return a text without colour codes and control characters, as `read_log` gives it.
+
+    >>> printable("\x1b[31mfailed\x1b[0m\r\n\tin 3 s\x07")
+    'failed\n\tin 3 s'
+    """
+    return _UNPRINTABLE.sub("", words)
 
 
 def repeats(message: Message) -> bool:
@@ -393,6 +409,20 @@ def speaker_at(messages: Sequence[Message], offset: int) -> str:
                 return speaker(message) if offset > at else ""
             at = end
     return ""
+
+
+def message_end(messages: Sequence[Message], offset: int) -> int:
+    """Return where the message ends in which an offset of a rendered turn lies.
+
+    >>> message_end([{"type": "human", "data": {"content": "Hi"}}] * 2, 3)
+    9
+    """
+    at = 0
+    for message in messages:
+        at += sum(len(label) + len(words) + 1 for label, words, _ in _lines(message))
+        if offset < at:
+            break
+    return at
 
 
 def in_parts(log: str, limit: int, count: TokenCounter) -> list[str]:

@@ -71,7 +71,8 @@ def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
 def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Rounds]:
     """Yield deeper and deeper cuts of the last rounds of a turn that is to have `limit` tokens."""
     places, until = begins(turn.messages), len(turn.messages)
-    yield (cut := replace(cut, request=min(cut.request or room, room // _REQUEST_SHARE)))
+    request = min(cut.request or room, room // _REQUEST_SHARE)
+    yield (cut := replace(cut, request=request))
     newest = places[-1:] or [until]
     for end in (*newest, until):
         for tokens in ladder(room // RESULT_SHARE):
@@ -79,11 +80,11 @@ def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Roun
     for end in (*newest, until):
         for tokens in ladder(room // RESULT_SHARE):
             yield (cut := cut.limited(end, LEAST_PREVIEW, tokens))
-    for end in places[:1] and newest:
-        yield (cut := replace(cut, left=max(cut.left, end)))
+    if places:
+        yield (cut := replace(cut, left=max(cut.left, places[-1])))
     yield (cut := replace(cut, bare=True))
-    for tokens in ladder(room // _REQUEST_SHARE):
-        yield (cut := replace(cut, request=min(cut.request, tokens)))
+    for tokens in ladder(request):
+        yield (cut := replace(cut, request=tokens))
     yield replace(cut, excerpt=max(1, limit))
 
 

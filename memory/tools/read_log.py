@@ -6,6 +6,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..clock import UNDATED
+from ..context.rounds import RESULT_SHARE
 from ..dates import Days, When, period, shown
 from ..errors import ToolError
 from ..messages import compact
@@ -13,23 +14,24 @@ from ..names import numbers, qualified, ranges, session_name, turns_named
 from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import Logged, Recalled, rendered, speaker_at
+from ..transcript import Logged, Recalled, message_end, printable, rendered, speaker_at
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
 _SHOWN = 160  # characters of a name, or of a list of turns, in an error
 _AT_ONCE = 50  # turns read from the archive at once, which bounds a call for thousands of them
+_DEFAULT = 1_000  # tokens of a result where the call names no limit
 _LEAST = 100  # tokens of a cut turn worth showing after others; the first turn is always shown
 
 
 def read_log(
-    work: RunningTurn, turns: Turns, offset: Number = 0, session: Text = ""
+    work: RunningTurn, turns: Turns, offset: Number = 0, limit: Number = 0, session: Text = ""
 ) -> tuple[Any, ...]:
-    """Return the text of turns, from an offset in the first one, as much as the free budget allows.
+    """Return the text of turns, at most `limit` tokens and a quarter of the room.
 
-    A day such as "2026-03-22" stands for its turns. With a session they are turns of its newest
-    branch. Turns that cannot be read are named in the
-    result; if none can be read a `ToolError` is raised.
+    From an offset it is the rest of the message in which that lies. A day such as "2026-03-22"
+    stands for its turns. With a session they are turns of its newest branch. Turns that cannot be
+    read are named in the result; if none can be read a `ToolError` is raised.
     """
     view = work.view.session(session) if session else work.view
     if view is None:
@@ -49,6 +51,8 @@ def read_log(
     if not readable:
         raise ToolError(missing)
     begin = offset if requested[0] in readable else 0
+    limit = limit if limit > 0 else _DEFAULT
+    work = replace(work, free=min(limit, work.free, work.room // RESULT_SHARE))
     parts, end = _texts(work, view, [*readable.values()], begin)
     last = parts[-1][1].turn
     unread = [turn for turn in existing if turn > last or (turn == last and end)]
@@ -90,12 +94,13 @@ def _texts(
         if speaking := offset and speaker_at(turn.messages, offset):
             head["speaker"] = speaking  # who goes on there, as no label says so
         free -= work.count(compact(head))
-        end = offset + fit(log[offset:], max(1, free), work.count)
+        last = message_end(turn.messages, offset) if offset else len(log)
+        end = offset + fit(log[offset:last], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
             break
-        free -= work.count(log[offset:end])
-        quote = Recalled(turn.turn, offset, end, **place)
-        parts.append(({**head, "text": log[offset:end]}, quote))
+        text = printable(log[offset:end])
+        free -= work.count(text)
+        parts.append(({**head, "text": text}, Recalled(turn.turn, offset, end, **place)))
         if end < len(log):
             return parts, end
         offset = 0

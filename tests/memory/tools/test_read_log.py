@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.transcript import rendered
+from ebbtide.memory.transcript import printable, rendered
 from tests.draws import examples
 from tests.memory.contexts import everything
 from tests.memory.conversations import (
@@ -97,7 +97,7 @@ def test_many_turns_are_read_in_several_calls(talk: Conversation) -> None:
     talk.follow([[]] * 51)
     talk.free = 100_000
     talk.ask("What was that?")
-    result = talk.call("read_log", turns="1-99")
+    result = talk.call("read_log", turns="1-99", limit=100_000)
 
     assert [one["turn"] for one in result["turns"]] == [*range(1, 51)]
     assert result["missing"] == "turns 53-99 are not there; the turns are 1-52"
@@ -132,7 +132,45 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
         talk.ask("Read it.")
         read = everything(talk, 1)
 
-    assert read == rendered(record.messages)
+    assert read == printable(rendered(record.messages))
+
+
+def test_reading_from_an_offset_ends_with_the_message(talk: Conversation) -> None:
+    """What follows the message in which a preview was cut is not read with it."""
+    talk.turn("one two three", call("effort_status"), answer="four five")
+    talk.ask("What was that?")
+
+    rest = talk.call("read_log", turns="1", offset=len("user: one "))
+    after = talk.call("read_log", **rest["next"])
+
+    assert rest["turns"][0]["text"] == "two three\n"
+    assert after["turns"][0]["text"].startswith("assistant calls effort_status")
+
+
+@pytest.mark.parametrize(("asked", "tokens"), [({}, 1_000), ({"limit": 300}, 300)])
+def test_a_turn_is_read_up_to_a_limit(
+    talk: Conversation, asked: dict[str, int], tokens: int
+) -> None:
+    """A call reads 1,000 tokens, or as many as it names."""
+    talk.turn("word " * 5_000)
+    talk.free = 10_000
+    talk.ask("What was that?")
+
+    (read,) = talk.call("read_log", turns="1", **asked)["turns"]
+
+    assert tokens * 0.9 < count_words(read["text"]) <= tokens
+
+
+def test_colours_are_left_out(talk: Conversation) -> None:
+    """Codes of terminals are stored, but not shown; the result comes back as it was given."""
+    talk.turn("\x1b[31mfailed\x1b[0m at\x07 once")
+    talk.ask("What was that?")
+    (read,) = talk.call("read_log", turns="1")["turns"]
+    given = talk.messages[-1]
+    record = talk.answer()
+
+    assert read["text"].startswith("user: failed at once")
+    assert talk.work.view.messages(record)[-2]["data"]["content"] == given["data"]["content"]
 
 
 def test_the_running_turn_can_be_read(talk: Conversation) -> None:

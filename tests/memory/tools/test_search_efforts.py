@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.plan import Rounds
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
@@ -122,8 +123,7 @@ def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conver
     concluded(talk)
     talk.ask("Which interceptor, and what cat?")
     first = talk.call("search_efforts", query="cat interceptor")
-    now = talk.work.view.running.turn
-    talk.plan = replace(made(talk.work, "new"), short={now: (2, 9)})
+    talk.plan = replace(made(talk.work, "new"), rounds=Rounds(until=2))
     again = talk.call("search_efforts", query="cat interceptor")
 
     assert again["results"] == first["results"]

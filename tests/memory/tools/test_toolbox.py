@@ -27,7 +27,7 @@ PARAMETERS = {
     "collapse_effort": (["effort_id"], ["effort_id"]),
     "effort_status": (["effort_id"], []),
     "search_efforts": (["query", "also", "limit", "since", "until"], ["query"]),
-    "read_log": (["turns", "offset", "session"], ["turns"]),
+    "read_log": (["turns", "offset", "limit", "session"], ["turns"]),
 }
 
 
