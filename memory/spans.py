@@ -5,14 +5,18 @@ active one. The user's request belongs to each effort of its turn.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from .efforts import EffortState
-from .messages import Message, calls
-from .transcript import DECIDING, result_of
+from .messages import Message, answered
+from .record import Event, Record
+from .transcript import DECIDING, Logged, result_of
 
 Span: TypeAlias = tuple[str, int, int]
 """An effort, the place of its first message in the turn, and the place after its last one."""
+
+_SEVERAL = 2
 
 _ACTIVATING = frozenset({"opened", "switched", "reopened"})
 
@@ -38,8 +42,9 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
                 active = "" if active == effort else active
             elif status == "paused":
                 active = ""
-        is_answer = messages[first]["type"] == "ai" and not calls(messages[first])
-        owner = ended or opened or before or (closed if is_answer else "")
+        owner = ended or opened or before
+        if not owner and answered(messages[first:end]):
+            owner = closed
         if is_first and (opened or ended):
             found, begin, is_first = [], 0, False
         if found and found[-1][0] == owner:
@@ -48,19 +53,36 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
     return found
 
 
-def span_of(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> tuple[Message, ...]:
-    """Return what a turn has of an effort: its rounds, headed by what the user said.
-
-    All of it, if no span names the effort.
-    """
+def headed(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> tuple[Message, ...]:
+    """Return the messages of an effort's spans, headed by what the user said."""
     places = [(begin, end) for name, begin, end in parts if name == effort]
-    if not places:
-        return tuple(messages)
     return tuple(
         message
         for at, message in enumerate(messages)
         if message["type"] == "human" or any(begin <= at < end for begin, end in places)
     )
+
+
+def event_of(messages: Sequence[Message], state: EffortState) -> tuple[Event, ...]:
+    """Return the event that keeps the spans of a turn; none for a turn that is one span."""
+    parts = spans(messages, active_before(state))
+    if len({name for name, _, _ in parts}) < _SEVERAL:
+        return ()
+    return ({"type": "spans", "spans": [[*part] for part in parts]},)
+
+
+def kept(turn: Logged) -> list[Span]:
+    """Return the spans of a committed turn, none if all of it belongs to each of its efforts."""
+    events = (event["spans"] for event in turn.events if event["type"] == "spans")
+    return [(str(name), begin, end) for name, begin, end in next(events, ())]
+
+
+def narrowed(turn: Record, effort: str) -> Record:
+    """Return a turn with what it has of an effort."""
+    parts = kept(turn)
+    if all(name != effort for name, _, _ in parts):
+        return turn
+    return replace(turn, messages=headed(turn.messages, parts, effort))
 
 
 def active_before(state: EffortState) -> str:
@@ -80,11 +102,9 @@ def active_before(state: EffortState) -> str:
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of what came before the first answer, and of each round."""
-    begins = [at for at, message in enumerate(messages) if message["type"] == "ai"]
-    for begin, end in zip([0, *begins], [*begins, len(messages)], strict=True):
-        if begin < end:
-            yield begin, end
+    """Yield begin and end of each round; what was said before the first belongs to that."""
+    begins = [at for at, message in enumerate(messages) if message["type"] == "ai"][1:]
+    yield from zip([0, *begins], [*begins, len(messages)], strict=True)
 
 
 def _changes(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:

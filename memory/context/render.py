@@ -17,6 +17,7 @@ from ..messages import Message, answered
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
+from ..spans import kept
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history
@@ -273,6 +274,7 @@ def _committed(
         *(work.count, turn <= plan.after_turn, turn <= plan.previews),
         *(plan.short.get(turn), is_whole(record, plan), plan.room(work.room)),
         plan.rounds if turn == plan.after_turn + 1 else None,
+        _finished(record, plan),
     )
     parts = make_parts() if has_notes else work.once(form, (record,), make_parts)
     if marker is None:
@@ -354,11 +356,25 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         yield from _with_insertions(_shortened(work, turn, messages, limit), insertions, name)
         return
     most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
-    tail = previewed(turn, messages, Limits(most), work.count)[end:]
+    shown_whole = previewed(turn, messages, Limits(most), work.count)
+    finished = _finished(turn, plan)
+    tail = [m for at, m in enumerate(shown_whole) if at >= end and at not in finished]
     loaded = frozenset(load for one in insertions.values() for load in one.loaded)
     rest = replace(turn, messages=turn.messages[end:])
     insertions = _insertions(work, rest, plan, max(0, known - end), loaded)
     yield from _with_insertions(valid_history(tail, work.fences), insertions, name)
+
+
+def _finished(turn: Logged, plan: Plan) -> frozenset[int]:
+    """Return the places of a past turn's rounds of efforts that are concluded."""
+    last = len(turn.messages) - 1
+    return frozenset(
+        at
+        for name, begin, end in (kept(turn) if turn.turn <= plan.after_turn else ())
+        if name and name not in plan.open
+        for at in range(begin, end)
+        if turn.messages[at]["type"] != "human" and at != last
+    )
 
 
 def _cut_of(turn: Logged, plan: Plan) -> Rounds | None:

@@ -9,6 +9,8 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
 from ..anchor import shown
+from ..context.forms import PREVIEW
+from ..context.shortening import Limits, previewed
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
@@ -17,10 +19,11 @@ from ..messages import compact
 from ..questions import Asks, Question
 from ..record import Group
 from ..settings import Settings
-from ..tokens import cut_at_sentence, slices
+from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, in_parts, transcript
 
 _CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
+_MOST_PARTS = 8  # calls for one summary: a session of real work took 84
 _PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pass has fewer parts
 _PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the constraints another
 _WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
@@ -57,9 +60,7 @@ def summarise(
     records = render("records_of_parts")
     empty = question("", f"{records} 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
-    # Without the model's state blocks, which describe other work too.
-    turns = [Group(turn.turn, shown(turn.messages), "") for turn in log]
-    parts, label = in_parts(marked(transcript(turns)), limit, count), "part"
+    parts, label = _parts(log, limit, count), "part"
     while True:
         answers: list[EffortSummary] = []
         for number, part in enumerate(parts, start=1):
@@ -77,6 +78,26 @@ def summarise(
         keywords=tuple(dict.fromkeys(answers[0].keywords))[:MOST_KEYWORDS],
         importance=answers[0].importance,
     )
+
+
+def _parts(log: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+    """Return a log in a bounded number of parts, with previews of results and arguments.
+
+    Where that is too long there are previews of all texts, then the first part and the newest.
+    """
+    parts: list[str] = []
+    for texts in (None, PREVIEW):
+        limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
+        turns = []
+        for turn in log:
+            # Without the model's state blocks, which describe other work too.
+            said = shown(turn.messages)
+            short = previewed(turn, said, limits, count, pointing=False)
+            turns.append(Group(turn.turn, short, ""))
+        parts = in_parts(marked(transcript(turns)), limit, count)
+        if len(parts) <= _MOST_PARTS:
+            return parts
+    return [*parts[:1], *parts[1 - _MOST_PARTS :]]
 
 
 def characters_said(log: Sequence[Logged]) -> int:

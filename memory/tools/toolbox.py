@@ -22,6 +22,7 @@ from ..record import memberships
 from ..references import reference
 from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
+from ..spans import active_before, headed, narrowed, spans
 from ..terms import indexed, query_terms
 from ..transcript import DECIDING, Logged, transcript
 from .arguments import Text, Texts, Turns
@@ -174,7 +175,7 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
             raise ToolError(render("nothing_to_close"))
         raise ToolError(render("none_to_close", efforts=", ".join(work.state.open)))
     effort = work.find_open(name)
-    log = work.view.log(effort.id, running=True)
+    log = _own_log(work, effort.id)
     try:
         summarised = yield from summarise(effort, log, work.settings, work.fences)
     except AnswerError as error:
@@ -185,6 +186,17 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     result |= {"summary": concluded.summary}
     result |= {"lapsed_constraints": [*effort.constraints]} if effort.constraints else {}
     return work.put(state), result | ({"active": state.active} if state.active else {})
+
+
+def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
+    """Return what belongs to an effort that is being closed, the closing round included."""
+    running = work.view.running
+    messages = (*running.messages, *work.results)
+    closing = max((at for at, one in enumerate(messages) if one["type"] == "ai"), default=0)
+    parts = [*spans(messages, active_before(work.state)), (effort, closing, len(messages))]
+    now = replace(running, messages=headed(messages, parts, effort))
+    past = work.view.turns_of(effort, work.view.log_turns(effort))
+    return (*(narrowed(turn, effort) for turn in past), now)
 
 
 def expand_effort(

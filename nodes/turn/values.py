@@ -25,6 +25,7 @@ from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
 from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, user_named
+from ...memory.spans import event_of
 from ...memory.transcript import stored
 from ...memory.view import ArchiveView, past
 from .langchain_messages import to_dicts
@@ -227,12 +228,14 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     efforts = effort_state(state)
     dicts = to_dicts(messages)
     archived = tuple(map(stored, as_stored(dicts)))
+    several = event_of(archived, efforts)
+    owners = [name for event in several for name, _, _ in event["spans"] if name]
     return Group(
         turn=efforts.turn,
         messages=archived,
         at=stamp(),
-        efforts=memberships(efforts.active, efforts.events),
-        events=(*efforts.events, *calls_sent(dicts)),
+        efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *owners])),
+        events=(*efforts.events, *several, *calls_sent(dicts)),
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
         nonce=state.get("nonce", ""),

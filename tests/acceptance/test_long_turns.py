@@ -8,7 +8,6 @@ from pathlib import Path
 from langchain_core.messages import ToolMessage
 
 from ebbtide import Settings
-from tests.acceptance import later
 from tests.acceptance.stage import stage
 from tests.acceptance.test_context import PAGE, SMALL, look_up, size
 from tests.doubles import call, together
@@ -85,7 +84,6 @@ def test_limit_of_rounds(tmp_path: Path) -> None:
     assert said.sent.tool_choice == "none"
 
 
-@later.LONG_TURN
 def test_log_of_an_effort_is_its_rounds(tmp_path: Path) -> None:
     """01, What belongs to an effort: the summary of task 2 does not contain task 1."""
     here = stage(tmp_path, tools=[look_up])

@@ -164,14 +164,14 @@ def test_a_summariser_that_repeats_the_log_comes_to_an_end() -> None:
         ("word ", "Log in again"),
         ("数据库", "Log in again. " * 5_000),
         ("🙂", "目" * 20_000),
-        ("x", "目" * 20_000),
+        ("xxxxxxxx", "目" * 20_000),
         ("a\n", "Log in again. " * 5_000),
     ],
 )
 def test_a_call_is_within_the_budget(script: str, goal: str) -> None:
     """With a small budget a log is read in more parts: all that a call sends is within it."""
     effort = Effort("auth-bug", "open", goal=goal, constraints=(goal, goal))
-    turns = log([human(script * 20_000)])
+    turns = log([human(script * 2_000)])
     steps = summarise(effort, turns, Settings(context_budget=2_000), replace(FENCES, count=count))
     around = count(render("summary_as_text")) + 2 * MESSAGE_OVERHEAD + REPLY_OVERHEAD
 
@@ -234,3 +234,17 @@ def test_keywords_and_importance_may_be_missing() -> None:
     summary = EffortSummary.model_validate({"summary": " It works. "})
 
     assert (summary.summary, summary.keywords, summary.importance) == ("It works.", [], 50)
+
+
+def test_results_are_read_as_previews_in_few_parts() -> None:
+    """However much tools returned and was said, a summary takes a bounded number of calls."""
+    looked_up = [ai("", call("look_up", call_id="1")), tool("1", "word " * 90_000)]
+    found = summarise(EFFORT, log([human("Which port?"), *looked_up]), Settings(), FENCES)
+    long = summarise(EFFORT, log([human("word " * 900)] * 400), Settings(), FENCES)
+    answer = EffortSummary(summary="It works now.")
+
+    (request,), _ = answered(found, repeat(answer))
+    requests, _ = answered(long, repeat(answer))
+
+    assert "tokens left out" in request.log
+    assert len(requests) <= 10
