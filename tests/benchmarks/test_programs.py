@@ -320,3 +320,15 @@ def test_archive_load(tmp_path: Path, database: Database) -> None:
 
     assert [row["agent"] for row in (ours, plain)] == ["ebbtide", "create_agent"]
     assert [ours[name] for name in ("lost", "doubled", "disordered", "altered")] == [0] * 4
+
+
+def test_long_turn(tmp_path: Path) -> None:
+    """Each call of a long turn has the whole request, and is within the budget."""
+    rows = results("long_turn", tmp_path, "--budgets", "6000", "--rounds", "20")["rows"]
+    plain, closing = rows[:2]
+
+    assert [row["agent"] for row in rows[:3]] == ["ebbtide", "ebbtide", "create_agent"]
+    for row in (plain, closing):
+        assert row["request whole"] == row["calls"]
+        assert row["largest call"] <= 6_000
+        assert row["facts"] == rows[2]["facts"]

@@ -1,0 +1,78 @@
+"""A long turn: one request and forty rounds of tools, in a context of 4,000 tokens."""
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from rich import print  # noqa: A004 (prints tables as well)
+from rich.table import Table
+
+from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide.graph.models import choose_model
+from ebbtide.testing import ScriptedModel
+
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
+
+TASKS = ("gateway", "sidebar", "billing", "backup")
+REQUEST = f"Find out which file of each is at fault: {', '.join(TASKS)}. Change nothing!"
+CONFIG: Any = {"configurable": {"thread_id": "long"}, "recursion_limit": 500}
+
+
+@tool
+def read_source(path: str) -> str:
+    """Read a file."""
+    return f"{path}: " + "a line of a program that nobody has looked at for a while. " * 20
+
+
+def script() -> list[AIMessage]:
+    """Return the answers where no key is set: one effort for each task, closed when it is done."""
+    calls: list[tuple[str, dict[str, str]]] = []
+    for task in TASKS:
+        files = [("read_source", {"path": f"{task}/{number}.py"}) for number in range(8)]
+        calls += [("open_effort", {"name": task}), *files, ("close_effort", {})]
+    asking = [
+        [{"name": name, "args": args, "id": f"c{at}"}] for at, (name, args) in enumerate(calls)
+    ]
+    return [*(AIMessage("", tool_calls=calls) for calls in asking), AIMessage("The first of each.")]
+
+
+def main() -> None:
+    """Run the turn, and show what each seventh call of the model was sent."""
+    has_key = "OPENAI_API_KEY" in os.environ
+    model = choose_model(None, os.environ) if has_key else ScriptedModel(script())
+    budget = 4_000  # the default is 16,000; with less it shows sooner what leaves
+    with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
+        options: Any = {"settings": Settings(context_budget=budget), "archive": archive}
+        options["summary_model"] = model if has_key else ScriptedModel()
+        saver = InMemorySaver()
+        agent = create_memory_agent(model, tools=[read_source], checkpointer=saver, **options)
+        steps = agent.stream({"messages": REQUEST}, CONFIG, stream_mode="updates")
+        sent = [step["assemble_context"] for step in steps if "assemble_context" in step]
+    sizes = [update["memory"]["context_report"]["total"] for update in sent]
+    table = Table("call", "tokens", "request", "summaries", "results shown")
+    for number in range(0, len(sent), 7):
+        messages = sent[number]["context"]["messages"]
+        notes = [part.text for part in messages if ">concluded efforts" in part.text]
+        request = "whole" if any(part.text == REQUEST for part in messages) else "cut"
+        results = sum(part.name == "read_source" for part in messages)
+        summaries = str("".join(notes).count("\n- "))
+        table.add_row(str(number + 1), f"{sizes[number]:,}", request, summaries, str(results))
+    print(table, f"Largest of {len(sizes)} calls: {max(sizes):,} tokens of {budget:,}.")
+    if charts:
+        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(range(1, len(sizes) + 1), sizes, label="context")
+        axes.axhline(budget, linestyle="--", color="grey", label="budget")
+        axes.set(xlabel="call of the model", ylabel="tokens", ylim=(0, budget * 1.1))
+        axes.legend()
+        figure.savefig("long_turn.png")
+    print("Plot: long_turn.png" if charts else "For a plot, install matplotlib.")
+
+
+if __name__ == "__main__":
+    main()
