@@ -1,0 +1,104 @@
+"""A turn of many rounds: within the budget, well formed, the request whole, and only growing."""
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ebbtide.memory.context.prompt import WorkingContext
+from ebbtide.memory.context.rounds import WHOLE_ROUNDS
+from ebbtide.memory.messages import Message, text
+from tests.draws import examples
+from tests.memory.contexts import begins, tokens, unchanged, well_formed
+from tests.memory.conversations import Conversation, conversation
+
+REQUEST = "Mend the six defects, and never touch the production database."
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["look", "look", "look", "open", "close", "expand", "read"]),
+        st.sampled_from([1, 20, 200, 200, 2_000, 20_000]),
+        st.sampled_from([1, 1, 40, 1_000]),
+    ),
+    min_size=8,
+    max_size=30,
+)
+
+
+def contexts(talk: Conversation, steps: list[tuple[str, int, int]]) -> list[WorkingContext]:
+    """Go through a turn of these rounds, and return the context of each call."""
+    talk.ask(REQUEST)
+    found = [talk.context]
+    for number, (kind, result, argument) in enumerate(steps):
+        if kind == "open":
+            talk.call("open_effort", name=f"task-{number}", goal="Do it. " * argument)
+        elif kind == "close":
+            talk.call("close_effort")
+        elif kind == "expand":
+            talk.call("expand_effort", effort_id="before")
+        elif kind == "read":
+            talk.call("read_log", turns=str(talk.state.turn))
+        else:
+            talk.look_up(f"result {number} " + "word " * result, key="row " * argument)
+        found.append(talk.context)
+    return found
+
+
+@settings(max_examples=examples(8))
+@given(STEPS, st.sampled_from([0, 500, 2_000, 7_000]))
+def test_long_turn_keeps_the_invariants(steps: list[tuple[str, int, int]], above: int) -> None:
+    """Invariants 1, 5 and 7, and the request is in every call."""
+    with conversation() as talk:
+        talk.effort("before", "The login fails. " * 20, "It works now.")
+        talk.set(context_budget=talk.fixed + 1_000 + above)
+        found = contexts(talk, steps)
+
+        for context in found:
+            assert tokens(context, talk) == context.report["total"] <= talk.settings.context_budget
+            assert well_formed(context.messages)
+            assert any(text(message) == REQUEST for message in context.messages)
+        for before, now in pairwise(found):
+            assert unchanged(before) != unchanged(now) or begins(now, before)
+
+
+def results(messages: tuple[Message, ...]) -> list[str]:
+    """Return the results of the application's tool."""
+    return [
+        text(one) for one in messages if one["type"] == "tool" and one["data"]["name"] == "look_up"
+    ]
+
+
+def test_last_rounds_are_cut_last(talk: Conversation) -> None:
+    """The last three stay whole while older ones become previews, and then leave."""
+    talk.set(context_budget=talk.fixed + 3_000)
+
+    found = contexts(talk, [("look", 400, 1)] * 30)
+
+    shown = [results(context.messages) for context in found]
+    whole = [sum("left out" not in one for one in each[-WHOLE_ROUNDS:]) for each in shown]
+    assert whole == [0, 1, 2, *[3] * 28]
+    assert max(map(len, shown)) < 20
+
+
+def test_cuts_of_a_long_turn_are_rare(talk: Conversation) -> None:
+    """A cut goes to low water, so that several rounds fit before the next."""
+    talk.set(context_budget=talk.fixed + 6_000)
+
+    found = contexts(talk, [("look", 150, 1)] * 60)
+
+    breaks = sum(not begins(now, before) for before, now in pairwise(found))
+    assert 2 <= breaks <= 15
+
+
+def test_previews_do_not_grow_back(talk: Conversation) -> None:
+    """What was shown as a preview is never whole again in its turn."""
+    talk.set(context_budget=talk.fixed + 7_000)
+
+    found = contexts(talk, [("look", 600, 1)] * 12 + [("look", 1, 1)] * 12)
+
+    cut = set[str]()
+    for context in found:
+        for one in results(context.messages):
+            name = " ".join(one.split()[:2])
+            assert "left out" in one or name not in cut
+            cut |= {name} if "left out" in one else set()
+    assert cut
