@@ -28,7 +28,7 @@ from .logs import LOG_TOOLS, Call, loaded_in, log_results, results_of, turns_of_
 from .plan import Plan, Rounds
 from .prompt import Part, PartName
 from .quotes import Quoted, log_quote, quote
-from .rounds import RESULT_SHARE, shown, within
+from .rounds import RESULT_SHARE, cut_turn, within
 from .shortening import Limits, previewed, shorten_turn, with_marked_pointers
 from .summaries import summary_lines, summary_notes
 
@@ -346,7 +346,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         if cut.limits or cut.bare:
             free = 0 if cut.bare else plan.room(work.room) // _LOGS_SHARE
             insertions = _fitting(insertions, free, work)
-        short = shown(head, messages[:end], cut, plan.room(work.room), work.fences)
+        short = cut_turn(head, messages[:end], cut, plan.room(work.room), work.fences)
         yield from _with_insertions(short, insertions, name)
     elif (limit := plan.short.get(turn.turn)) is not None:
         limit = max(1, limit - notes)

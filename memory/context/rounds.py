@@ -88,7 +88,7 @@ def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Roun
     yield replace(cut, excerpt=max(1, limit))
 
 
-def shown(
+def cut_turn(
     turn: Logged, messages: Sequence[Message], cut: Rounds, room: int, fences: Fences
 ) -> tuple[Message, ...]:
     """Return a turn's `messages`, as the context shows them, after a cut.
@@ -123,7 +123,7 @@ def within(
     """Return an unanswered turn within `limit` tokens, cut no deeper than needed."""
 
     def history(cut: Rounds) -> tuple[Message, ...]:
-        return shown(turn, messages, cut, room, fences)
+        return cut_turn(turn, messages, cut, room, fences)
 
     def tokens(cut: Rounds) -> int:
         return count_messages(history(cut), fences.count)
