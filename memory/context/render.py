@@ -21,7 +21,7 @@ from ..spans import kept
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history
-from .budget import GOAL_TOKENS, log_limit, part_limit, quotes_limit
+from .budget import GOAL_TOKENS, LOGS_SHARE, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
 from .logs import LOG_TOOLS, Call, loaded_in, log_results, results_of, turns_of_log, with_calls
@@ -33,7 +33,6 @@ from .shortening import Limits, previewed, shorten_turn, with_marked_pointers
 from .summaries import summary_lines, summary_notes
 
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
-_LOGS_SHARE = 3  # and the logs in it
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
 _ADDING_EVENTS = frozenset({"dated", "hinted", "opened"})
@@ -344,7 +343,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         head = replace(turn, messages=turn.messages[:end])
         insertions = _insertions(work, head, plan, known, frozenset())
         if cut.limits or cut.bare:
-            free = 0 if cut.bare else plan.room(work.room) // _LOGS_SHARE
+            free = 0 if cut.bare else int(LOGS_SHARE * plan.room(work.room))
             insertions = _fitting(insertions, free, work)
         short = cut_turn(head, messages[:end], cut, plan.room(work.room), work.fences)
         yield from _with_insertions(short, insertions, name)
