@@ -54,12 +54,11 @@ def turn(number: int) -> Group:
     """Return a turn with one call, whose context grows for fifty turns and then falls."""
     tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
     sent = {"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000}
-    spent = {"type": "context", "tokens": tokens, "said": 40, "answer": 10, "alone": 5}
     words = text(Random(number), 40)
     human = {"type": "human", "data": {"content": words, "id": f"h{number}"}}
     answer = {"type": "ai", "data": {"content": words, "id": f"a{number}"}}
     at = "2026-03-01T10:00:00+00:00"
-    return Group(number, (human, answer), at, events=(sent, spent), nonce=f"{number:032x}")
+    return Group(number, (human, answer), at, events=(sent,), nonce=f"{number:032x}")
 
 
 @contextmanager

@@ -165,8 +165,9 @@ class _Query:
 class _Ranking:
     """Scored passages, by row with their ids, and scored efforts.
 
-    `near` has the rows of passages that are near in meaning. A text must say a term of `passing`,
-    or it is weak, and one of `telling`, or it is none; without them all pass.
+    `near` has the rows of passages that are near in meaning, `near_topics` those of efforts. A text
+    must say a term of `passing`, or it is weak, and one of `telling`, or it is none; without them
+    all pass.
     """
 
     ids: Sequence[int]
@@ -174,6 +175,7 @@ class _Ranking:
     topics: Topics
     scores: Scores
     near: frozenset[int] = frozenset()
+    near_topics: frozenset[int] = frozenset()
     passing: frozenset[str] | None = None
     telling: frozenset[str] | None = None
 
@@ -407,7 +409,7 @@ def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
             for topic, (points, said) in enumerate(zip(both.topics, words.topics, strict=True))
         ],
     )
-    return replace(ranking, scores=scores, near=near_rows)
+    return replace(ranking, scores=scores, near=near_rows, near_topics=frozenset(near_topics))
 
 
 def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
@@ -429,7 +431,8 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
         passage = place, passages.user[row], by_neighbours
         heading = topics.headings[topic] if topic >= 0 else ()
         said = {*passages.counted_near[row], *heading}
-        if not _says_any(said, ranking.telling) and row not in ranking.near:
+        is_near = row in ranking.near or topic in ranking.near_topics
+        if not _says_any(said, ranking.telling) and not is_near:
             continue
         weak = not said or not _says_any(said, ranking.passing)
         if topic >= 0:
@@ -440,7 +443,8 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     hits += [
         Found(name, turn, scores.topics[row], terms[row], weak=not topics.headings[row])
         for row, name in unplaced.items()
-        if (turn := query.heading_turn(name)) and _says_any(topics.headings[row], ranking.passing)
+        if row in ranking.near_topics or _says_any(topics.headings[row], ranking.passing)
+        if (turn := query.heading_turn(name))
     ]
     enough = [hit for hit in hits if not hit.weak] or hits
     return tuple(sorted(enough, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))

@@ -46,9 +46,9 @@ def test_stats_of_a_session() -> None:
     result = run("stats", "default")
 
     rows = cells(result)
-    assert ["auto collapses", "0"] in rows
-    assert ["false decay rate", "-"] in rows
-    assert [row[0] for row in rows if len(row) == 6] == ["1", "2", "3", "4"]
+    assert ["auto collapses", "0"] in [row[:2] for row in rows]
+    assert ["false decay rate", "-"] in [row[:2] for row in rows]
+    assert [row[0] for row in rows if len(row) == 6 and row[0].isdecimal()] == ["1", "2", "3", "4"]
 
 
 def test_stats_count_searches() -> None:
@@ -63,8 +63,8 @@ def test_stats_count_searches() -> None:
 
     rows = cells(run("stats", "t"))
 
-    assert ["searches", "2"] in rows
-    assert ["searches expanded", "1"] in rows
+    assert ["searches", "2"] in [row[:2] for row in rows]
+    assert ["searches used", "1"] in [row[:2] for row in rows]
 
 
 def test_stats_of_a_session_with_a_namespace() -> None:

@@ -54,10 +54,10 @@ def stored(
 
 
 def found(stored: tuple[Archive, Tip], embedder: Embedder, query: str) -> list[str | None]:
-    """Return what a query finds with the default floor, best first."""
+    """Return what a query finds with the default floor, best first, what is weak too."""
     archive, tip = stored
     meaning = embedder.meaning(query, Settings().semantic_floor)
-    return [one.effort for one in archive.search(OWNER, tip, query, 5, meaning)]
+    return [one.effort for one in archive.search_passages(OWNER, tip, query, 5, meaning)]
 
 
 @pytest.mark.parametrize(

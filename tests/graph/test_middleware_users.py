@@ -38,6 +38,7 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.transfer import read
 from ebbtide.memory.fences import NAME
+from ebbtide.memory.record import Record
 from tests.doubles import ScriptedModel, call, together
 
 USERS = ("ann", "bob")
@@ -321,14 +322,17 @@ def test_twice_in_one_graph(tmp_path: Path, how: str) -> None:
 
 
 def references(start: object) -> Iterator[object]:
-    """Yield all objects that an object keeps alive, without modules, classes and their contents."""
+    """Yield all objects that an object keeps alive, without modules, classes and their contents.
+
+    Stored turns are left out, which the archive caches: each is its user's.
+    """
     seen, waiting = {id(start)}, [start]
     while waiting:
         one = waiting.pop()
         yield one
         kept = one.__closure__ or () if isinstance(one, FunctionType) else gc.get_referents(one)
         for value in kept:
-            skipped = isinstance(value, ModuleType | type | FrameType) or id(value) in seen
+            skipped = isinstance(value, ModuleType | type | FrameType | Record) or id(value) in seen
             if not skipped:
                 seen.add(id(value))
                 waiting.append(value)

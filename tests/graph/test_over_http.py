@@ -117,9 +117,10 @@ def test_request_is_wellformed(tmp_path: Path) -> None:
         ask(agent, "look around")
         ask(agent, "and now?")
 
-    assert roles(server, 1) == ["system", "user", "assistant", "tool", "tool"]
+    day = "user"  # the note that says what day it is
+    assert roles(server, 1) == ["system", day, "user", "assistant", "tool", "tool"]
     assert roles(server, 2) == [
-        *("system", "user", "assistant", "tool", "tool", "assistant", "user"),
+        *("system", day, "user", "assistant", "tool", "tool", "assistant", "user"),
     ]
 
 

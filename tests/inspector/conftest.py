@@ -61,10 +61,7 @@ def long_session(archive: SqlArchive) -> Callable[[int], Owner]:
 
 def _turn(number: int) -> Group:
     tokens = {"system": 500, "tools": 650, "turns": 40 * (number % 50), "turn": 20}
-    events = (
-        {"type": "context", "tokens": tokens, "said": 40, "answer": 10, "alone": 5},
-        {"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000},
-    )
+    events = ({"type": "sent", "tokens": tokens, "total": sum(tokens.values()), "budget": 4_000},)
     human = {"type": "human", "data": {"content": f"Question {number}", "id": f"h{number}"}}
     answer = {"type": "ai", "data": {"content": f"Answer {number}", "id": f"a{number}"}}
     return Group(
