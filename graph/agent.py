@@ -20,12 +20,13 @@ from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
+from ..memory.prices import AttachmentPrice, PricedCounter, family
 from ..memory.questions import What
 from ..memory.salience.merge import embedding_similarity
 from ..memory.settings import Settings
 from ..memory.tokens import TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
-from ..nodes.turn.parts import AgentParts
+from ..nodes.turn.parts import AgentParts, name_of
 from .build import MemoryAgent, MemoryGraph
 from .models import by_name
 
@@ -84,6 +85,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     attention: Attention | None = None,
     store: BaseStore | None = None,
     token_counter: TokenCounter | None = None,
+    attachment_price: AttachmentPrice | None = None,
 ) -> MemoryAgent:
     """Return the compiled agent.
 
@@ -103,6 +105,7 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
         embeddings=embeddings,
         attention=attention,
         token_counter=token_counter,
+        attachment_price=attachment_price,
     )
     return graph.compile(checkpointer=checkpointer, store=store, name="ebbtide")
 
@@ -120,6 +123,7 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     embeddings: Embeddings | str | None = None,
     attention: Attention | None = None,
     token_counter: TokenCounter | None = None,
+    attachment_price: AttachmentPrice | None = None,
 ) -> MemoryGraph:
     """Return the uncompiled graph, to be compiled alone or inside a parent graph.
 
@@ -130,19 +134,24 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     that the settings name, else `model`.
     `embeddings`, LangChain's or "minilm" (extra `semantic`), let search and compression go by
     meaning too. `attention` is a cache for many processes. `token_counter` counts a text, by
-    default as o200k_base. Raises `SettingsError` if one is invalid or the budget too low. A parent
-    mixes in `MemoryState` and has the checkpointer; never compile with `checkpointer=True` inside.
+    default as o200k_base, and `attachment_price` an attachment, by default (also where it returns
+    None) as the provider of the model does. Raises `SettingsError` if one is invalid or the budget
+    too low. A parent mixes in `MemoryState` and has the checkpointer; never compile with
+    `checkpointer=True` inside.
     """
     counter = count if token_counter is None else _checked_counter(token_counter)
+    is_price = attachment_price is None or callable(attachment_price)
+    _required("attachment_price", attachment_price, "a function of an Attachment", valid=is_price)
+    models = _models(model, summary_model, extraction_model, compression_model)
     embedder = choose_embedder(embeddings)
     parts = AgentParts(
-        **_models(model, summary_model, extraction_model, compression_model),
+        **models,
         **_given(archive, attention, system_prompt),
         embedder=embedder,
         similarity=embedding_similarity(embedder),
         **tool_parts(tools, counter),
         settings=_checked_defaults(settings),
-        count=counter,
+        count=PricedCounter(counter, family(name_of(models["model"])), attachment_price),
     )
     check_budget(parts.settings, *parts.sizes(parts.settings))
     parts.models_of(parts.settings)  # raises for a name that no run could use

@@ -44,6 +44,7 @@ from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.lru_cache import LruCache
 from ..memory.messages import unanswered
+from ..memory.prices import AttachmentPrice, PricedCounter, family
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import TokenCounter
@@ -59,7 +60,7 @@ from ..nodes.persist import persist
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.forks import agone_on_from, gone_on_from
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.parts import STEADY, AgentParts, taking_tools
+from ..nodes.turn.parts import STEADY, AgentParts, name_of, taking_tools
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from ..nodes.turn.values import is_anothers, owner_of, repacked, running
@@ -92,6 +93,7 @@ class AgentOptions(TypedDict, total=False):
     embeddings: Embeddings | str | None
     attention: Attention | None
     token_counter: TokenCounter | None
+    attachment_price: AttachmentPrice | None
 
 
 class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
@@ -371,6 +373,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             own, given = taking_tools(request.model), initial.models.items()
             models = {what: own if isinstance(m, UnknownModel) else m for what, m in given}
             parts |= {"model": own, "models": {**models, "anchor": own}}
+        if isinstance(initial.count, PricedCounter):
+            parts["count"] = replace(initial.count, row=family(name_of(request.model)))
         return replace(initial, **parts)
 
     def _committed(

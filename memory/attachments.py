@@ -1,7 +1,7 @@
 """Attachments: the data of large files in messages, stored once and referred to by digest.
 
 A reference stands in place of the data, at any depth of a content block:
-`{"ebbtide_attachment": "9f86d0…", "size": 6990508}`.
+`{"ebbtide_attachment": "9f86d0…", "size": 6990508}`, with the facts that were read from the file.
 """
 
 import base64
@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
+from .media import facts_of, is_pdf
 
 LARGE = 64 * 1024
-"""Characters of data from which they are stored once: smaller ones cost little in checkpoints."""
+"""Characters of data from which they are stored once: smaller ones cost little in checkpoints.
+
+PDFs are stored so whatever their size, since what they say stands beside the reference.
+"""
 
 _KEY = "ebbtide_attachment"
 
@@ -65,6 +69,21 @@ def references(contents: Iterable[Any]) -> Mapping[str, int]:
     """
     blocks = (block for content in contents for block in _files(content))
     return {one[_KEY]: one["size"] for block in blocks for one in _found(block)}
+
+
+def without_facts(content: Any) -> Any:
+    """Return a content whose references have no facts, which depend on what is installed."""
+    if not isinstance(content, list):
+        return content
+    return [_without_facts(block) if isinstance(block, dict) else block for block in content]
+
+
+def _without_facts(value: Any) -> Any:
+    if _is_reference(value):
+        return {_KEY: value[_KEY], "size": value["size"]}
+    if isinstance(value, dict):
+        return {key: _without_facts(item) for key, item in value.items()}
+    return [*map(_without_facts, value)] if isinstance(value, list) else value
 
 
 def complete(content: Any, texts: Texts) -> Any:
@@ -138,6 +157,8 @@ def _mapped(content: Any, change: Callable[[str], Any]) -> Any:
 def _changed(value: Any, change: Callable[[str], Any]) -> Any:
     if isinstance(value, str):
         return change(value)
+    if _is_reference(value):
+        return value
     if isinstance(value, dict):
         # What is under `text` was said, as in a file of plain text.
         after = {k: v if k == "text" else _changed(v, change) for k, v in value.items()}
@@ -150,15 +171,17 @@ def _changed(value: Any, change: Callable[[str], Any]) -> Any:
 
 def _reference(text: str) -> Any:
     """Return the reference to a large file's data, the same text if it is none."""
-    if len(text) <= LARGE or not text.isascii():  # base64 and URLs of data are ASCII
+    if not (len(text) > LARGE or is_pdf(text)) or not text.isascii():  # as base64 and URLs are
         return text
-    return {_KEY: hashlib.sha256(text.encode()).hexdigest(), "size": len(text)}
+    reference = {_KEY: hashlib.sha256(text.encode()).hexdigest(), "size": len(text)}
+    facts = facts_of(text)
+    return {**reference, "facts": dict(facts)} if facts else reference
 
 
 def _is_reference(value: Any) -> bool:
     return (
         isinstance(value, Mapping)
-        and value.keys() == {_KEY, "size"}
+        and value.keys() - {"facts"} == {_KEY, "size"}
         and isinstance(value[_KEY], str)
         and _DIGEST.fullmatch(value[_KEY]) is not None
         and type(value["size"]) is int

@@ -31,6 +31,8 @@ _LINES = {
     "anchor_cut": "--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---",
     "wordless": "--- Answered without words: only the state block was written ---",
     "rounds": "--- Answered without more tools: the limit of {limit} rounds is reached ---",
+    "too_large": "--- Not sent: {attachment} (it needs a context_budget of {budget} tokens) ---",
+    "refused": "--- Not sent: {attachment} (the model does not take this kind) ---",
     "put_right": "--- Put right what the archive contradicts: {keys} ---",
     "lost": "--- Went on from the archive: the thread's state named a turn that it has not ---",
     "unseen": "--- Began anew: the archive has {turns} turn{s}, "

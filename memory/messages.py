@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from .attachments import without_facts
+from .media import attachment
+
 Message: TypeAlias = Mapping[str, Any]
 
 _CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
@@ -74,15 +77,23 @@ def unserialisable(value: Any) -> dict[str, str]:
 
 
 def text(message: Message) -> str:
-    """Return the text of a message; blocks that are not text become a placeholder.
+    r"""Return the text of a message; blocks that are not text become a placeholder.
+
+    That of an attachment has lines of its own: it names it, and what it says follows.
 
     >>> text({"type": "human", "data": {"content": [{"type": "image"}, "hello"]}})
-    '[image]hello'
+    '[image]\nhello'
     """
     content = message["data"].get("content") or ""
     if isinstance(content, str):
         return content
-    return "".join(_block_text(block) for block in content)
+    said, ended = "", False
+    for block in content:
+        words, is_attachment = block_text(block), attachment(block) is not None
+        starts = said and words and (ended or is_attachment) and not said.endswith("\n")
+        said += f"\n{words}" if starts else words
+        ended = is_attachment
+    return said
 
 
 def speaks(content: Any) -> bool:
@@ -97,7 +108,7 @@ def speaks(content: Any) -> bool:
     """
     parts = content if isinstance(content, list) else [content or ""]
     return any(
-        _block_text(part).strip()
+        block_text(part).strip()
         for part in parts
         if isinstance(part, str) or part.get("type") not in _THOUGHTS
     )
@@ -263,7 +274,7 @@ def _identity(message: Message) -> dict[str, Any]:
         if isinstance(data.get(key), list):  # a client may send any field
             data[key] = [_without_id(call) for call in data[key]]
     if isinstance(data.get("content"), list):
-        data["content"] = [_without_id(block) for block in data["content"]]
+        data["content"] = [_without_id(block) for block in without_facts(data["content"])]
     extra = data.get("additional_kwargs") or {}
     data["additional_kwargs"] = {key: extra[key] for key in extra if key != "tool_calls"}
     return {"type": message["type"], "data": {key: value for key, value in data.items() if value}}
@@ -277,8 +288,18 @@ def _kind_of(block: Any) -> Any:
     return block.get("type") if isinstance(block, Mapping) else None
 
 
-def _block_text(block: Any) -> str:
+def block_text(block: Any) -> str:
+    """Return the text of a content block, or its placeholder.
+
+    >>> block_text({"type": "file", "file": {"filename": "a.pdf"}}), block_text({"type": "search"})
+    ('[file a.pdf]', '[search]')
+    """
     if isinstance(block, str):
         return block
     kind = block.get("type", "content") if isinstance(block, Mapping) else "content"
-    return str(block.get("text", "")) if kind == "text" else f"[{kind}]"
+    if kind == "text":
+        return str(block.get("text", ""))
+    one = attachment(block)
+    if one is None or kind == "image_generation_call":
+        return f"[{kind}]"
+    return f"[{one}]\n{one.text}" if one.text else f"[{one}]"

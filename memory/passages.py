@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from .messages import Message
+from .media import attachment
+from .messages import Message, block_text
 from .state_blocks import without_blocks
 from .terms import is_question, terms
 from .transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
@@ -113,7 +114,14 @@ def _searchable(message: Message) -> str:
         return ""
     content = without_blocks(message)["data"].get("content")
     blocks = content if isinstance(content, list) else [content]
-    texts = [block.get("text") if isinstance(block, Mapping) else block for block in blocks]
+    texts = [
+        block_text(block)
+        if attachment(block)
+        else block.get("text")
+        if isinstance(block, Mapping)
+        else block
+        for block in blocks
+    ]
     texts += [
         f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
         for call in _calls(message)

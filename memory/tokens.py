@@ -21,9 +21,10 @@ import cachetools
 from cachetools import LRUCache
 from tiktoken import Encoding
 
-from .attachments import references
+from .attachments import references, without_facts
 from .errors import EbbtideError
 from .messages import Message, arguments, calls, compact, is_call
+from .prices import price_of
 
 _FUNCTION = 7  # tokens around the name and description of a function
 _PROPERTIES = 3  # tokens around all the parameters of an object that has any
@@ -99,17 +100,6 @@ REPLY_OVERHEAD = 3
 
 _TOOLS_OVERHEAD = 12  # tokens around all the tools of a request that has any (source: `pieces`)
 
-_IMAGE_TOKENS = 1_445
-"""Tokens of one image at most, at OpenAI's high detail: 85 + 170 for each tile of 512 x 512.
-
-An image is scaled to fit into 2048 x 2048 and then to a shorter side of 768, so it has at most
-4 x 2 tiles (OpenAI, "Images and vision"; `langchain_openai`, `_count_image_tokens`). Other models
-may bill more: Anthropic names about 1,600 tokens at most, some of OpenAI's small models multiply.
-"""
-
-_LOW_DETAIL_TOKENS = 85
-"""Tokens of one image that is sent with `detail` "low", whatever its size (source as above)."""
-
 # As published by OpenAI; the digest is checked since another file would count differently.
 _VOCABULARY = "o200k_base.tiktoken"
 _SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -138,8 +128,11 @@ _SEAM = re.compile(r"(?<=[^\W_])(?=[\s,.;:!?()，。、；：！？])")
 _HARD_CUT = 8  # tokens added for a cut within a word: twice the most that 200,000 random cuts hid
 _CACHED = 16_384  # texts whose counts are cached: those of some hundred turns
 
-_IMAGES = frozenset({"image", "image_url", "input_image"})
-"""Content blocks of images: LangChain's own, of OpenAI's chat, of its Responses API."""
+_OPAQUE = re.compile(r"[A-Za-z0-9+/=_-]{256,}")
+"""What nobody reads as prose: ciphertext, signatures, data."""
+
+_BYTES_PER_TOKEN = 4
+"""Bytes of an opaque block for each of its tokens: no provider says more, and prose has as many."""
 
 _SENTENCE = re.compile(
     r"(?m:^[ \t]*\d+\.(?=\s))|"
@@ -199,9 +192,9 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     """Return the tokens of a message: text, name, tool calls and overhead.
 
     Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results
-    `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments. Other
-    blocks than text and images (sound, files, reasoning) count as JSON, an upper bound. A model
-    sees no ids of calls and no names of tool results.
+    `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments.
+    Attachments have a price by kind (`memory/prices.py`), other blocks count as JSON, and what is
+    opaque in them by its bytes. A model sees no ids of calls and no names of tool results.
 
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
@@ -287,18 +280,18 @@ def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> int
 
 
 def _count_block(block: Any, count: TokenCounter) -> int:
-    """Return the tokens of a content block: of a text, an image, or its JSON."""
+    """Return the tokens of a content block: of a text, an attachment, or its JSON."""
     if isinstance(block, str):
         return count(block)
     kind = block.get("type")
     if kind == "text":
         return count(str(block.get("text", "")))
-    if kind in _IMAGES:  # LangChain drops the detail of blocks of type `image`
-        image = block if kind == "input_image" else block.get("image_url")
-        low = isinstance(image, Mapping) and image.get("detail") == "low"
-        return _LOW_DETAIL_TOKENS if low else _IMAGE_TOKENS
-    # A character of a large file's data, which a reference stands for, is a token at most.
-    return count(compact(block)) + sum(references([[block]]).values())
+    priced = price_of(block, count)
+    if priced is not None:
+        return priced
+    readable = _OPAQUE.split(said := compact(without_facts([block])[0]))
+    opaque = len(said) - sum(map(len, readable)) + sum(references([[block]]).values())
+    return count(" ".join(readable)) + opaque // _BYTES_PER_TOKEN
 
 
 @cache

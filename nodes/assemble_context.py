@@ -4,6 +4,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
+from ..memory.context.attached import with_unsent
 from ..memory.context.fit import assemble
 from ..memory.context.prompt import WorkingContext
 from ..memory.settings import Settings, resolve
@@ -11,19 +12,24 @@ from .turn.attachments import completed_for_model
 from .turn.langchain_messages import from_dicts
 from .turn.parts import STEADY, AgentParts
 from .turn.state import TurnState
-from .turn.values import owner_of, running, running_turn
+from .turn.values import changed, owner_of, running, running_turn
 
 
 def assemble_context(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Assemble the prompt of the next model call within the budget."""
-    context = working_context(state, runtime, parts)
+    work = running_turn(state, runtime, parts)
+    with parts.archive.together(STEADY):
+        context = assemble(work, parts.opening(work.settings))
+        efforts = with_unsent(work)
     owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
     messages = completed_for_model(
         parts.archive, owner, from_dicts(context.messages), running(state)
     )
+    told = changed(work.state, efforts, runtime) if efforts != work.state else {}
     return {
+        **({"banners": told["banners"]} if told else {}),
         "context": {"messages": messages},
         "context_report": {
             **context.report,

@@ -13,6 +13,7 @@ from ..running_turn import RunningTurn
 from ..tokens import count_messages
 from ..transcript import DECIDING, Logged, rendered, result_of
 from ..valid_history import valid_history
+from .attached import placeholders
 from .budget import ladder
 from .plan import Plan
 from .shortening import Limits, previewed
@@ -96,7 +97,7 @@ def whole_tokens(work: RunningTurn, record: Record) -> int:
     """Return the tokens of a past turn as it is sent if nothing of it is cut."""
 
     def tokens() -> int:
-        sent = valid_history(as_past(work.messages(record)), work.fences)
-        return count_messages(sent, work.count)
+        messages = placeholders(as_past(work.messages(record)), record.turn)
+        return count_messages(valid_history(messages, work.fences), work.count)
 
     return work.once(("whole", work.count), (record,), tokens)

@@ -21,6 +21,7 @@ from ..spans import kept
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history
+from .attached import attached, placeholders
 from .budget import GOAL_TOKENS, LOGS_SHARE, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
@@ -44,9 +45,9 @@ _Load: TypeAlias = tuple[str, int]  # an effort, and a turn of it that a log sho
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """A note that stands after the result of a call, and what it shows of logs."""
+    """Notes that stand after the result of a call, and what they show of logs."""
 
-    piece: _Piece
+    pieces: tuple[_Piece, ...]
     loaded: frozenset[_Load] = frozenset()
 
 
@@ -330,6 +331,12 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     past, name = turn.turn <= plan.after_turn, _part_name(work, turn)
     # Newer answers keep their state blocks: the one before them in the context is older.
     said = as_past(turn.messages) if past else turn.messages
+    back: Mapping[Call, Message] = {}
+    if not isinstance(turn, Record):
+        shown = attached(work)
+        said, back = shown.messages, shown.back
+    else:
+        said = placeholders(said, turn.turn)
     messages = tuple(map(with_marked_pointers, said))
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
@@ -342,6 +349,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         end = cut.until
         head = replace(turn, messages=turn.messages[:end])
         insertions = _insertions(work, head, plan, known, frozenset())
+        insertions = _with_back(insertions, head, back)
         if cut.limits or cut.bare:
             free = 0 if cut.bare else int(LOGS_SHARE * plan.room(work.room))
             insertions = _fitting(insertions, free, work)
@@ -351,7 +359,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         limit = max(1, limit - notes)
         insertions = _insertions(work, turn, plan, known, frozenset())
         insertions = _fitting(insertions, limit // 2, work)
-        limit -= sum(count_message(one.piece[1], work.count) for one in insertions.values())
+        limit -= sum(_tokens(work, one) for one in insertions.values())
         yield from _with_insertions(_shortened(work, turn, messages, limit), insertions, name)
         return
     most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
@@ -361,6 +369,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     loaded = frozenset(load for one in insertions.values() for load in one.loaded)
     rest = replace(turn, messages=turn.messages[end:])
     insertions = _insertions(work, rest, plan, max(0, known - end), loaded)
+    insertions = _with_back(insertions, rest, back)
     yield from _with_insertions(valid_history(tail, work.fences), insertions, name)
 
 
@@ -393,10 +402,14 @@ def _fitting(insertions: _Insertions, free: int, work: RunningTurn) -> _Insertio
     """Return the newest insertions that have at most `free` tokens together."""
     kept = _Insertions()
     for call, insertion in reversed([*insertions.items()]):
-        free -= count_message(insertion.piece[1], work.count)
+        free -= _tokens(work, insertion)
         if free >= 0:
             kept[call] = insertion
     return kept
+
+
+def _tokens(work: RunningTurn, insertion: _Insertion) -> int:
+    return count_messages([note for _, note in insertion.pieces], work.count)
 
 
 def _edge_pieces(
@@ -446,8 +459,21 @@ def _with_insertions(
             waiting = []
         yield name, message
         if call is not None and call in insertions:
-            waiting.append(insertions[call].piece)
+            waiting += insertions[call].pieces
     yield from waiting
+
+
+def _with_back(insertions: _Insertions, turn: Logged, back: Mapping[Call, Message]) -> _Insertions:
+    """Return the insertions of a turn's calls, in their order, with attachments brought back."""
+    found: _Insertions = {}
+    for _, call in with_calls(turn.messages):
+        if call is None:
+            continue
+        insertion = insertions.get(call, _Insertion(()))
+        notes: tuple[_Piece, ...] = (("expanded", back[call]),) if call in back else ()
+        if pieces := (*insertion.pieces, *notes):
+            found[call] = replace(insertion, pieces=pieces)
+    return found
 
 
 def _insertions(
@@ -466,7 +492,7 @@ def _insertions(
         efforts = related.get(str(result.get("effort_id")), ())
         hints = [{"effort": effort, "offset": 0} for effort in efforts]
         for message in _hint_notes(work, turn, hints):
-            insertions[call] = _Insertion((_part_name(work, turn), message))
+            insertions[call] = _Insertion(((_part_name(work, turn), message),))
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
     for at, call, result in log_results(turn.messages):
         name, limit = result["effort_id"], log_limit(plan.room(work.room))
@@ -477,7 +503,7 @@ def _insertions(
         if quoted.turns:
             status = "open" if result["status"] == "reopened" else "concluded"
             log = log_quote(name, status, quoted, limit, work.fences)
-            insertions[call] = _Insertion(("expanded", log), frozenset(new))
+            insertions[call] = _Insertion((("expanded", log),), frozenset(new))
             loaded |= new
     return insertions
 

@@ -191,6 +191,25 @@ def max_input_tokens(model: BaseChatModel) -> int | None:
     return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
+_INPUTS: Mapping[str, str] = {
+    **{f"{kind}_inputs": kind for kind in ("image", "pdf", "audio", "video")},
+    **{f"{kind}_tool_message": f"{kind} of a tool" for kind in ("image", "pdf")},
+}
+"""The kinds of attachments by the entries of a model's profile that say whether it takes them."""
+
+
+def refused(model: BaseChatModel) -> frozenset[str]:
+    """Return the kinds of attachments that a model does not take, as far as its profile says."""
+    profile = getattr(model, "profile", None) or {}
+    return frozenset(kind for entry, kind in _INPUTS.items() if profile.get(entry) is False)
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the name under which a provider knows a model, empty if it has none."""
+    names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
+    return next((name for name in names if isinstance(name, str)), "")
+
+
 @lru_cache(maxsize=100)
 def _warn_of_window(model: str, window: int, budget: int) -> None:
     """Warn once of a budget that the model does not take."""

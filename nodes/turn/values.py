@@ -29,7 +29,7 @@ from ...memory.spans import event_of
 from ...memory.transcript import stored
 from ...memory.view import ArchiveView, past
 from .langchain_messages import to_dicts
-from .parts import STEADY, AgentParts
+from .parts import STEADY, AgentParts, refused
 from .readable import readable, texts_of
 from .state import CHANNELS, Bookkeeping, Memory, TurnState, unpacked, updated
 from .turn import Turn, TurnKey
@@ -314,6 +314,7 @@ def _work(
         used=max(0, used - fixed),
         plan=Plan.unpacked(state.get("plan")),
         embedder=parts.embedder,
+        refused=refused(parts.model),
         laid_out=parts.laid_out,
         now=stamp(),
         fence_key=fence_key,

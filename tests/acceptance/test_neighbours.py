@@ -262,7 +262,6 @@ def test_picture_is_sent(tmp_path: Path) -> None:
     assert kinds(said) == ["text", "image"]
 
 
-@later.NEIGHBOURS
 def test_picture_of_a_past_turn_is_a_placeholder(tmp_path: Path) -> None:
     """03: in later turns an attachment is a placeholder with its turn."""
     here, _ = attached(tmp_path, PICTURE)
@@ -273,7 +272,6 @@ def test_picture_of_a_past_turn_is_a_placeholder(tmp_path: Path) -> None:
     assert "What is this?" in sent.text
 
 
-@later.NEIGHBOURS
 def test_file_that_does_not_fit_is_named(tmp_path: Path) -> None:
     """03: what is not sent is named to the model, with name and type, and to the user."""
     _, said = attached(tmp_path, FILE, budget=4_000)
@@ -282,7 +280,6 @@ def test_file_that_does_not_fit_is_named(tmp_path: Path) -> None:
     assert kinds(said) == ["text", "file"] or said.banners != []
 
 
-@later.NEIGHBOURS
 def test_attachment_comes_back(tmp_path: Path) -> None:
     """03: `read_log` brings the block itself back, through a message of the memory."""
     here, _ = attached(tmp_path, PICTURE)
@@ -294,7 +291,6 @@ def test_attachment_comes_back(tmp_path: Path) -> None:
     assert PIXEL in str(said.sent.messages)
 
 
-@later.NEIGHBOURS
 def test_attachment_is_found_by_its_name(tmp_path: Path) -> None:
     """03: names are in the log and in the index."""
     here, _ = attached(tmp_path, FILE)

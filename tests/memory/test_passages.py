@@ -18,7 +18,10 @@ PARAGRAPH = SENTENCE * 9
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        (human([{"type": "text", "text": "see"}, {"type": "image"}, "this"]), ["see\nthis"]),
+        (
+            human([{"type": "text", "text": "see"}, {"type": "image"}, "this"]),
+            ["see\n[image]\nthis"],
+        ),
         (ai("", call("look_up", key="größe")), ['\nlook_up {"key": "größe"}']),
         (ai("", call("expand_effort", effort_id="a")), []),
         (tool("1", "8080", "read_log"), []),

@@ -155,7 +155,7 @@ def test_slices_never_count_too_low(parts: list[str], size: int) -> None:
         ({"content": "one", "name": "ebbtide"}, 4 + 1 + 1 + 1),
         ({"content": "one", "id": "a b c"}, 4 + 1),
         ({"content": ["one two", {"type": "text", "text": "three"}]}, 4 + 3),
-        ({"content": [{"type": "image_url", "image_url": {"url": "x" * 999}}]}, 4 + 1_445),
+        ({"content": [{"type": "image_url", "image_url": {"url": "x" * 999}}]}, 4 + 12_000),
         ({"content": [{"type": "reasoning", "reasoning": "two words"}]}, 4 + 2),
         ({"content": "", "tool_calls": [{"name": "f", "args": {"q": "a"}, "id": "1"}]}, 4 + 1 + 2),
         ({"content": "", "invalid_tool_calls": [{"name": "f", "args": "a b c"}]}, 4 + 1 + 3),
@@ -183,9 +183,9 @@ def test_a_result_counts_its_id_and_not_its_name() -> None:
     ("block", "expected"),
     [
         ({"type": "image_url", "image_url": {"url": "x", "detail": "low"}}, 85),
-        ({"type": "image_url", "image_url": "x"}, 1_445),
+        ({"type": "image_url", "image_url": "x"}, 12_000),
         ({"type": "input_image", "image_url": "x", "detail": "low"}, 85),
-        ({"type": "image", "url": "x", "detail": "low"}, 1_445),
+        ({"type": "image", "url": "x", "detail": "low"}, 12_000),
     ],
 )
 def test_an_image_counts_its_bound(block: dict[str, Any], expected: int) -> None:

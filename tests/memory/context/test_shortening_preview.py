@@ -101,7 +101,7 @@ def test_images_become_placeholders() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     shown = previews([human([{"type": "text", "text": "See: "}, picture])], Limits(9, 9))
 
-    assert shown[0]["data"]["content"] == "See: [image_url]"
+    assert shown[0]["data"]["content"] == "See: \n[image, image/png, 3 bytes]"
 
 
 def test_what_was_read_says_where_it_reads_on(talk: Conversation) -> None:

@@ -186,7 +186,7 @@ def test_odd_messages_are_kept(tmp_path: Path) -> None:
     state = chat.agent.invoke({"messages": history}, THREAD)
 
     assert lineage(chat, state) == [
-        *("Be brief.", "Welcome.", "[image_url]", "A picture.", "", ""),
+        *("Be brief.", "Welcome.", "[image, image/png, 3 bytes]", "A picture.", "", ""),
         *("Be long.", "One more.", "And?", "Fine."),
     ]
     assert [record.status for record in chat.records(state)] == ["done"] * 3

@@ -1,0 +1,254 @@
+"""Attachments as the context shows them: sent, said in words, or named in their place.
+
+Those of the running turn are sent one after the other as far as `ATTACHED_SHARE` of the room goes,
+what its calls of `read_log` and `expand_effort` bring back after them. In every other turn a
+placeholder stands for each. What a provider's own tools gave belongs to the answer that has it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any, TypeAlias
+
+from ...prompts.loader import render
+from ..attachments import without_facts
+from ..banners import banner_of
+from ..efforts import EffortState
+from ..fences import Fences
+from ..media import Attachment, attachment
+from ..messages import Message, compact, text, with_content
+from ..names import ranges
+from ..prices import price_of
+from ..record import Group
+from ..running_turn import RunningTurn
+from ..transcript import Logged, offsets, place_in_log, recalled
+from .logs import Call, log_results, turns_of_log, with_calls
+from .shortening import preview
+
+ATTACHED_SHARE = 0.85
+"""Share of the room that the attachments of the running turn may have, with what the user wrote.
+
+What is left holds a marker and the newest exchange; where more stands before the turn it is cut.
+"""
+
+_WORDS_SHARE = 0.25
+"""Share of the room for the words of a document that is not sent: that of one new result."""
+
+_SHOWING = ("human", "tool")
+"""The types of messages whose attachments are replaced."""
+
+_Block: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsent:
+    """An attachment that is not sent, and why: the budget that it needs, 0 if never."""
+
+    what: Attachment
+    budget: int = 0
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What is left of the room for attachments, and what was decided on the way."""
+
+    work: RunningTurn
+    free: int
+    sent: set[str] = field(default_factory=set)
+    unsent: list[Unsent] = field(default_factory=list)
+
+    def takes(self, block: _Block, one: Attachment, kind: str) -> bool:
+        """Tell whether a block is sent, and note it."""
+        refused = self.work.refused
+        name = "pdf" if one.is_pdf else one.kind
+        if name in refused or (kind == "tool" and f"{name} of a tool" in refused):
+            self.unsent.append(Unsent(one))
+            return False
+        if (key := compact(without_facts([block])[0])) in self.sent:
+            return False
+        tokens = price_of(block, self.work.count) or 0
+        if tokens > self.free:
+            self.unsent.append(Unsent(one, _budget(self.work, tokens)))
+            return False
+        self.free -= tokens
+        self.sent.add(key)
+        return True
+
+
+def _budget(work: RunningTurn, tokens: int) -> int:
+    """Return the budget in which an attachment of so many tokens would be sent."""
+    fixed = work.settings.context_budget - work.room
+    needed = fixed + (tokens + _said_tokens(work)) / ATTACHED_SHARE
+    return 1_000 * ceil(needed / 1_000)
+
+
+def _said_tokens(work: RunningTurn) -> int:
+    """Return the tokens of what the user wrote in the running turn."""
+    humans = (m for m in work.view.running.messages if m["type"] == "human")
+    return sum(work.count(_written(message)) for message in humans)
+
+
+def _written(message: Message) -> str:
+    content = message["data"].get("content")
+    if not isinstance(content, list):
+        return text(message)
+    rest = [block for block in content if attachment(block) is None]
+    return text(with_content(message, rest))
+
+
+def placeholders(messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
+    """Return the messages of a turn with placeholders for their attachments."""
+    return tuple(_mapped(message, lambda _, one: _text(_left(one, turn))) for message in messages)
+
+
+def _left(one: Attachment, turn: int) -> str:
+    return render("attachment_of_turn", attachment=one, turn=turn)
+
+
+def _text(said: str) -> dict[str, str]:
+    return {"type": "text", "text": said}
+
+
+def _mapped(message: Message, change: Any) -> Message:
+    """Return a message with its attachments changed, by place and attachment."""
+    content = message["data"].get("content")
+    if message["type"] not in _SHOWING or not isinstance(content, list):
+        return message
+    blocks = [
+        block if (one := attachment(block)) is None else change(at, one)
+        for at, block in enumerate(content)
+    ]
+    same = all(new is old for new, old in zip(blocks, content, strict=True))
+    return message if same else with_content(message, blocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The messages of the running turn as they are sent, what calls brought back, what is unsent.
+
+    `back` has a note of the memory for each call whose log has attachments.
+    """
+
+    messages: tuple[Message, ...]
+    back: Mapping[Call, Message]
+    unsent: tuple[Unsent, ...]
+
+
+def attached(work: RunningTurn) -> Attached:
+    """Return the running turn with its attachments as they are sent."""
+    turn = work.view.running
+    if not any(map(_has_any, turn.messages)) and not _brings(turn):
+        return Attached(turn.messages, {}, ())
+    ledger = _Ledger(work, int(ATTACHED_SHARE * work.room) - _said_tokens(work))
+    back: dict[Call, Message] = {}
+    brought = dict(_brought(work, turn))
+    messages = []
+    places = offsets(turn.messages)
+    for at, (message, call) in enumerate(with_calls(turn.messages)):
+        messages.append(_as_sent(ledger, message, places[at].text))
+        if call is not None and call in brought and (note := _note(ledger, brought[call])):
+            back[call] = note
+    return Attached(tuple(messages), back, tuple(ledger.unsent))
+
+
+def with_unsent(work: RunningTurn) -> EffortState:
+    """Return the state of the efforts with a banner for each attachment that is not sent."""
+    state = work.state
+    for one in attached(work).unsent:
+        kind = "too_large" if one.budget else "refused"
+        line = banner_of(kind, attachment=one.what, budget=f"{one.budget:,}")
+        if line not in state.banners:
+            state = replace(state, banners=(*state.banners, line))
+    return state
+
+
+def _has_any(message: Message) -> bool:
+    content = message["data"].get("content")
+    blocks = content if isinstance(content, list) else ()
+    return message["type"] in _SHOWING and any(map(attachment, blocks))
+
+
+def _brings(turn: Logged) -> bool:
+    return any(recalled(message) for message in turn.messages) or any(log_results(turn.messages))
+
+
+def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
+    """Return a message with the attachments that are sent; words or a note stand for others."""
+    content = message["data"].get("content")
+
+    def shown(at: int, one: Attachment) -> Any:
+        if ledger.takes(content[at], one, message["type"]):
+            return content[at]
+        if not ledger.unsent or ledger.unsent[-1].what != one:  # it stands above already
+            return _text(f"[{one}]")
+        work, turn = ledger.work, ledger.work.view.running.turn
+        if not one.text:
+            return _text(_not_sent(ledger.unsent[-1], turn))
+        said = f"[{one}]\n{one.text}"
+        before = text(with_content(message, content[: at + 1])).removesuffix(said)
+        place = offset + place_in_log(before + said, len(before))
+        limit = int(_WORDS_SHARE * work.room)
+        words = preview(said, limit, turn=turn, offset=place, count=work.count)
+        return _text(words)
+
+    return _mapped(message, shown)
+
+
+def _not_sent(unsent: Unsent, turn: int) -> str:
+    if not unsent.budget:
+        return render("attachment_refused", attachment=unsent.what)
+    return render("attachment_too_large", attachment=unsent.what, turn=turn, budget=unsent.budget)
+
+
+_Found: TypeAlias = tuple[int, _Block, Attachment]
+"""A turn, and a block of it that is an attachment."""
+
+
+def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[Call, list[_Found]]]:
+    """Yield the calls of a turn that recall turns with attachments, and those."""
+    logs = {call: result for _, call, result in log_results(turn.messages)}
+    for message, call in with_calls(turn.messages):
+        if call is None:
+            continue
+        found: list[_Found] = []
+        for quote in recalled(message):
+            view = work.view.session(quote.session) if quote.session else work.view
+            records = view.turns([quote.turn]) if view and quote.turn != turn.turn else ()
+            if message["data"].get("name") == "read_log":
+                found += [one for record in records for one in _attachments(record)]
+        if call in logs:
+            records = work.view.turns_of(logs[call]["effort_id"], turns_of_log(logs[call]))
+            found += [
+                one
+                for record in records
+                if record.turn != turn.turn or record.status == "erased"
+                for one in _attachments(record)
+            ]
+        if found:
+            yield call, found
+
+
+def _attachments(turn: Logged) -> Iterator[_Found]:
+    for message in turn.messages if turn.status != "erased" else ():
+        content = message["data"].get("content")
+        if message["type"] in _SHOWING and isinstance(content, list):
+            for block in content:
+                if (one := attachment(block)) is not None:
+                    yield turn.turn, block, one
+
+
+def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
+    """Return the memory's message with the attachments that a call brought back."""
+    unsent = len(ledger.unsent)
+    blocks = [(turn, block, one) for turn, block, one in found if ledger.takes(block, one, "human")]
+    missing = ledger.unsent[unsent:]
+    ledger.unsent[unsent:] = []  # the user was told when it was sent
+    lines = [f"- turn {turn}: {one}" for turn, _, one in blocks]
+    lines += [f"- {_not_sent(one, found[0][0])}" for one in missing]
+    if not lines:
+        return None
+    fences: Fences = ledger.work.fences
+    turns = ranges(sorted({turn for turn, _, _ in found}))
+    note = fences.note(render("attachments_back", turns=turns, quote="\n".join(lines)))
+    said = _text(str(note["data"]["content"]))
+    return with_content(note, [said, *(block for _, block, _ in blocks)])
