@@ -29,7 +29,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import set_config_context
+from langchain_core.runnables.config import merge_configs, set_config_context
 from langchain_core.tools import BaseTool
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -60,7 +60,8 @@ from ..nodes.persist import persist
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.forks import agone_on_from, gone_on_from
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.parts import STEADY, AgentParts, name_of, taking_tools
+from ..nodes.turn.models import name_of, opened, takes_tools
+from ..nodes.turn.parts import STEADY, AgentParts
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from ..nodes.turn.values import is_anothers, owner_of, repacked, running
@@ -145,7 +146,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return AIMessage("")
 
         def sent(call: Call) -> ExtendedModelResponse[Any]:
-            with set_config_context(call.config) as context:
+            with set_config_context(_config_of(request, call)) as context:
                 response = context.run(handler, _request_of(request, call))
             return self._answered(request, call, response)
 
@@ -169,7 +170,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             async def answer() -> ModelResponse[Any]:
                 return await handler(_request_of(request, call))
 
-            with set_config_context(call.config) as context:
+            with set_config_context(_config_of(request, call)) as context:
                 response = await asyncio.create_task(answer(), context=context)
             return await asyncio.to_thread(self._answered, request, call, response)
 
@@ -370,7 +371,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         )
         parts["system"] = request.system_prompt or ""
         if known:
-            own, given = taking_tools(request.model), initial.models.items()
+            own, given = request.model, initial.models.items()
             models = {what: own if isinstance(m, UnknownModel) else m for what, m in given}
             parts |= {"model": own, "models": {**models, "anchor": own}}
         if isinstance(initial.count, PricedCounter):
@@ -491,14 +492,25 @@ def _check_messages(state: TurnState) -> None:
 
 
 def _request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
-    """Return the request with the working context instead of the messages."""
+    """Return the request with the working context instead of the messages.
+
+    A model that takes no tools, as LangChain's fakes, is sent none of the memory's.
+    """
     system, *messages = cast("list[Any]", call.messages)
+    model, given, _ = opened(request.model, call.config)
     return request.override(
+        model=model,
+        model_settings={**given, **request.model_settings},
         system_message=_system_message(request, system.text, call.settings),
         messages=messages,
-        tools=[*schemas(), *request.tools],
+        tools=[*(schemas() if takes_tools(model) else ()), *request.tools],
         tool_choice=call.tool_choice or request.tool_choice,
     )
+
+
+def _config_of(request: ModelRequest[Any], call: Call) -> RunnableConfig:
+    """Return the config of a call, with what the model was given by `with_config`."""
+    return merge_configs(call.config, opened(request.model, call.config)[2])
 
 
 def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:

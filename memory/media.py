@@ -148,8 +148,7 @@ def facts_of(data: Any) -> Mapping[str, Any]:
     if not isinstance(data, str):
         return {}
     key = hashlib.blake2b(data.encode("utf-8", "replace"), digest_size=16).digest()
-    facts = _measured.get_or_make(key, lambda: _facts(_decoded(data)))
-    return facts if isinstance(facts, Mapping) else {}
+    return _measured.get_or_make(key, lambda: _facts(_decoded(data)))
 
 
 _measured: LruCache[Mapping[str, Any]] = LruCache(_MEASURED)

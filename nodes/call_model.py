@@ -30,7 +30,8 @@ from ..memory.tokens import TokenCounter
 from ..prompts.loader import render
 from .assemble_context import assemble_context
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
-from .turn.parts import AgentParts, taking_tools
+from .turn.models import base_of, opened, taking_tools
+from .turn.parts import AgentParts
 from .turn.state import TurnState, updated
 from .turn.values import effort_state, packed, running, traced
 
@@ -123,16 +124,18 @@ class Call:
         """The `tool_choice` that forbids calls if the limit of rounds is reached, else None."""
         if self.limit is None:
             return None
-        kind = self.parts.model._llm_type  # noqa: SLF001 (LangChain's name for the kind)
+        kind = base_of(self.parts.model)._llm_type  # noqa: SLF001 (LangChain's name for the kind)
         return _NO_CALLS.get(kind, "none")
 
     @property
     def model(self) -> Runnable[LanguageModelInput, AIMessage]:
         """The model with all tools, without which providers refuse a history that has calls."""
-        model, tools = taking_tools(self.parts.model), list(self.parts.schemas)
-        if self.limit is None:
-            return model.bind_tools(tools)
-        return model.bind_tools(tools, tool_choice=self.tool_choice)
+        model, given, config = opened(taking_tools(self.parts.model), self.config)
+        if self.limit is not None:
+            given["tool_choice"] = self.tool_choice
+        bound: Runnable[LanguageModelInput, AIMessage]
+        bound = model.bind_tools(list(self.parts.schemas), **given)
+        return bound.with_config(config) if config else bound
 
     def answered(self, response: Sequence[BaseMessage]) -> dict[str, Any]:
         """Return the update for the model's response: the answer, and results that came with it."""

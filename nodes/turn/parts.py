@@ -30,6 +30,7 @@ from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
 from ...memory.view import ArchiveView
 from ..ask import Models
+from .models import base_of
 from .turn import CARRIED, Turn, TurnKey
 
 _log = logging.getLogger("ebbtide.attention")
@@ -187,7 +188,7 @@ class AgentParts:
 
 def max_input_tokens(model: BaseChatModel) -> int | None:
     """Return the tokens that a model takes, by its profile; None if that is not known."""
-    tokens = (getattr(model, "profile", None) or {}).get("max_input_tokens")
+    tokens = (getattr(base_of(model), "profile", None) or {}).get("max_input_tokens")
     return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
@@ -200,14 +201,8 @@ _INPUTS: Mapping[str, str] = {
 
 def refused(model: BaseChatModel) -> frozenset[str]:
     """Return the kinds of attachments that a model does not take, as far as its profile says."""
-    profile = getattr(model, "profile", None) or {}
+    profile = getattr(base_of(model), "profile", None) or {}
     return frozenset(kind for entry, kind in _INPUTS.items() if profile.get(entry) is False)
-
-
-def name_of(model: BaseChatModel) -> str:
-    """Return the name under which a provider knows a model, empty if it has none."""
-    names = (getattr(model, field, None) for field in ("model_name", "model", "model_id"))
-    return next((name for name in names if isinstance(name, str)), "")
 
 
 @lru_cache(maxsize=100)
@@ -216,14 +211,3 @@ def _warn_of_window(model: str, window: int, budget: int) -> None:
     _context_log.warning(
         "%s takes %d tokens, so context_budget is %d and not %d", model, window, window, budget
     )
-
-
-def taking_tools(model: BaseChatModel) -> BaseChatModel:
-    """Return the model; raise `SettingsError` if it takes no tools, like LangChain's fakes."""
-    bind_tools = getattr(type(model), "bind_tools", BaseChatModel.bind_tools)
-    if bind_tools is BaseChatModel.bind_tools:
-        raise SettingsError(
-            f"{type(model).__name__} takes no tools, which the memory needs: pass a chat model "
-            "with bind_tools, and not what with_retry() or with_fallbacks() make of it"
-        )
-    return model

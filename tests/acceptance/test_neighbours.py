@@ -173,7 +173,6 @@ def test_log_of_one_user_is_not_read_by_the_model_of_another(tmp_path: Path) -> 
     assert [one.text for one in models["bob"].asked if AUTH.log in one.text] == []
 
 
-@later.NEIGHBOURS
 @pytest.mark.parametrize("wrapped", ["bind", "with_config"])
 def test_wrapped_model(tmp_path: Path, wrapped: str) -> None:
     """06: nothing that `create_agent` takes is refused."""

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, Settings
+from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.memory.errors import InputError, SettingsError
 from tests.agents import ENTRIES, SUMMARY, THREAD, referenced, talk
 from tests.doubles import ScriptedModel, call, together
@@ -20,7 +20,6 @@ from tests.graph.journeys import EXACT
 pytestmark = pytest.mark.usefixtures("entry")
 
 RETRIED = ScriptedModel().with_retry()
-FALLING = ScriptedModel().with_fallbacks([ScriptedModel()])
 LONG = "The refresh token expires after 3600 seconds, and nobody renews it."
 
 
@@ -108,11 +107,22 @@ def test_turn_that_closes_one_and_opens_another_is_in_both(tmp_path: Path) -> No
     assert [record.efforts for record in chat.records(state)] == [("a",), ("b", "a")]
 
 
-@pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED, FALLING])
-def test_a_model_without_tools_is_refused(tmp_path: Path, entry: str, model: Any) -> None:
+def test_a_fake_model_is_sent_no_tools(tmp_path: Path) -> None:
+    """LangChain's fake, which `create_agent` takes, takes no tools."""
+    model = GenericFakeChatModel(messages=iter(["hi", "well"]))
+    archive = DiskArchive(tmp_path, durable=False)
+    agent = ENTRIES["middleware"](model, archive=archive, checkpointer=InMemorySaver())
+
+    said = [agent.invoke({"messages": "hello"}, THREAD)["messages"][-1].text for _ in range(2)]
+
+    assert said == ["hi", "well"]
+
+
+@pytest.mark.parametrize("model", [GenericFakeChatModel(messages=iter(["hi"])), RETRIED])
+def test_a_model_without_tools_is_refused(tmp_path: Path, model: Any) -> None:
     """A fake of LangChain's, and a model that retries by itself, are told what to pass instead."""
     archive = DiskArchive(tmp_path, durable=False)
-    agent = ENTRIES[entry](model, archive=archive, checkpointer=InMemorySaver())
+    agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
 
     with pytest.raises(SettingsError, match="takes no tools"):
         agent.invoke({"messages": "hello"}, THREAD)
