@@ -17,6 +17,7 @@ from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.day import dated
 from ..memory.context.hints import hinted
 from ..memory.efforts import EffortState, happened
+from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
@@ -24,7 +25,7 @@ from ..memory.references import referenced
 from ..memory.settings import Settings
 from ..memory.view import past
 from .command import commit_command
-from .turn.arrivals import SplitInput, split_input, turn_numbers
+from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
 from .turn.attachments import kept_in_state
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
@@ -35,6 +36,7 @@ from .turn.values import (
     changed,
     drawn,
     effort_state,
+    is_anothers,
     memory_at,
     owner_of,
     packed,
@@ -52,12 +54,18 @@ def begin_turn(
 
     The first turn of a session surfaces memories that are in the user's attention. A thread without
     state continues the archived turn that its messages end, or adopts them as history.
+    Results that a client sends for waiting calls continue their turn.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
     settings = parts.settings_of(runtime.context)
     check_budget(settings, *parts.sizes(settings))
     owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
+    if results := results_of_client(state):
+        if state.get("archive") != parts.archive.id or is_anothers(state, parts.archive, owner):
+            raise SessionNotFoundError(owner.thread)
+        messages = [*state["messages"][: -len(results)], *results]
+        return {"messages": Overwrite(kept_in_state(parts.archive, owner, messages))}
     with parts.archive.together():
         before, arrived, settled = _settled(state, runtime, parts, owner, settings.messages_window)
         settled |= _right(updated(before, settled), parts.archive, owner)

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from operator import itemgetter
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
+from ...memory.transcript import OWN_TOOLS
 from ...memory.view import ArchiveView, past
 from .langchain_messages import (
     MADE_HERE,
@@ -135,6 +136,32 @@ def split_messages(state: TurnState) -> SplitInput:
         unfinished=closed(messages[parts.unfinished : parts.new], state.get("nonce", "")),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
+
+
+def results_of_client(state: TurnState) -> list[BaseMessage]:
+    """Return the results at the end of the running turn that answer its waiting calls.
+
+    None if something else is new: a client sends them as the input of a run. A result has the name
+    of the tool that was called.
+    """
+    if state.get("turn", 0) <= state.get("persisted", 0) or split_messages(state).new:
+        return []
+    messages = [*state.get("messages", [])]
+    sent = [*takewhile(lambda message: message.type == "tool", reversed(messages))][::-1]
+    asking = messages[-len(sent) - 1] if len(sent) < len(messages) else None
+    calls = asking.tool_calls if isinstance(asking, AIMessage) else []
+    names = {call["id"]: call["name"] for call in calls}
+    results = [message for message in sent if isinstance(message, ToolMessage)]
+    if not results or any(result.tool_call_id not in names for result in results):
+        return []
+    return [cleaned(under_its_name(one, names[one.tool_call_id])) for one in results]
+
+
+def under_its_name(result: ToolMessage, tool: str) -> ToolMessage:
+    """Return a result with its tool's name instead of none or that of one of the memory's tools."""
+    if result.name in OWN_TOOLS and result.name != tool:
+        return result.model_copy(update={"name": tool, "artifact": None})
+    return result if result.name else result.model_copy(update={"name": tool})
 
 
 def unarchived(state: TurnState) -> list[BaseMessage]:

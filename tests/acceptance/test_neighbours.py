@@ -200,7 +200,6 @@ def test_cleared_chat_says_so(tmp_path: Path) -> None:
     assert "delete_session" in " ".join(state["memory"]["banners"])
 
 
-@later.NEIGHBOURS
 def test_result_that_a_client_sends(tmp_path: Path) -> None:
     """00, `begin_turn`: results of waiting calls fill them and continue their turn."""
     here = stage(tmp_path, entry="middleware", tools=[look_up])
