@@ -33,6 +33,8 @@ _LINES = {
     "rounds": "--- Answered without more tools: the limit of {limit} rounds is reached ---",
     "too_large": "--- Not sent: {attachment} (it needs a context_budget of {budget} tokens) ---",
     "refused": "--- Not sent: {attachment} (the model does not take this kind) ---",
+    "cleared": "--- Cleared what is shown: the memory still knows the conversation, "
+    "delete_session(agent, config) deletes it ---",
     "put_right": "--- Put right what the archive contradicts: {keys} ---",
     "lost": "--- Went on from the archive: the thread's state named a turn that it has not ---",
     "unseen": "--- Began anew: the archive has {turns} turn{s}, "

@@ -70,6 +70,8 @@ def begin_turn(
         before, arrived, settled = _settled(state, runtime, parts, owner, settings.messages_window)
         settled |= _right(updated(before, settled), parts.archive, owner)
         efforts = _counted(updated(before, settled))
+        if _cleared(state):
+            efforts = replace(efforts, banners=(*efforts.banners, banner_of("cleared")))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
@@ -143,6 +145,13 @@ def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     update = {key: value for key, value in packed(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
     return {**update, "put_right": keys} if keys else {}
+
+
+def _cleared(state: TurnState) -> bool:
+    """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
+    known = {state.get("archived"), *state.get("asked", {})} - {None, ""}
+    ids = {message.id for message in state.get("messages", [])}
+    return bool(state.get("persisted") and known) and ids.isdisjoint(known)
 
 
 def _counted(state: TurnState) -> EffortState:

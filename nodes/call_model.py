@@ -27,6 +27,7 @@ from ..memory.messages import fingerprint, speaks
 from ..memory.settings import Settings
 from ..memory.state_blocks import Cutter, cut_content
 from ..memory.tokens import TokenCounter
+from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
 from .assemble_context import assemble_context
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
@@ -153,7 +154,7 @@ class Call:
         if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
         answer, hidden = self._anchored(cleaned(with_ids(answer)))
-        answer = _noted(answer, **self._report)
+        answer = _with_own_calls(_noted(answer, **self._report))
         messages = [answer, *results]
         if self.limit:
             hidden |= self._limit_told(hidden)
@@ -216,6 +217,15 @@ def _noted(answer: AIMessage, **own: Any) -> AIMessage:
     metadata = answer.response_metadata
     noted = {**metadata, OWN: {**metadata.get(OWN, {}), **own}}
     return answer.model_copy(update={"response_metadata": noted})
+
+
+def _with_own_calls(answer: AIMessage) -> AIMessage:
+    """Return an answer that names its calls of memory tools, so that a chat UI leaves them out."""
+    own = [call["id"] for call in answer.tool_calls if call["name"] in NAMES]
+    if not own:
+        return answer
+    metadata = {**answer.response_metadata, "ebbtide_calls": own}
+    return answer.model_copy(update={"response_metadata": metadata})
 
 
 def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:

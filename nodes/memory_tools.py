@@ -14,13 +14,16 @@ from ..memory.errors import ToolError
 from ..memory.messages import Message
 from ..memory.questions import Asks
 from ..memory.settings import Settings
-from ..memory.tools.toolbox import Watch, run, waiting
+from ..memory.tools.toolbox import NAMES, Watch, run, waiting
 from .ask import adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.readable import texts_of
 from .turn.state import TurnState
 from .turn.values import packed, planned, running_turn, traced
+
+MARK = "ebbtide"
+"""The key in the `additional_kwargs` of results that come from a memory tool."""
 
 
 def memory_tools(
@@ -47,7 +50,16 @@ def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> A
     done = after_tools(done, work.state)
     texts = texts_of(done.state, work.view, state.get("texts", {}))
     update = {**packed(done.state), **planned(done), "texts": texts}
-    return {**update, "messages": from_dicts(done.results)}
+    return {**update, "messages": from_dicts([*map(_marked, done.results)])}
+
+
+def _marked(result: Message) -> Message:
+    """Return a result of a memory tool with the mark by which a chat UI leaves it out."""
+    data = result["data"]
+    if data.get("name") not in NAMES:
+        return result
+    extra = {**(data.get("additional_kwargs") or {}), MARK: True}
+    return {**result, "data": {**data, "additional_kwargs": extra}}
 
 
 def _watch(config: RunnableConfig) -> Watch:

@@ -187,7 +187,6 @@ def test_wrapped_model(tmp_path: Path, wrapped: str) -> None:
     assert len(model.sent) == 1
 
 
-@later.NEIGHBOURS
 def test_cleared_chat_says_so(tmp_path: Path) -> None:
     """06: `REMOVE_ALL_MESSAGES` clears what is shown, not what is remembered: a banner says so."""
     here = stage(tmp_path, entry="middleware")
@@ -228,7 +227,6 @@ def test_transcript_of_a_chat_page(tmp_path: Path) -> None:
     assert found == ([], False)
 
 
-@later.NEIGHBOURS
 def test_memory_calls_can_be_told_apart(tmp_path: Path) -> None:
     """06: the memory's results and calls are marked, so that a chat UI leaves them out."""
     said = stage(tmp_path).use("open_effort", name="one")
