@@ -165,7 +165,7 @@ def stored_turns(load: Load) -> Iterator[list[tuple[int, str]]]:
             elif any(finding.fatal for finding in archive.verify(Owner("", thread))):
                 messages = []
             else:  # twice as many, so that what is doubled is seen
-                messages = commands.transcript(agent, config(thread), turns=2 * load.turns)
+                messages = commands.transcript(agent, config(thread))[0]
             starts = [at for at, message in enumerate(messages) if question_number(message)]
             yield [
                 (question_number(messages[begin]), messages[end - 1].text)

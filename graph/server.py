@@ -187,9 +187,7 @@ def routes(make: Make) -> list[Route]:
     commands: dict[tuple[str, str], Callable[[_CommandCall], Any]] = {
         ("GET", f"{thread}/context"): _context,
         ("GET", f"{thread}/messages"): lambda call: call.run(look.messages, call.number("page", 1)),
-        ("GET", f"{thread}/transcript"): lambda call: messages_to_dict(
-            call.run(look.transcript, before=call.number("before"))
-        ),
+        ("GET", f"{thread}/transcript"): _transcript,
         ("GET", f"{thread}/efforts"): lambda call: call.run(look.efforts),
         ("GET", f"{thread}/search"): lambda call: call.run(
             look.search,
@@ -306,6 +304,13 @@ def _turn_in(values: Any) -> int:
     memory = values.get("memory") if isinstance(values, Mapping) else None
     turn = memory.get("turn") if isinstance(memory, Mapping) else None
     return turn if isinstance(turn, int) else 0
+
+
+def _transcript(call: _CommandCall) -> dict[str, Any]:
+    """Return a page of messages, and whether there are earlier ones."""
+    limit, before = call.number("limit", look.PAGE), call.number("before")
+    messages, more = call.run(look.transcript, limit=limit, before=before)
+    return {"messages": messages_to_dict(messages), "more": more}
 
 
 def _context(call: _CommandCall) -> dict[str, Any]:

@@ -68,8 +68,9 @@ async def run(config: Thread, said: Said = "", decision: Decision = "reject") ->
 async def read(config: Thread, before: int | None = None) -> list[dict[str, Any]]:
     """Return the last turns of the conversation, or those before a turn."""
     try:
-        return messages_to_dict(await atranscript(app.state.agent, config, before=before))
-    except EbbtideError as error:  # no such thread, or no such page
+        page, _ = await atranscript(app.state.agent, config, limit=20, before=before)
+        return messages_to_dict(page)
+    except EbbtideError as error:  # no such page
         raise HTTPException(404, str(error)) from error
 
 

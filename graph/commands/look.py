@@ -14,7 +14,7 @@ from ...memory.anchor import shown as shown_messages
 from ...memory.clock import stamp
 from ...memory.context.prompt import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
-from ...memory.errors import CommandError, ToolError
+from ...memory.errors import CommandError, SessionNotFoundError, ToolError
 from ...memory.fences import NAME
 from ...memory.messages import Message, text
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
@@ -93,29 +93,48 @@ def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
 
 
 def transcript(
-    agent: Agent, config: RunnableConfig, *, before: int | None = None, turns: int = PAGE
-) -> list[BaseMessage]:
-    """Return the messages of the last `turns` turns, or of those before turn `before`.
+    agent: Agent,
+    config: RunnableConfig,
+    *,
+    limit: int | None = None,
+    before: int | None = None,
+) -> tuple[list[BaseMessage], bool]:
+    """Return the messages of a thread, and whether there are earlier ones.
 
-    They are as the user saw them, oldest first, without state blocks and calls of memory tools.
-    Each has its `turn` and `status` under `ebbtide` in `response_metadata`. One system message
-    stands for an `erased` turn; a `running` turn is not archived yet. Raises `CommandError` if a
-    number is below 1.
+    They are those of the last `limit` turns, by default of all, or of those before turn `before`,
+    as the user saw them, oldest first, without state blocks and calls of memory tools. Each has its
+    `turn` and `status` under `ebbtide` in `response_metadata`. One system message stands for an
+    `erased` turn; a `running` turn is not archived yet. Of a thread without any turn they are the
+    messages of its checkpoint as they are. Raises `CommandError` if a number is below 1.
     """
-    for number in (turns, 1 if before is None else before):
-        if type(number) is not int or number < 1:
-            raise CommandError(f"turns={turns!r}, before={before!r}: give numbers from 1 on")
+    for number in (limit, before):
+        if number is not None and (type(number) is not int or number < 1):
+            raise CommandError(f"limit={limit!r}, before={before!r}: give numbers from 1 on")
     thread = thread_at(agent, config)
     running_messages = unarchived(thread.state)
-    newest_turn = thread.tip.turn + bool(running_messages)
+    try:
+        tip = thread.tip
+    except SessionNotFoundError:  # unknown, or older than the memory
+        if thread.state.get("turn"):
+            raise
+        return ([] if before else [*running_messages]), False
+    newest_turn = tip.turn + bool(running_messages)
     last = newest_turn if before is None else min(newest_turn, before - 1)
-    first = max(1, last - turns + 1)
-    view = thread.view
-    records = view.turns(range(first, min(last, thread.tip.turn) + 1))
+    first = max(1, last - (limit or last) + 1)
+    shown = _shown_turns(thread, running_messages, range(first, last + 1))
+    return completed(thread.parts.archive, thread.owner, shown, running_messages), first > 1
+
+
+def _shown_turns(
+    thread: Thread, running_messages: Sequence[BaseMessage], turns: range
+) -> list[BaseMessage]:
+    """Return the messages of turns as the user saw them, each marked with its turn."""
+    view, running_turn = thread.view, thread.tip.turn + 1
+    records = view.turns([turn for turn in turns if turn < running_turn])
     chosen: list[tuple[int, str, Sequence[Message]]]
     chosen = [(record.turn, record.status, view.messages(record)) for record in records]
-    if running_messages and first <= newest_turn == last:
-        chosen.append((newest_turn, "running", to_dicts(running_messages)))
+    if running_messages and running_turn in turns:
+        chosen.append((running_turn, "running", to_dicts(running_messages)))
     marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
         visible = from_dicts([*without_calls(shown_messages(turn_messages), NAMES)])
@@ -123,7 +142,7 @@ def transcript(
         for message in [SystemMessage(render("erased_turn"))] if status == "erased" else visible:
             metadata = {**message.response_metadata, "ebbtide": mark}
             marked.append(message.model_copy(update={"response_metadata": metadata}))
-    return completed(thread.parts.archive, thread.owner, marked, running_messages)
+    return marked
 
 
 def search(  # noqa: PLR0913 (the arguments of the tool)

@@ -20,6 +20,7 @@ from langgraph.types import Overwrite, StateSnapshot
 
 from ...memory.archive.protocol import Archive
 from ...memory.errors import (
+    CommandError,
     SessionNotFoundError,
     SettingsError,
     TipNotFoundError,
@@ -312,7 +313,13 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
         raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
     _chosen(config)
     # During a turn the agent's own state is newer than that of the graph around it.
-    snapshot = outer = agent.get_state(config, subgraphs=bool(place.path))
+    try:
+        snapshot = outer = agent.get_state(config, subgraphs=bool(place.path))
+    except asyncio.InvalidStateError as error:  # of an asynchronous checkpointer
+        raise CommandError(
+            "inside a running event loop use the command's asynchronous form: atranscript for "
+            "transcript, aerase for erase, and so on"
+        ) from error
     for name in place.path.split("|"):
         states = (task.state for task in snapshot.tasks if task.name == name)
         snapshot = next((state for state in states if isinstance(state, StateSnapshot)), snapshot)

@@ -156,7 +156,7 @@ class Stage:
 
     def read(self, config: RunnableConfig | None = None) -> list[BaseMessage]:
         """Return what was said, as the archive has it."""
-        return [*transcript(self.talk.agent, config or self.config, turns=10_000)]
+        return transcript(self.talk.agent, config or self.config)[0]
 
     def asked(self, config: RunnableConfig | None = None) -> list[str]:
         """Return what the user said in each turn, as the archive has it."""

@@ -215,7 +215,6 @@ def test_result_that_a_client_sends(tmp_path: Path) -> None:
     assert here.values["messages"][-1].text == "It is lit."
 
 
-@later.NEIGHBOURS
 def test_transcript_of_a_chat_page(tmp_path: Path) -> None:
     """06: `transcript` returns messages and whether there are more; of an unknown thread none."""
     here = stage(tmp_path)

@@ -85,11 +85,11 @@ def test_a_number_that_is_none(tmp_path: Path, number: Any) -> None:
     with pytest.raises(SettingsError, match=f"got {number!r}"):
         erase(chat.agent, THREAD, number)
     with pytest.raises(CommandError, match=f"{number!r}"):
-        transcript(chat.agent, THREAD, turns=number)
+        transcript(chat.agent, THREAD, limit=number)
     with pytest.raises(CommandError, match=f"{number!r}"):
         commands.messages(chat.agent, THREAD, number)
 
-    assert [message.text for message in transcript(chat.agent, THREAD)] == ["Hello", "yes"]
+    assert [message.text for message in transcript(chat.agent, THREAD)[0]] == ["Hello", "yes"]
 
 
 @pytest.mark.parametrize("command", [commands.search, commands.open_effort, commands.expand_effort])

@@ -52,7 +52,7 @@ def test_picture_is_sent_and_shown_whole(tmp_path: Path, block: Any) -> None:
     assert [content_of(sent) for sent in chat.model.sent[:2]] == [asked.content] * 2
     assert DATA not in str(state)
     assert DATA not in str(after)
-    assert commands.transcript(chat.agent, THREAD)[0].content == asked.content
+    assert commands.transcript(chat.agent, THREAD)[0][0].content == asked.content
     assert [found for found in chat.archive.verify(Owner("", "t")) if found.fatal] == []
 
 
@@ -99,7 +99,7 @@ def test_picture_of_a_tool_is_stored_once(tmp_path: Path) -> None:
     (drawn,) = [m for m in chat.model.sent[1].messages if m.type == "tool"]
     assert drawn.content == [IMAGE]
     assert DATA not in str(state)
-    (shown,) = [m for m in commands.transcript(chat.agent, THREAD) if m.type == "tool"]
+    (shown,) = [m for m in commands.transcript(chat.agent, THREAD)[0] if m.type == "tool"]
     assert shown.content == [IMAGE]
 
 
@@ -113,7 +113,7 @@ def test_restored_thread_sends_it(tmp_path: Path) -> None:
     again.say("Really?")
 
     assert DATA not in str(again.agent.get_state(THREAD).values)
-    assert commands.transcript(again.agent, THREAD)[0].content == asking(IMAGE).content
+    assert commands.transcript(again.agent, THREAD)[0][0].content == asking(IMAGE).content
 
 
 def test_graph_around_keeps_the_data(tmp_path: Path) -> None:

@@ -299,7 +299,7 @@ def test_commands_that_look_are_routes(client: SyncLangGraphClient, thread: str,
     listed = asked(client, "GET", f"{path}/efforts", user_id=user).json()
     found = asked(client, "GET", f"{path}/search", query="staging port", user_id=user).json()
     figures = asked(client, "GET", f"{path}/stats", user_id=user).json()
-    said = asked(client, "GET", f"{path}/transcript", user_id=user).json()
+    said = asked(client, "GET", f"{path}/transcript", user_id=user).json()["messages"]
 
     assert (context["turn"], context["messages"][-1]["data"]["content"][-10:]) == (3, "Which one?")
     assert context["total"] == sum(part["tokens"] for part in context["parts"])
@@ -560,7 +560,7 @@ def test_a_server_that_was_killed_has_its_archive(tmp_path: Path) -> None:
     with served(tmp_path, CONFIG) as url, get_sync_client(url=url) as after:
         after.threads.create(thread_id=thread, graph_id="ebbtide", if_exists="do_nothing")
         restored = asked(after, "POST", f"threads/{thread}/restore")
-        told = asked(after, "GET", f"threads/{thread}/transcript").json()
+        told = asked(after, "GET", f"threads/{thread}/transcript").json()["messages"]
         found = say(after, thread, "Which port does the staging host listen on?")
 
     assert restored.json() == {"turn": 1}

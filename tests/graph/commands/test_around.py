@@ -128,7 +128,7 @@ def test_a_turn_that_waits_is_undone(tmp_path: Path, schema: Any) -> None:
     assert commands.undo(outer, THREAD) == 1
 
     assert (said(chat), outer.get_state(THREAD).next) == (["first", "second"], ())
-    assert commands.transcript(outer, THREAD)[0].text == "first"
+    assert commands.transcript(outer, THREAD)[0][0].text == "first"
 
 
 def test_a_command_on_an_older_state_is_a_fork(tmp_path: Path, schema: Any) -> None:

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import MessagesState
 from langgraph.types import Command, interrupt
 
@@ -21,7 +23,7 @@ from ebbtide import (
 from ebbtide.memory.state_blocks import END
 from ebbtide.memory.state_blocks import START as BEGIN
 from tests.agents import THREAD, inside, talk
-from tests.doubles import call, together
+from tests.doubles import ScriptedModel, call, together
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -59,7 +61,7 @@ def test_it_is_what_was_said_to_the_user(tmp_path: Path) -> None:
     chat.say("What is a tide?")
     chat.say("That's done")
 
-    found = transcript(chat.agent, THREAD)
+    found = transcript(chat.agent, THREAD)[0]
 
     assert short(found) == [
         ("human", "What is a tide?"),
@@ -79,16 +81,17 @@ def test_it_goes_back_page_by_page(tmp_path: Path) -> None:
     chat = talk(tmp_path, ["yes"] * 6)
     chat.say_all(f"number {turn}" for turn in range(1, 6))
 
-    last = transcript(chat.agent, THREAD, turns=2)
+    last = transcript(chat.agent, THREAD, limit=2)[0]
     chat.say("number 6")
-    middle = transcript(chat.agent, THREAD, turns=2, before=turns(last)[0])
-    first = transcript(chat.agent, THREAD, turns=2, before=turns(middle)[0])
+    middle, more = transcript(chat.agent, THREAD, limit=2, before=turns(last)[0])
+    first, no_more = transcript(chat.agent, THREAD, limit=2, before=turns(middle)[0])
 
     assert [turns(page) for page in (last, middle, first)] == [[4, 4, 5, 5], [2, 2, 3, 3], [1, 1]]
-    assert transcript(chat.agent, THREAD, before=1) == []
+    assert transcript(chat.agent, THREAD, before=1) == ([], False)
+    assert (more, no_more) == (True, False)
 
 
-@pytest.mark.parametrize("asked", [{"turns": 0}, {"before": 0}])
+@pytest.mark.parametrize("asked", [{"limit": 0}, {"before": 0}])
 def test_a_number_below_one_is_refused(tmp_path: Path, asked: Any) -> None:
     """The error says which numbers there are."""
     chat = talk(tmp_path, ["yes"])
@@ -104,7 +107,7 @@ def test_an_erased_turn_is_marked(tmp_path: Path) -> None:
     chat.say_all(("secret", "other"))
     erase(chat.agent, THREAD, 1)
 
-    found = transcript(chat.agent, THREAD)
+    found = transcript(chat.agent, THREAD)[0]
 
     assert short(found) == [("system", "(erased)"), ("human", "other"), ("ai", "two")]
     assert [status(message) for message in found] == ["erased", "done", "done"]
@@ -116,7 +119,7 @@ def test_a_turn_that_waits_for_a_person_is_running(tmp_path: Path) -> None:
     chat.say("hi")
     chat.say("pay")
 
-    found, earlier = transcript(chat.agent, THREAD), transcript(chat.agent, THREAD, before=2)
+    found, earlier = transcript(chat.agent, THREAD)[0], transcript(chat.agent, THREAD, before=2)[0]
     chat.agent.invoke(Command(resume="yes"), THREAD)
 
     assert [(one.type, *turns([one]), status(one)) for one in found[2:]] == [
@@ -124,7 +127,7 @@ def test_a_turn_that_waits_for_a_person_is_running(tmp_path: Path) -> None:
         ("ai", 2, "running"),
     ]
     assert earlier == found[:2]
-    assert short(transcript(chat.agent, THREAD))[-2:] == [("tool", "pay: yes"), ("ai", "paid")]
+    assert short(transcript(chat.agent, THREAD)[0])[-2:] == [("tool", "pay: yes"), ("ai", "paid")]
 
 
 def test_a_first_turn_that_waits_is_shown(tmp_path: Path) -> None:
@@ -132,7 +135,7 @@ def test_a_first_turn_that_waits_is_shown(tmp_path: Path) -> None:
     chat = talk(tmp_path, [call("approve", what="pay")], tools=[approve])
     chat.say("pay")
 
-    assert short(transcript(chat.agent, THREAD)) == [("human", "pay"), ("ai", "")]
+    assert short(transcript(chat.agent, THREAD)[0]) == [("human", "pay"), ("ai", "")]
 
 
 def test_a_fork_has_its_own(tmp_path: Path) -> None:
@@ -143,7 +146,7 @@ def test_a_fork_has_its_own(tmp_path: Path) -> None:
     chat.say("second")
     chat.say("other", first)
 
-    assert [text for _, text in short(transcript(chat.agent, THREAD))] == [
+    assert [text for _, text in short(transcript(chat.agent, THREAD)[0])] == [
         *("first", "one", "other", "three")
     ]
 
@@ -154,7 +157,7 @@ def test_it_needs_no_checkpoints(tmp_path: Path) -> None:
     chat.say("hi")
     again = talk(tmp_path, [], checkpointer=InMemorySaver())
 
-    assert transcript(again.agent, THREAD) == transcript(chat.agent, THREAD)
+    assert transcript(again.agent, THREAD)[0] == transcript(chat.agent, THREAD)[0]
 
 
 @pytest.mark.parametrize("schema", [MemoryState, MessagesState])
@@ -167,9 +170,9 @@ def test_the_graph_around_the_agent_is_asked(tmp_path: Path, schema: Any) -> Non
     outer.invoke({"messages": "first"}, ours)
     outer.invoke({"messages": "second"}, ours)
 
-    rested = transcript(outer, ours)
+    rested = transcript(outer, ours)[0]
     outer.invoke({"messages": "pay"}, ours)
-    waiting = transcript(outer, ours)
+    waiting = transcript(outer, ours)[0]
 
     assert [text for _, text in short(rested)] == ["first", "one", "second", "two"]
     assert [(one.type, status(one)) for one in waiting[4:]] == [
@@ -187,3 +190,32 @@ async def test_the_asynchronous_form_finds_the_same(tmp_path: Path) -> None:
     chat.say("hi")
 
     assert await atranscript(chat.agent, THREAD) == transcript(chat.agent, THREAD)
+
+
+def test_thread_that_is_older_than_the_memory(tmp_path: Path) -> None:
+    """An application's history page shows the old thread on the first day, and an unknown one."""
+    saver = InMemorySaver()
+    old: Any = create_agent(ScriptedModel(answers=["Hello."]), checkpointer=saver)
+    old.invoke({"messages": "Hi."}, THREAD)
+    chat = talk(tmp_path, ["Well."], checkpointer=saver)
+
+    found, more = transcript(chat.agent, THREAD)
+
+    assert (short(found), more) == ([("human", "Hi."), ("ai", "Hello.")], False)
+    assert transcript(chat.agent, {"configurable": {"thread_id": "never"}}) == ([], False)
+    chat.say("And?")
+    assert [text for _, text in short(transcript(chat.agent, THREAD)[0])] == [
+        *("Hi.", "Hello.", "And?", "Well."),
+    ]
+
+
+async def test_asynchronous_checkpointer_names_the_asynchronous_form(tmp_path: Path) -> None:
+    """In a running loop the error of the synchronous form says what to call."""
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "checkpoints")) as saver:
+        chat = talk(tmp_path, ["Hello."], checkpointer=saver)
+        await chat.agent.ainvoke({"messages": "Hi."}, THREAD)
+
+        with pytest.raises(CommandError, match="atranscript"):
+            transcript(chat.agent, THREAD)
+
+        assert short((await atranscript(chat.agent, THREAD))[0])[0] == ("human", "Hi.")
