@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
-from fastapi import Body, Depends, FastAPI, Header, HTTPException
+from fastapi import Body, Depends, FastAPI, Header, HTTPException, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
@@ -15,7 +15,7 @@ from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.types import Command
 from psycopg_pool import AsyncConnectionPool
 
-from ebbtide import EbbtideError, EbbtideMiddleware, SqlArchive, adelete_user, atranscript
+from ebbtide import EbbtideMiddleware, SqlArchive, adelete_user, atranscript
 from ebbtide.graph.models import choose_model
 
 URL = os.environ["DATABASE_URL"]  # postgresql://user@host/name
@@ -51,6 +51,7 @@ def thread_of(thread: str, user: User) -> RunnableConfig:
 Thread = Annotated[RunnableConfig, Depends(thread_of)]
 Said = Annotated[str, Body(min_length=1)]
 Decision = Annotated[Literal["approve", "reject"], Body()]
+Before = Annotated[int | None, Query(ge=1)]
 
 
 @app.post("/{thread}", response_class=EventSourceResponse)
@@ -65,13 +66,12 @@ async def run(config: Thread, said: Said = "", decision: Decision = "reject") ->
 
 
 @app.get("/{thread}")
-async def read(config: Thread, before: int | None = None) -> list[dict[str, Any]]:
+async def read(config: Thread, before: Before = None) -> list[dict[str, Any]]:
     """Return the last turns of the conversation, or those before a turn."""
-    try:
-        page, _ = await atranscript(app.state.agent, config, limit=20, before=before)
-        return messages_to_dict(page)
-    except EbbtideError as error:  # no such page
-        raise HTTPException(404, str(error)) from error
+    page, _ = await atranscript(app.state.agent, config, limit=20, before=before)
+    if not page:
+        raise HTTPException(404)
+    return messages_to_dict(page)
 
 
 @app.delete("/")
