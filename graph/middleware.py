@@ -6,6 +6,7 @@ the turn ends, under a key in the state: LangGraph has no name for a run that it
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
@@ -27,7 +28,13 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, T
 from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    BaseMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs, set_config_context
 from langchain_core.tools import BaseTool
@@ -39,7 +46,7 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.context.budget import check_budget, instructions
+from ..memory.context.budget import LEAST_ROOM, check_budget, instructions
 from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.lru_cache import LruCache
@@ -47,11 +54,11 @@ from ..memory.messages import unanswered
 from ..memory.prices import AttachmentPrice, PricedCounter, family
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.tokens import TokenCounter
+from ..memory.tokens import TokenCounter, count_messages
 from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn
-from ..nodes.call_model import Call
+from ..nodes.call_model import CUT, Call
 from ..nodes.compress import acompress, compress
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
@@ -66,6 +73,9 @@ from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked,
 from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from ..nodes.turn.values import is_anothers, owner_of, repacked, running
 from .agent import build_memory_graph, tool_parts
+from .requests import Gate, OverBudgetError, changes, check_question, with_added
+
+_log = logging.getLogger("ebbtide.context")
 
 _probe: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe", default=None)
 """Takes the request while `EbbtideMiddleware.parts` runs the model node without the model."""
@@ -77,12 +87,14 @@ _REQUESTS = 1_000
 class MemoryAgentState(AgentState[Any]):
     """The state of a thread beside its messages, which are the input.
 
-    `ebbtide_request` is the key under which the middleware keeps the last request of the turn.
+    `ebbtide_request` is the key under which the middleware keeps the last request of the turn,
+    `ebbtide_replaced` has messages of the running turn as other middleware replaced them.
     """
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
     bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
     ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
+    ebbtide_replaced: NotRequired[Annotated[dict[str, AnyMessage], PrivateStateAttr]]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -153,8 +165,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         call = self._call(request)
         try:
             return sent(call)
-        except ContextOverflowError:
-            return sent(call.cut())
+        except (ContextOverflowError, OverBudgetError) as error:
+            less = self._call(request, window=_window_after(request, call, error))
+        try:
+            return sent(less)
+        except OverBudgetError as error:
+            raise _too_large(request, less, error) from None
 
     async def awrap_model_call(
         self,
@@ -177,8 +193,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         call = await asyncio.to_thread(self._call, request)
         try:
             return await sent(call)
-        except ContextOverflowError:
-            return await sent(await asyncio.to_thread(call.cut))
+        except (ContextOverflowError, OverBudgetError) as error:
+            window = _window_after(request, call, error)
+            less = await asyncio.to_thread(self._call, request, window=window)
+        try:
+            return await sent(less)
+        except OverBudgetError as error:
+            raise _too_large(request, less, error) from None
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -290,6 +311,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> dict[str, Any]:
         """Begin the turn of the new messages."""
+        state = _as_replaced(state)
         turn_state, own = unpacked(state), _new(state)
         if len(new) > len(own):  # an input that no run applied may be another user's
             new = own if self._owner(state, runtime)[1] else new
@@ -297,7 +319,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
         # A turn that broke off may have left its key.
         update = repacked(update, turn_state, self._settings(runtime))
-        return {**update, "ebbtide_request": ""}
+        return {**update, "ebbtide_request": "", "ebbtide_replaced": {}}
 
     def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
         """Return the session of a run, and whether the state is another user's."""
@@ -326,7 +348,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        turn_state = unpacked(_as_edited(state))
+        turn_state = unpacked(_as_edited(_as_replaced(state)))
         messages = to_dicts(running(turn_state))
         application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, application_calls):
@@ -340,15 +362,40 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
         return {**update, **jump}
 
-    def _call(self, request: ModelRequest[Any]) -> Call:
-        """Return the call of the model with its working context."""
+    def _call(self, request: ModelRequest[Any], window: int | None = None) -> Call:
+        """Return the call of the model with its working context, within a `window` if given.
+
+        What other middleware did to the messages of the request holds in it.
+        """
         parts, runtime = self._parts_from(request), request.runtime
-        state = unpacked(cast("Mapping[str, Any]", request.state))
+        raw = cast("Mapping[str, Any]", request.state)
+        state = unpacked(raw)
         _check_messages(state)
         settings = parts.settings_of(runtime.context)
         check_budget(settings, *parts.sizes(settings))
         state.pop("context", None)  # the application's own
-        return Call.prepared(state, runtime, parts)
+        turn = {str(message.id): message for message in running(state)}
+        done = changes(state["messages"], request.messages)
+        check_question(done.removed, _question(state))
+        own = {name: message for name, message in done.replaced.items() if name in turn}
+        replaced = {**(raw.get("ebbtide_replaced") or {}), **own}
+        state["messages"] = [
+            cast("Any", replaced.get(str(message.id), message))
+            for message in state["messages"]
+            if str(message.id) not in done.removed & turn.keys()
+        ]
+        added = count_messages(to_dicts([message for _, message in done.added]), parts.count)
+        limit = settings.context_budget if window is None else window
+        if added:
+            _check_added(added, settings, parts)
+        fitting = replace(parts, window=limit - added) if added or window is not None else parts
+        call = replace(Call.prepared(state, runtime, fitting), parts=parts)
+        if added:
+            messages = with_added(call.messages, done.added, [*turn])
+            call = replace(call, messages=messages, update=_with_tokens(call, added, settings))
+        if own:
+            call = replace(call, update={**call.update, "ebbtide_replaced": replaced})
+        return call
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
@@ -360,7 +407,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         shown = replace(response, result=update.pop("messages"))
         self._requests.drop(request.state.get("ebbtide_request"))
         self._requests.put(key := uuid4().hex, call.parts)
+        replaced = update.pop("ebbtide_replaced", None)
         update = repacked(update, call.state, call.settings)
+        if replaced is not None:
+            update["ebbtide_replaced"] = replaced
         return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_request": key}))
 
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
@@ -386,6 +436,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
         """
+        state = _as_replaced(state)
         turn_state, update = unpacked(state), cast("dict[str, Any]", {})
         parts = self._parts(state)
         if new:
@@ -399,7 +450,74 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         for node in (detect_references, decay, persist):
             step = node(turn_state, runtime, parts=parts)
             turn_state, update = updated(turn_state, step), {**update, **step}
+        if replaced := state.get("ebbtide_replaced"):
+            # The state says what the archive says.
+            update.setdefault("messages", [*replaced.values()])
         return turn_state, update
+
+
+def _as_replaced(state: Any) -> Any:
+    """Return the state with messages as other middleware replaced them in a request."""
+    replaced = state.get("ebbtide_replaced")
+    if not replaced:
+        return state
+    messages = [replaced.get(str(message.id), message) for message in state["messages"]]
+    return {**state, "messages": messages}
+
+
+def _question(state: TurnState) -> BaseMessage | None:
+    """Return the running question."""
+    return next((m for m in reversed(running(state)) if m.type == "human"), None)
+
+
+def _check_added(added: int, settings: Settings, parts: AgentParts) -> None:
+    """Raise `SettingsError` if what another middleware added leaves no room."""
+    least = sum(parts.sizes(settings)) + LEAST_ROOM
+    if settings.context_budget - added < least:
+        raise SettingsError(
+            f"another middleware adds messages of {added:,} tokens to the request, which leaves "
+            f"less than the {least:,} that instructions, tools and conversation need of the "
+            f"context_budget of {settings.context_budget:,}: add less, or raise the budget"
+        )
+
+
+def _with_tokens(call: Call, added: int, settings: Settings) -> dict[str, Any]:
+    """Return the update of a call whose report counts what another middleware added."""
+    report = call.update.get("context_report")
+    if report is None:
+        return call.update
+    tokens = {**report["tokens"], "turns": report["tokens"].get("turns", 0) + added}
+    total = {"total": report["total"] + added, "budget": settings.context_budget}
+    return {**call.update, "context_report": {**report, "tokens": tokens, **total}}
+
+
+def _budget(request: ModelRequest[Any], call: Call) -> int:
+    """Return the budget of a run, also of a call that was cut below it."""
+    return call.parts.settings_of(request.runtime.context).context_budget
+
+
+def _window_after(request: ModelRequest[Any], call: Call, error: BaseException) -> int:
+    """Return the tokens that a call may have after it was found too long.
+
+    Raises `SettingsError` if another middleware leaves less than the least.
+    """
+    total = updated(call.state, call.update)["context_report"]["total"]
+    if not isinstance(error, OverBudgetError):
+        window = int(CUT * total)
+        _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
+        return window
+    window = _budget(request, call) - error.added
+    if window < sum(call.parts.sizes(call.settings)) + LEAST_ROOM:
+        raise _too_large(request, call, error) from None
+    return window
+
+
+def _too_large(request: ModelRequest[Any], call: Call, error: OverBudgetError) -> SettingsError:
+    return SettingsError(
+        f"a middleware after EbbtideMiddleware adds {error.added:,} tokens to the request, too "
+        f"many for its context_budget of {_budget(request, call):,}: let it add less, or raise "
+        "the budget"
+    )
 
 
 def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
@@ -510,7 +628,14 @@ def _request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
 
 def _config_of(request: ModelRequest[Any], call: Call) -> RunnableConfig:
     """Return the config of a call, with what the model was given by `with_config`."""
-    return merge_configs(call.config, opened(request.model, call.config)[2])
+    report = updated(call.state, call.update).get("context_report", {})
+    tools, count = report.get("tokens", {}).get("tools", 0), call.parts.count
+
+    def counted(messages: Sequence[BaseMessage]) -> int:
+        return int(tools) + count_messages(to_dicts(messages), count)
+
+    gate = Gate(call.messages, _budget(request, call), counted)
+    return merge_configs(call.config, opened(request.model, call.config)[2], {"callbacks": [gate]})
 
 
 def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:

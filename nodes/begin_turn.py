@@ -62,16 +62,11 @@ def begin_turn(
     check_budget(settings, *parts.sizes(settings))
     owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
     if results := results_of_client(state):
-        if state.get("archive") != parts.archive.id or is_anothers(state, parts.archive, owner):
-            raise SessionNotFoundError(owner.thread)
-        messages = [*state["messages"][: -len(results)], *results]
-        return {"messages": Overwrite(kept_in_state(parts.archive, owner, messages))}
+        return _continued(state, results, owner, parts.archive)
     with parts.archive.together():
         before, arrived, settled = _settled(state, runtime, parts, owner, settings.messages_window)
         settled |= _right(updated(before, settled), parts.archive, owner)
-        efforts = _counted(updated(before, settled))
-        if _cleared(state):
-            efforts = replace(efforts, banners=(*efforts.banners, banner_of("cleared")))
+        efforts = _counted(updated(before, settled), cleared=_cleared(state))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
@@ -147,6 +142,16 @@ def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     return {**update, "put_right": keys} if keys else {}
 
 
+def _continued(
+    state: TurnState, results: Sequence[BaseMessage], owner: Owner, archive: Archive
+) -> dict[str, Any]:
+    """Return the update with which a turn goes on with results that a client sent."""
+    if state.get("archive") != archive.id or is_anothers(state, archive, owner):
+        raise SessionNotFoundError(owner.thread)
+    messages = [*state["messages"][: -len(results)], *results]
+    return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
+
+
 def _cleared(state: TurnState) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
     known = {state.get("archived"), *state.get("asked", {})} - {None, ""}
@@ -154,7 +159,7 @@ def _cleared(state: TurnState) -> bool:
     return bool(state.get("persisted") and known) and ids.isdisjoint(known)
 
 
-def _counted(state: TurnState) -> EffortState:
+def _counted(state: TurnState, *, cleared: bool) -> EffortState:
     """Return the efforts' state as the next turn begins, with the banners that begin it."""
     efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
@@ -166,6 +171,8 @@ def _counted(state: TurnState) -> EffortState:
     if keys := state.get("put_right"):
         line = banner_of("put_right", keys=", ".join(keys))
         efforts = replace(efforts, banners=(*efforts.banners, line))
+    if cleared:
+        efforts = replace(efforts, banners=(*efforts.banners, banner_of("cleared")))
     if state.get("lost"):
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
     return efforts if efforts.active is None else efforts.activated(efforts.active)

@@ -131,7 +131,6 @@ class Saying(AgentMiddleware):
         return handler(request.override(messages=[*before, told]))
 
 
-@later.NEIGHBOURS
 def test_replaced_request_is_sent_as_replaced(tmp_path: Path) -> None:
     """06, to the request: a message that was replaced is sent as replaced."""
     said = beside(tmp_path, Saying()).say("I drink tea.")

@@ -1,0 +1,133 @@
+"""What other middleware does to the messages of a request, before the memory and after it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SettingsError, commands, transcript
+from ebbtide.graph.requests import changes
+from tests.agents import THREAD
+from tests.doubles import ScriptedModel, call
+
+CARD = "4111 1111"
+
+
+class Changing(AgentMiddleware):
+    """Changes the messages of each request."""
+
+    def __init__(self, change: Callable[[list[Any]], list[Any]]) -> None:
+        """Take the change."""
+        super().__init__()
+        self.change = change
+
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Change them."""
+        return handler(request.override(messages=self.change(request.messages)))
+
+
+def masked(messages: list[Any]) -> list[Any]:
+    """Return the messages without the card's number; those of users have no id."""
+    return [
+        HumanMessage(m.text.replace(CARD, "****")) if m.type == "human" and CARD in m.text else m
+        for m in messages
+    ]
+
+
+def agent(root: Path, model: ScriptedModel, change: Any, *, first: bool, **options: Any) -> Any:
+    """Return an agent with another middleware before the memory, or after it."""
+    ours = EbbtideMiddleware(archive=DiskArchive(root, durable=False), **options)
+    chain: list[Any] = [Changing(change), ours] if first else [ours, Changing(change)]
+    return create_agent(model, middleware=chain, checkpointer=InMemorySaver())
+
+
+def test_masked_text_is_nowhere_ten_turns_later(tmp_path: Path) -> None:
+    """The replacement stands in prompt, archive, index and summaries; the state says the same."""
+    told = {"summary": "They paid by card.", "keywords": [], "importance": 50}
+    answers = [call("open_effort", name="pay"), "Noted.", call("close_effort"), "Closed."]
+    answers += ["Well."] * 8
+    answers += [call("expand_effort", effort_id="pay"), call("read_log", turns="1"), "Here."]
+    model = ScriptedModel(answers=answers, structured=[told] * 3)
+    here = agent(tmp_path, model, masked, first=True)
+    here.invoke({"messages": f"My card is {CARD}, please pay."}, THREAD)
+    here.invoke({"messages": "that's done"}, THREAD)
+    for number in range(8):
+        here.invoke({"messages": f"Small talk {number}."}, THREAD)
+    state = here.invoke({"messages": "What was it?"}, THREAD)
+
+    assert [one.text for one in (*model.sent, *model.asked) if CARD in one.text] == []
+    assert "My card is ****" in model.sent[-1].text
+    assert transcript(here, THREAD)[0][0].text == "My card is ****, please pay."
+    found = commands.search(here, THREAD, "which card please pay")["results"]
+    assert "****" in found[0]["excerpt"]
+    assert all(CARD not in message.text for message in state["messages"])
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert all(CARD.encode() not in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_added_message_is_sent_beside_the_question(tmp_path: Path, *, first: bool) -> None:
+    """It is sent in that call, and counted, and is no part of the conversation."""
+    note = HumanMessage("The user has uploaded lease.pdf.")
+    model = ScriptedModel(answers=["Yes.", "Well."])
+    here = agent(tmp_path, model, lambda messages: [*messages, note], first=first)
+    here.invoke({"messages": "Hello."}, THREAD)
+    here.invoke({"messages": "And?"}, THREAD)
+
+    assert [m.text for m in model.sent[0].messages[-2:]] == ["Hello.", note.text]
+    assert [m.text for m in model.sent[1].messages].count(note.text) == 1
+    assert note.text not in [message.text for message in transcript(here, THREAD)[0]]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_added_message_counts(tmp_path: Path, *, first: bool) -> None:
+    """The rest is cut to make room; what leaves no room is an error that names its size."""
+    model = ScriptedModel(answers=lambda _: "word " * 400)
+    sizes: list[int] = []
+
+    def change(messages: list[Any]) -> list[Any]:
+        return [*messages, HumanMessage("passage " * sizes[-1])] if sizes else messages
+
+    settings = Settings(context_budget=6_000)
+    here = agent(tmp_path, model, change, first=first, settings=settings)
+    for number in range(10):
+        here.invoke({"messages": f"Question {number}. " + "word " * 200}, THREAD)
+    sizes.append(2_000)
+    here.invoke({"messages": "And now?"}, THREAD)
+
+    assert model.sent[-1].text.count("passage") == 2_000
+    assert "And now?" in model.sent[-1].text
+    assert len(model.sent[-1].text.split()) < 5_000
+    sizes.append(9_000)
+    with pytest.raises(SettingsError, match="9,0"):
+        here.invoke({"messages": "And now?"}, THREAD)
+
+
+def test_question_that_was_removed_is_an_error(tmp_path: Path) -> None:
+    """The error names the message and where the middleware stands."""
+    here = agent(tmp_path, ScriptedModel(answers=["Yes."]), lambda _: [], first=True)
+
+    with pytest.raises(SettingsError, match="Where are"):
+        here.invoke({"messages": "Where are you?"}, THREAD)
+
+
+def test_messages_are_told_by_id_else_by_place_and_role() -> None:
+    """Replaced, removed and added ones are told apart."""
+    asked, answer = HumanMessage("a", id="1"), AIMessage("b", id="2")
+    result, again = ToolMessage("c", tool_call_id="x", id="3"), HumanMessage("d", id="4")
+    before = [asked, answer, result, again]
+
+    done = changes(
+        before, [HumanMessage("A"), answer, HumanMessage("d2", id="4"), HumanMessage("e")]
+    )
+
+    assert {name: message.text for name, message in done.replaced.items()} == {"1": "A", "4": "d2"}
+    assert done.removed == {"3"}
+    assert [(after, message.text) for after, message in done.added] == [("4", "e")]
+    assert not changes(before, [*before]).any
