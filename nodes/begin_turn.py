@@ -78,8 +78,7 @@ def begin_turn(
         work = before_turn(running_turn(updated(before, update), runtime, parts), stamp())
         update |= {**packed(work.state), **planned(work)}
         update["events"] += [*dated(work), *hinted(work)]
-        for banner in work.state.banners:
-            runtime.stream_writer({"banner": banner})
+        _stream(work.state.banners, runtime)
         return {**update, "messages": Overwrite(update["messages"])}
 
 
@@ -140,6 +139,11 @@ def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     update = {key: value for key, value in packed(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
     return {**update, "put_right": keys} if keys else {}
+
+
+def _stream(banners: Sequence[str], runtime: Runtime[Settings]) -> None:
+    for banner in banners:
+        runtime.stream_writer({"banner": banner})
 
 
 def _continued(
