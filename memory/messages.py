@@ -138,6 +138,15 @@ _TEXTS = frozenset({"text", "output_text"})
 """Types of content blocks with the words of an answer."""
 
 
+_THOUGHTS_BESIDE = frozenset(
+    {
+        *("reasoning", "reasoning_content", "reasoning_details"),
+        *("__gemini_function_call_thought_signatures__", "__openai_function_call_ids__"),
+    }
+)
+"""Keys of `additional_kwargs` with thoughts, and with ids that bind an answer to them."""
+
+
 def without_thoughts(message: Message) -> Message:
     """Return an answer of a finished turn without its reasoning, in blocks or beside its content.
 
@@ -151,8 +160,8 @@ def without_thoughts(message: Message) -> Message:
     """
     data = message["data"]
     content, extra = data.get("content"), data.get("additional_kwargs") or {}
-    if message["type"] == "ai" and "reasoning_content" in extra:
-        extra = {key: value for key, value in extra.items() if key != "reasoning_content"}
+    if message["type"] == "ai" and not _THOUGHTS_BESIDE.isdisjoint(extra):
+        extra = {key: value for key, value in extra.items() if key not in _THOUGHTS_BESIDE}
         data = {**data, "additional_kwargs": extra}
     if message["type"] == "ai" and isinstance(content, list) and any(map(is_thought, content)):
         # Adapters add the calls again.

@@ -44,7 +44,7 @@ class RunningTurn:
     leaves for recalled text, `used` what the last call took of `room`. `plan` is what the context
     shows, None before the first one. With an `embedder` searches go by meaning too. `related`
     returns qualified ids of efforts of the user's other sessions on a subject, best first.
-    `refused` are the kinds of attachments that the model does not take.
+    `refused` are the kinds of attachments that the model does not take, `provider` serves it.
     `results` are those of earlier calls in the same message. `now` is the time, "" for none, and
     then no "yesterday" is read. `laid_out` caches committed turns as sent, and as laid out in the
     context, each with its record. `fence_key` is the secret of the session, read from the archive
@@ -62,6 +62,7 @@ class RunningTurn:
     embedder: Embedder | None = None
     related: Callable[[str], Sequence[str]] | None = None
     refused: frozenset[str] = frozenset()
+    provider: str = ""
     results: tuple[Message, ...] = ()
     now: str = ""
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))

@@ -22,6 +22,7 @@ from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.references import referenced
+from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.view import past
 from .command import commit_command
@@ -73,11 +74,10 @@ def begin_turn(
         kept = arrived.kept_turns(settled["persisted"], settings.messages_window)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
-        update |= {"archive": parts.archive.id, "turn": efforts.turn, "nonce": nonce}
-        update |= _for_people(settled, efforts, parts.archive, owner)
+        shown = _for_people(settled, efforts, parts.archive, owner)
+        update |= {"archive": parts.archive.id, "nonce": nonce, **shown}
         work = before_turn(running_turn(updated(before, update), runtime, parts), stamp())
-        update |= {**packed(work.state), **planned(work)}
-        update["events"] += [*dated(work), *hinted(work)]
+        update |= _hinting(work)
         _stream(work.state.banners, runtime)
         return {**update, "messages": Overwrite(update["messages"])}
 
@@ -141,6 +141,12 @@ def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     return {**update, "put_right": keys} if keys else {}
 
 
+def _hinting(work: RunningTurn) -> dict[str, Any]:
+    """Return the update of the turn's efforts, its day, its hints and the plan."""
+    update = {**packed(work.state), **planned(work)}
+    return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
+
+
 def _stream(banners: Sequence[str], runtime: Runtime[Settings]) -> None:
     for banner in banners:
         runtime.stream_writer({"banner": banner})
@@ -196,6 +202,7 @@ def _messages(
     """Return the update of the messages: the earlier turns that are kept, and the new one."""
     turns = {**kept, turn: new}
     return {
+        "turn": turn,
         "messages": [message for messages in turns.values() for message in messages],
         # What is new is accepted up to its last message, even one that a model wrote.
         "asked": {**turn_numbers(turns), str(new[-1].id): turn},

@@ -7,10 +7,12 @@ from langgraph.runtime import Runtime
 from ..memory.context.changes import end_turn
 from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
+from .turn.spans import spanned
 from .turn.state import TurnState
 from .turn.values import changed, planned, running_turn
 
 
+@spanned
 def decay(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Collapse and evict what nobody mentioned lately, and plan what the next turn shows."""
     work = running_turn(state, runtime, parts)

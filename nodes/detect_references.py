@@ -8,10 +8,12 @@ from ..memory.references import referenced
 from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
 from .turn.readable import mentioned, texts_of
+from .turn.spans import spanned
 from .turn.state import TurnState
 from .turn.values import changed, running_turn
 
 
+@spanned
 def detect_references(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:

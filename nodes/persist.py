@@ -23,12 +23,14 @@ from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
+from .turn.spans import spanned
 from .turn.state import TurnState
 from .turn.values import committed, group, key_of, running, running_turn, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
 
 
+@spanned
 def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Commit the turn to the archive, once.
 

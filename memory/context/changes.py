@@ -15,8 +15,9 @@ from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..tokens import count_message
 from ..transcript import Logged, transcript
+from .attached import placeholders
 from .budget import log_limit
-from .forms import PREVIEW, has_long_results, is_whole
+from .forms import PREVIEW, as_past, has_long_results, is_whole
 from .logs import loaded_in
 from .plan import Plan, Rounds, Why
 from .rounds import concluded
@@ -308,7 +309,8 @@ def _newest_fitting(work: RunningTurn, turns: list[int]) -> list[int]:
     while unread:
         for record in reversed(work.view.turns(unread[-_CHUNK:])):
             # It takes at least its messages with results as previews; a huge one is shortened.
-            sizes = ((m["type"], count_message(m, work.count)) for m in work.messages(record))
+            messages = placeholders(as_past(work.messages(record)), record.turn)
+            sizes = ((m["type"], count_message(m, work.count)) for m in messages)
             least = sum(min(n, PREVIEW) if kind == "tool" else n for kind, n in sizes)
             free -= min(least, work.room // 2)
             if free < 0:

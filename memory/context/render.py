@@ -13,7 +13,7 @@ from ..clock import UNDATED
 from ..dates import shown
 from ..efforts import Effort
 from ..fences import marked
-from ..messages import Message, answered
+from ..messages import Message, answered, without_thoughts
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
@@ -271,7 +271,7 @@ def _committed(
     tools = {m["data"].get("name") for m in record.messages if m["type"] == "tool"}
     has_notes = tools & LOG_TOOLS.keys() or {event["type"] for event in events} & _ADDING_EVENTS
     form = (
-        *(work.count, turn <= plan.after_turn, turn <= plan.previews),
+        *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
         *(plan.short.get(turn), is_whole(record, plan), plan.room(work.room)),
         plan.rounds if turn == plan.after_turn + 1 else None,
         _finished(record, plan),
@@ -330,11 +330,11 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     """
     past, name = turn.turn <= plan.after_turn, _part_name(work, turn)
     # Newer answers keep their state blocks: the one before them in the context is older.
-    said = as_past(turn.messages) if past else turn.messages
+    said = as_past(turn.messages) if past else _without_foreign_thoughts(work, turn.messages)
     back: Mapping[Call, Message] = {}
     if not isinstance(turn, Record):
         shown = attached(work)
-        said, back = shown.messages, shown.back
+        said, back = _without_foreign_thoughts(work, shown.messages), shown.back
     else:
         said = placeholders(said, turn.turn)
     messages = tuple(map(with_marked_pointers, said))
@@ -410,6 +410,20 @@ def _fitting(insertions: _Insertions, free: int, work: RunningTurn) -> _Insertio
 
 def _tokens(work: RunningTurn, insertion: _Insertion) -> int:
     return count_messages([note for _, note in insertion.pieces], work.count)
+
+
+def _without_foreign_thoughts(
+    work: RunningTurn, messages: Sequence[Message]
+) -> tuple[Message, ...]:
+    """Return messages without the thoughts of other providers' models, which refuse them."""
+    return tuple(
+        without_thoughts(message) if _is_foreign(work, message) else message for message in messages
+    )
+
+
+def _is_foreign(work: RunningTurn, message: Message) -> bool:
+    by = (message["data"].get("response_metadata") or {}).get("model_provider")
+    return bool(work.provider and by) and by != work.provider
 
 
 def _edge_pieces(

@@ -73,3 +73,16 @@ def name_of(model: Any) -> str:
     base = base_of(model)
     names = (getattr(base, field, None) for field in ("model_name", "model", "model_id"))
     return next((name for name in names if isinstance(name, str)), "")
+
+
+_PROVIDERS: Mapping[str, str] = {
+    **dict.fromkeys(("openai-chat", "azure-openai-chat"), "openai"),
+    "anthropic-chat": "anthropic",
+    "chat-google-generative-ai": "google_genai",
+}
+"""The `model_provider` that adapters note in their answers, by LangChain's names for models."""
+
+
+def provider_of(model: Any) -> str:
+    """Return who serves a model, as its adapter notes in its answers; empty if unknown."""
+    return _PROVIDERS.get(getattr(base_of(model), "_llm_type", ""), "")

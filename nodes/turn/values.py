@@ -29,6 +29,7 @@ from ...memory.spans import event_of
 from ...memory.transcript import stored
 from ...memory.view import ArchiveView, past
 from .langchain_messages import to_dicts
+from .models import provider_of
 from .parts import STEADY, AgentParts, refused
 from .readable import readable, texts_of
 from .state import CHANNELS, Bookkeeping, Memory, TurnState, unpacked, updated
@@ -315,6 +316,7 @@ def _work(
         plan=Plan.unpacked(state.get("plan")),
         embedder=parts.embedder,
         refused=refused(parts.model),
+        provider=provider_of(parts.model),
         laid_out=parts.laid_out,
         now=stamp(),
         fence_key=fence_key,

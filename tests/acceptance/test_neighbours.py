@@ -24,7 +24,6 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 import ebbtide
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, transcript
-from tests.acceptance import later
 from tests.acceptance.stage import (
     AUTH,
     EXACT,

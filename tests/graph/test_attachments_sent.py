@@ -203,3 +203,23 @@ def test_expanded_log_brings_its_attachments(tmp_path: Path) -> None:
 
     sent = [PHOTO["base64"] in str(one.messages) for one in chat.model.sent]
     assert sent == [True, True, False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize(("provider", "sent"), [("anthropic", True), ("google_genai", False)])
+def test_thoughts_of_another_provider_are_not_sent(
+    tmp_path: Path, provider: str, sent: bool
+) -> None:
+    """They are refused there: signatures hold for the model that thought."""
+    thought = {"type": "thinking", "thinking": "The cat sat.", "signature": "c2ln"}
+    by = {"model_provider": provider}
+    answer = AIMessage([thought, {"type": "text", "text": "I thought."}], response_metadata=by)
+    saver = InMemorySaver()
+    chat = talk(tmp_path, [answer], checkpointer=saver)
+    chat.say("Think.")
+    with provided(Say("Yes.")) as server:
+        model = server.model("anthropic")
+        agent = create_memory_agent(model, archive=chat.archive, checkpointer=saver)
+        agent.invoke({"messages": "And?"}, THREAD)
+
+    assert "I thought." in str(server.bodies[0])
+    assert ("The cat sat." in str(server.bodies[0])) is sent

@@ -107,3 +107,32 @@ async def test_events_name_tools_and_nodes(tmp_path: Path) -> None:
     nodes = {"begin_turn", "call_model", "memory_tools", "decay", "persist"}
     assert nodes <= started
     assert "run" not in started
+
+
+class Spans(BaseCallbackHandler):
+    """Keeps the spans of steps that call no model."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.seen: list[tuple[Any, ...]] = []
+
+    def on_chain_start(self, *_: Any, metadata: Any = None, name: Any = None, **__: Any) -> None:
+        """Keep session, turn and the types of the events."""
+        if str(name).endswith(".events"):
+            events = [event["type"] for event in metadata["ebbtide_events"]]
+            self.seen.append((name, metadata["ebbtide_session"], metadata["ebbtide_turn"], events))
+
+
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_steps_say_what_they_did(tmp_path: Path, way: str) -> None:
+    """Tracers see the session, the turn and its events in the steps that call no model."""
+    chat, found = talk(tmp_path, [*SCRIPT]), Spans()
+    config: Any = {**THREAD, "callbacks": [found]}
+    if way == "sync":
+        chat.say(WORDS[0], config)
+    else:
+        await chat.agent.ainvoke({"messages": WORDS[0]}, config)
+
+    steps = ("detect_references", "decay", "persist")
+    assert found.seen == [(f"{step}.events", "t", 1, ["opened"]) for step in steps]
