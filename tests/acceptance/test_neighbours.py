@@ -291,7 +291,8 @@ def test_attachment_is_found_by_its_name(tmp_path: Path) -> None:
 
     found = here.use("search_efforts", query="report of march").results[0]
 
-    assert [one["turn"] for one in found["results"]] == [1]
+    turns = [said["turn"] for one in found["results"] for said in one["passages"]]
+    assert turns == [1]
 
 
 def test_thoughts_of_a_finished_turn_leave(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_document_is_found_by_name_and_words(tmp_path: Path) -> None:
 
     for query in ("lease-2026.pdf", "when does the lease end 2031"):
         results = commands.search(chat.agent, THREAD, query)["results"]
-        assert [one["turn"] for one in results] == [1]
+        assert [said["turn"] for one in results for said in one["passages"]] == [1]
 
 
 def test_document_that_does_not_fit_is_read_like_text(tmp_path: Path) -> None:

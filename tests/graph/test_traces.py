@@ -119,7 +119,8 @@ class Spans(BaseCallbackHandler):
     def on_chain_start(self, *_: Any, metadata: Any = None, name: Any = None, **__: Any) -> None:
         """Keep session, turn and the types of the events."""
         if str(name).endswith(".events"):
-            events = [event["type"] for event in metadata["ebbtide_events"]]
+            every = [event["type"] for event in metadata["ebbtide_events"]]
+            events = [kind for kind in every if kind != "dated"]
             self.seen.append((name, metadata["ebbtide_session"], metadata["ebbtide_turn"], events))
 
 
