@@ -245,9 +245,17 @@ def tool_parts(
         raise SettingsError(f"there are two tools of the name {twice!r}: rename one")
     own_schemas = [*map(convert_to_openai_tool, our_tools), *provider_tools]
     all_schemas = (*schemas(), *own_schemas)
+    # A deferred tool is not read before a search for tools finds it.
+    named = zip((*our_tools, *provider_tools), own_schemas, strict=True)
+    read = [schema for item, schema in named if not _is_deferred(item)]
     return {
         "tools": tools_by_name,
         "schemas": all_schemas,
-        "schema_tokens": count_tools(all_schemas, counter),
-        "own_schema_tokens": count_tools(own_schemas, counter),
+        "schema_tokens": count_tools((*schemas(), *read), counter),
+        "own_schema_tokens": count_tools(read, counter),
     }
+
+
+def _is_deferred(item: BaseTool | dict[str, Any]) -> bool:
+    fields = item if isinstance(item, dict) else getattr(item, "extras", None) or {}
+    return bool(fields.get("defer_loading"))

@@ -84,7 +84,7 @@ def text(message: Message) -> str:
     >>> text({"type": "human", "data": {"content": [{"type": "image"}, "hello"]}})
     '[image]\nhello'
     """
-    content = message["data"].get("content") or ""
+    content = message["data"].get("content") or spoken(message)
     if isinstance(content, str):
         return content
     said, ended = "", False
@@ -94,6 +94,19 @@ def text(message: Message) -> str:
         said += f"\n{words}" if starts else words
         ended = is_attachment
     return said
+
+
+def spoken(message: Message) -> str:
+    """Return the transcript of an answer that was spoken, empty if it was written.
+
+    >>> audio = {"id": "audio_1", "transcript": "It works."}
+    >>> spoken({"type": "ai", "data": {"content": "", "additional_kwargs": {"audio": audio}}})
+    'It works.'
+    """
+    extra = message["data"].get("additional_kwargs")
+    audio = extra.get("audio") if isinstance(extra, Mapping) else None
+    said = audio.get("transcript") if isinstance(audio, Mapping) else None
+    return said if isinstance(said, str) and message["type"] == "ai" else ""
 
 
 def speaks(content: Any) -> bool:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from .media import attachment
-from .messages import Message, block_text
+from .messages import Message, block_text, spoken
 from .state_blocks import without_blocks
 from .terms import is_question, terms
 from .transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
@@ -113,7 +113,7 @@ def _searchable(message: Message) -> str:
     if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
         return ""
     content = without_blocks(message)["data"].get("content")
-    blocks = content if isinstance(content, list) else [content]
+    blocks = content if isinstance(content, list) else [content or spoken(message)]
     texts = [
         block_text(block)
         if attachment(block)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..prompts.loader import render
 from .attribution import LONGEST_NAME, of_others, role_of
-from .fences import Fences
+from .fences import Fences, marked_to_the_end
 from .messages import (
     Message,
     calls,
@@ -15,6 +15,7 @@ from .messages import (
     is_call,
     reworded,
     speaks,
+    spoken,
     text,
     with_content,
 )
@@ -212,11 +213,22 @@ def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     if kind == "human":
         yield with_content(message, render("empty_message")) if blank else message
     elif kind == "ai":
+        message = _in_words(message)
         yield from [_uncalling(message)] if speaks(message["data"].get("content")) else []
     elif kind == "system" and not blank:
         yield fences.application(text(message))
     elif not blank:
         yield _quoted(message, fences)
+
+
+def _in_words(message: Message) -> Message:
+    """Return an answer that was spoken as its transcript: providers forget the recording."""
+    data = message["data"]
+    if speaks(data.get("content")) or not spoken(message):
+        return message
+    extra = {key: value for key, value in data["additional_kwargs"].items() if key != "audio"}
+    words = marked_to_the_end(spoken(message))
+    return {**message, "data": {**data, "content": words, "additional_kwargs": extra}}
 
 
 def _uncalling(message: Message) -> Message:

@@ -8,9 +8,10 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, Settings, commands, create_memory_agent
+from ebbtide.graph.agent import tool_parts
 from ebbtide.memory.media import Attachment, attachment
 from ebbtide.memory.prices import family, price
-from ebbtide.memory.tokens import count_message
+from ebbtide.memory.tokens import count, count_message
 from tests.agents import THREAD, talk
 from tests.doubles import call
 from tests.files import pdf, png, wav
@@ -223,3 +224,26 @@ def test_thoughts_of_another_provider_are_not_sent(
 
     assert "I thought." in str(server.bodies[0])
     assert ("The cat sat." in str(server.bodies[0])) is sent
+
+
+def test_spoken_answer_is_its_transcript(tmp_path: Path) -> None:
+    """It is sent in the next turn, and searched."""
+    audio = {"id": "audio_1", "data": wav(1), "transcript": "The parcel waits in Lyon."}
+    chat = talk(tmp_path, [AIMessage("", additional_kwargs={"audio": audio}), "Yes."])
+    chat.say("Where is it?")
+    chat.say("Thanks.")
+
+    answers = [message.text for message in chat.model.sent[-1].messages if message.type == "ai"]
+    assert answers == ["The parcel waits in Lyon."]
+    assert "Lyon" in str(commands.search(chat.agent, THREAD, "parcel waits in lyon")["results"])
+
+
+def test_deferred_tools_are_not_counted() -> None:
+    """The provider does not read them before a search for tools finds them."""
+    read = {"name": "add", "description": "Add numbers. " * 20, "parameters": {"type": "object"}}
+    deferred = {**read, "name": "subtract", "defer_loading": True}
+
+    assert (
+        tool_parts([read, deferred], count)["schema_tokens"]
+        == tool_parts([read], count)["schema_tokens"]
+    )

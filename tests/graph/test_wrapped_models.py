@@ -32,7 +32,8 @@ def asked(root: Path, entry: str, model: Any, server: ProviderServer, **config: 
     """Ask one question, and return the request that the provider got."""
     archive, saver = DiskArchive(root, durable=False), InMemorySaver()
     agent = ENTRIES[entry](model, archive=archive, checkpointer=saver)
-    agent.invoke({"messages": "Who are you?"}, {**CONFIG, **config})
+    chosen: Any = {**CONFIG, **config}
+    agent.invoke({"messages": "Who are you?"}, chosen)
     return server.bodies[-1]
 
 
@@ -56,7 +57,7 @@ def test_run_chooses_a_configurable_model(tmp_path: Path, entry: str) -> None:
     """The run's config says which model a configurable one is."""
     with provided(Say("Hello.")) as server:
         field = ConfigurableField(id="model")
-        model = server.model("openai").configurable_fields(model_name=field)  # type: ignore[arg-type]
+        model = server.model("openai").configurable_fields(model_name=field)
         body = asked(tmp_path, entry, model, server)
 
     assert body["model"] == "gpt-5-mini"
