@@ -140,12 +140,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if the run goes on with what another user said.
         """
         self._check_user(gone_on_from(state), runtime)
+        state = _with_ids(state)
         return self._begun(state, runtime, with_unapplied(_new(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
         await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
+        state = _with_ids(state)
         new = await awith_unapplied(_new(state))
         return await asyncio.to_thread(self._begun, state, runtime, new)
 
@@ -525,6 +527,15 @@ def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
     turn_state = unpacked(state)
     is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
     return [] if is_running else _new(state)
+
+
+def _with_ids(state: Any) -> Any:
+    """Return the state with an id for each message: not every reducer gives one."""
+    messages = state.get("messages", [])
+    if all(message.id for message in messages):
+        return state
+    named = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+    return {**state, "messages": named}
 
 
 def _new(state: Mapping[str, Any]) -> list[BaseMessage]:

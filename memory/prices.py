@@ -24,7 +24,7 @@ _BYTES_PER_PAGE = 50_000
 _BYTES_PER_SECOND: Mapping[str, int] = {"audio": 16_000, "video": 125_000}
 """Bytes of a second of sound (128 kbit/s) and of video (1 Mbit/s)."""
 
-_UNKNOWN_PAGES, _UNKNOWN_SECONDS = 3, 60.0
+_UNKNOWN_PAGES, _UNKNOWN_SECONDS = 2, 30.0
 """The size of what a message has by address or id alone."""
 
 _LOW_DETAIL = 85

@@ -98,7 +98,19 @@ def _written(message: Message) -> str:
 
 def placeholders(messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn with placeholders for their attachments."""
-    return tuple(_mapped(message, lambda _, one: _text(_left(one, turn))) for message in messages)
+    return tuple(
+        _in_one(_mapped(message, lambda _, one: _text(_left(one, turn))), message)
+        for message in messages
+    )
+
+
+def _in_one(message: Message, before: Message) -> Message:
+    """Return a message whose attachments were replaced as one text, if it has texts alone."""
+    content = message["data"].get("content")
+    if message is before or not all(isinstance(b, str) or b.get("type") == "text" for b in content):
+        return message
+    texts = (block if isinstance(block, str) else str(block.get("text", "")) for block in content)
+    return with_content(message, "\n".join(texts))
 
 
 def _left(one: Attachment, turn: int) -> str:

@@ -1,11 +1,12 @@
 """What other middleware does to the messages of a request, before the memory and after it."""
 
+import operator
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from langchain.agents import create_agent
+from langchain.agents import AgentState, create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -131,3 +132,23 @@ def test_messages_are_told_by_id_else_by_place_and_role() -> None:
     assert done.removed == {"3"}
     assert [(after, message.text) for after, message in done.added] == [("4", "e")]
     assert not changes(before, [*before]).any
+
+
+class Added(AgentState[Any]):
+    """A state whose reducer gives messages no ids."""
+
+    messages: Annotated[list[Any], operator.add]  # type: ignore[assignment]
+
+
+def test_messages_without_ids(tmp_path: Path) -> None:
+    """Not every reducer gives ids: the memory does."""
+    model = ScriptedModel(answers=["Yes.", "Well."])
+    ours = EbbtideMiddleware(archive=DiskArchive(tmp_path, durable=False))
+    saver = InMemorySaver()
+    here: Any = create_agent(model, middleware=[ours], state_schema=Added, checkpointer=saver)
+
+    for words in ("Hello.", "And?"):
+        here.invoke({"messages": [HumanMessage(words)]}, THREAD)
+
+    said = [message.text for message in transcript(here, THREAD)[0]]
+    assert said == ["Hello.", "Yes.", "And?", "Well."]
