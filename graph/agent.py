@@ -256,6 +256,6 @@ def tool_parts(
     }
 
 
-def _is_deferred(item: BaseTool | dict[str, Any]) -> bool:
+def _is_deferred(item: object) -> bool:
     fields = item if isinstance(item, dict) else getattr(item, "extras", None) or {}
     return bool(fields.get("defer_loading"))

@@ -137,7 +137,7 @@ def test_messages_are_told_by_id_else_by_place_and_role() -> None:
 class Added(AgentState[Any]):
     """A state whose reducer gives messages no ids."""
 
-    messages: Annotated[list[Any], operator.add]  # type: ignore[assignment]
+    messages: Annotated[list[Any], operator.add]
 
 
 def test_messages_without_ids(tmp_path: Path) -> None:
