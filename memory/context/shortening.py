@@ -11,11 +11,12 @@ from typing import Any, TypeAlias, TypeVar
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import MARK, Fences
+from ..media import attachment
 from ..messages import Message, arguments, calls, compact, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..passages import word_begin, word_end
-from ..tokens import TokenCounter, count_messages, fit, fit_end
+from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,
     INDENT,
@@ -38,6 +39,9 @@ _HEAD_SHARE = 0.7  # share of a preview that its head has: most texts say first 
 
 _DEACTIVATING = frozenset({"concluded", "paused"})
 """The statuses of tool results that leave no effort active."""
+
+_COPIES = frozenset({"tool_calls", "function_call", "__openai_function_call_ids__", "reasoning"})
+"""Keys of `additional_kwargs` with copies of the calls, and with thoughts bound to their ids."""
 
 _LEAST_SAVED = 30  # tokens that a preview must save: its pointer takes 25, a cut tears a sentence
 
@@ -181,11 +185,18 @@ def previewed_each(
     previews = []
     for message, most, place in zip(messages, limits, offsets(turn.messages), strict=True):
         limit = most.results if message["type"] == "tool" else most.texts
+        if limit is not None and _has_files(message) and count_message(message, count) <= limit:
+            limit = None
         if limit is not None and recalled(message):
             previews.append(shortened(message, limit, count))
         else:
             previews.append(_with_previews(message, limit, most.arguments, place, short))
     return tuple(previews)
+
+
+def _has_files(message: Message) -> bool:
+    content = message["data"].get("content")
+    return isinstance(content, list) and any(map(attachment, content))
 
 
 def _with_previews(
@@ -206,7 +217,9 @@ def _with_previews(
         if any(shorter[key] != data[key] for key in shorter):
             # Adapters keep copies of the calls elsewhere and would send those.
             content = reworded(data.get("content") or "", text_of({"data": data}))
-            data |= {**shorter, "content": content, "additional_kwargs": {}, "id": None}
+            extra = data.get("additional_kwargs") or {}
+            extra = {key: value for key, value in extra.items() if key not in _COPIES}
+            data |= {**shorter, "content": content, "additional_kwargs": extra, "id": None}
     return {**message, "data": data}
 
 
