@@ -14,6 +14,7 @@ from ..dates import shown
 from ..efforts import Effort
 from ..fences import marked
 from ..messages import Message, answered, without_thoughts
+from ..messages import text as text_of
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
@@ -30,7 +31,7 @@ from .plan import Plan, Rounds
 from .prompt import Part, PartName
 from .quotes import Quoted, log_quote, quote
 from .rounds import RESULT_SHARE, cut_turn, within
-from .shortening import Limits, previewed, shorten_turn, with_marked_pointers
+from .shortening import Limits, has_files, previewed, shorten_turn, with_marked_pointers
 from .summaries import summary_lines, summary_notes
 
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
@@ -364,6 +365,13 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         return
     most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
     shown_whole = previewed(turn, messages, Limits(most), work.count)
+    if not isinstance(turn, Record):
+        # Whether its attachments are sent was decided for the turn.
+        pairs = zip(messages, shown_whole, strict=True)
+        shown_whole = tuple(
+            old if has_files(old) and work.count(text_of(old)) <= most else new
+            for old, new in pairs
+        )
     finished = _finished(turn, plan)
     tail = [m for at, m in enumerate(shown_whole) if at >= end and at not in finished]
     loaded = frozenset(load for one in insertions.values() for load in one.loaded)

@@ -185,7 +185,7 @@ def previewed_each(
     previews = []
     for message, most, place in zip(messages, limits, offsets(turn.messages), strict=True):
         limit = most.results if message["type"] == "tool" else most.texts
-        if limit is not None and _has_files(message) and count_message(message, count) <= limit:
+        if limit is not None and has_files(message) and count_message(message, count) <= limit:
             limit = None
         if limit is not None and recalled(message):
             previews.append(shortened(message, limit, count))
@@ -194,7 +194,8 @@ def previewed_each(
     return tuple(previews)
 
 
-def _has_files(message: Message) -> bool:
+def has_files(message: Message) -> bool:
+    """Tell whether a message has attachments that are sent."""
     content = message["data"].get("content")
     return isinstance(content, list) and any(map(attachment, content))
 
