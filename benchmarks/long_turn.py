@@ -263,7 +263,7 @@ def measured(name: str, maker: Maker, rounds: int, budget: int, *, efforts: bool
         if name.startswith(OURS):
             found = [commands.search(agent, CONFIG, asked) for asked in made.facts]
             at_hand += json.dumps(found, default=str)
-            at_hand += " ".join(message.text for message in transcript(agent, CONFIG))
+            at_hand += " ".join(message.text for message in transcript(agent, CONFIG)[0])
     return {
         **row,
         "facts": f"{sum(f in at_hand for f in made.facts.values())} of {len(made.facts)}",

@@ -284,7 +284,8 @@ def _results(messages: Iterable[Message]) -> dict[str, tuple[str, str]]:
         for entry in result.get("results", ()):
             if name := entry.get("id"):
                 queries, shown = found.get(name, ("", ""))
-                texts = (str(entry.get(field, "")) for field in ("summary", "excerpt"))
+                passages = entry.get("passages") or ()
+                texts = [str(entry.get("summary", "")), *(str(one.get("text")) for one in passages)]
                 found[name] = f"{queries} {result.get('query', '')}", "\n".join((shown, *texts))
     return found
 

@@ -68,8 +68,7 @@ async def run(config: Thread, said: Said = "", decision: Decision = "reject") ->
 @app.get("/{thread}")
 async def read(config: Thread, before: Before = None) -> list[dict[str, Any]]:
     """Return the last turns of the conversation, or those before a turn."""
-    page, _ = await atranscript(app.state.agent, config, limit=20, before=before)
-    if not page:
+    if not (page := (await atranscript(app.state.agent, config, limit=20, before=before))[0]):
         raise HTTPException(404)
     return messages_to_dict(page)
 

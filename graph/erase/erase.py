@@ -45,7 +45,9 @@ from .checkpoints import Saver, complete, delete_threads, reclaim, replace_all
 
 _log = logging.getLogger("ebbtide.summary")
 
-_OWN_KEYS = AgentState.__annotations__.keys() | {"structured_response", "ebbtide_request"}
+_OWN_KEYS = AgentState.__annotations__.keys() | {
+    *("structured_response", "ebbtide_request", "ebbtide_replaced"),
+}
 """Keys of the state that an erasure rewrites or drops; all others are the application's."""
 
 

@@ -89,7 +89,7 @@ def heading(effort: Effort) -> list[str]:
     """Return the terms of an effort's heading, each once: of its id, goal, summary and keywords.
 
     >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
-    ['auth', 'bug', 'fix', 'login']
+    ['auth', 'bug', 'fix', 'login', 'authbug']
     """
     return indexed(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
 

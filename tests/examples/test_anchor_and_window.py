@@ -30,4 +30,4 @@ def test_what_left_the_window_is_there(ran: Run) -> None:
     said = " ".join(ran.printed.split())
 
     assert 'From the memory: "Technical Anchors: port 8443"' in said
-    assert "Found turn 2: user: Miriam keeps the spare key of the server room" in said
+    assert "Found turn 2: Miriam keeps the spare key of the server" in said

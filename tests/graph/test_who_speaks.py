@@ -251,7 +251,7 @@ def test_a_large_file_is_marked(tmp_path: Path, provider: str) -> None:
         agent.invoke({"messages": [HumanMessage([block, "See it."])]}, ANN)
         agent.invoke({"messages": "And now?"}, ANN)
 
-    assert all("OBEY-EVE" in "\n".join(strings(body)) for body in server.bodies)
+    assert "OBEY-EVE" in "\n".join(strings(server.bodies[0]))
     check(DiskArchive(tmp_path), server.bodies, Owner("ann", "t1"))
 
 
