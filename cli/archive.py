@@ -11,8 +11,9 @@ from ..memory.archive.protocol import Archive, Finding
 from ..memory.archive.sql import SqlArchive
 from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
+from ..memory.names import session_label
 from ..memory.record import Owner
-from .home import AnySession, ConfigFile, Root, Session, User, configured, session_label
+from .home import AnySession, ConfigFile, Root, Session, User, configured
 from .inspect import inspector
 from .printable import discreet, in_line
 

@@ -18,7 +18,7 @@ from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
 from ..memory.messages import clean
 from ..memory.names import safe_name
-from ..memory.record import ANONYMOUS, Owner
+from ..memory.record import ANONYMOUS
 from ..memory.settings import Settings
 from .printable import discreet, in_line, one_line
 
@@ -118,12 +118,3 @@ def name_given(name: str, option: str) -> str:
     if not name or clean(name) != name:
         raise SettingsError(f"{option} takes a name of at least one letter in UTF-8, not {name!r}")
     return name
-
-
-def session_label(owner: Owner) -> str:
-    """Return the name of a session: its thread, and its namespace if there is one.
-
-    >>> session_label(Owner("ann", "trip", namespace="home"))
-    'trip (home)'
-    """
-    return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread

@@ -16,10 +16,11 @@ from ..memory.attention.law import Explanation
 from ..memory.clock import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.metrics import MEANINGS, Report, report
+from ..memory.names import session_label
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
 from ..memory.view import every_commit
-from .home import AnySession, ConfigFile, Root, User, configured, session_label
+from .home import AnySession, ConfigFile, Root, User, configured
 from .printable import discreet, in_line, printable
 from .screen import fitted
 

@@ -16,7 +16,7 @@ from ..memory.embeddings import Embedder
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import Message, calls
 from ..memory.metrics import report
-from ..memory.names import session_name
+from ..memory.names import session_label, session_name
 from ..memory.passages import best_excerpt, excerpt
 from ..memory.record import Event, Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
@@ -106,8 +106,7 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
 
 def named(owner: Owner) -> dict[str, str]:
     """Return what tells a session from others."""
-    label = f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
-    return {"user": owner.user, "name": session_name(owner), "label": label}
+    return {"user": owner.user, "name": session_name(owner), "label": session_label(owner)}
 
 
 def seen_from(archive: Archive, owner: Owner, tip: Tip | None) -> Tip:
@@ -136,7 +135,7 @@ def _calls(record: Record) -> list[dict[str, Any]]:
         if event["type"] == "sent":
             call = {key: value for key, value in event.items() if key != "type"}
             last = calls[-1].get("changed") if calls else None
-            changed = call.pop("rebuilt", call.get("changed")) or {}
+            changed = call.get("changed") or {}
             is_new = changed != last and (calls or changed.get("after_turn") == record.turn - 1)
             calls.append(
                 {**call, "changed": changed, "why": changed.get("why") if is_new else None}

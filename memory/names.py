@@ -208,6 +208,15 @@ def session_name(owner: Owner) -> str:
     return f"{name[:_LONGEST]}{_HASHED}{digest[:_KEY]}"
 
 
+def session_label(owner: Owner) -> str:
+    """Return the name of a session as people read it: its thread, and its namespace if any.
+
+    >>> session_label(Owner("ann", "trip", namespace="home"))
+    'trip (home)'
+    """
+    return f"{owner.thread} ({owner.namespace})" if owner.namespace else owner.thread
+
+
 def session_called(text: str) -> str:
     """Return the name of the session that a text means, by its name or by its bare thread.
 

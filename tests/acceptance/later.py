@@ -12,10 +12,5 @@ def _later(title: str) -> pytest.MarkDecorator:
 
 
 GRAPH = _later("The graph that was asked for: one turn, one truth")
-REFERENCES = _later("References with reasons, metrics that are true, proof for a paper")
-LONG_TURN = _later("A turn as long as an afternoon's work")
-NEIGHBOURS = _later("Whatever a message holds, and whoever else is in the agent")
 SEARCH = _later("Search that gives the evidence, in the words that people use; and time")
-STRATEGY = _later("Strategy H as its author wrote it, and nothing of it in silence")
-INSPECTOR = _later("The inspector: seeing memory ebb and return")
 WORDS = _later("What people meet first: words, pages, terminal, figures")
