@@ -1,6 +1,6 @@
 """`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Annotated, Any, TypeAlias
 
@@ -15,7 +15,7 @@ from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Explanation
 from ..memory.clock import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
-from ..memory.metrics import MEANINGS, Report, report
+from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
@@ -34,6 +34,8 @@ _SHARES = frozenset(
     }
 )
 """The metrics in percent."""
+
+_PRICES = "Prices of a million tokens read, written and, if cheaper, cached: 0.25,2.00,0.025."
 
 _ANY = "any"
 """The range of a setting without limits."""
@@ -69,9 +71,14 @@ def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
 
 
 def stats(
-    session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
+    session: AnySession = None,
+    root: Root = None,
+    user: User = None,
+    config: ConfigFile = None,
+    prices: Annotated[str | None, typer.Option(help=_PRICES)] = None,
 ) -> None:
     """Show what the memory of a session did, and what its context cost."""
+    rates = prices_of(prices) if prices is not None else None
     home = configured(root, user, config)
     console = Console(highlight=False)
     with home.archive() as archive:
@@ -86,12 +93,14 @@ def stats(
             console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
         for owner in owners:
             commits = [*every_commit(archive, owner, archive.newest(owner) or Tip())]
-            for table in stats_tables(session_label(owner), report(commits)):
+            for table in stats_tables(session_label(owner), report(commits), rates):
                 console.print(fitted(table, console))
 
 
-def stats_tables(session: str, figures: Report) -> tuple[Table, Table]:
-    """Return a table of the metrics of a session, and one of the last calls of its newest turns."""
+def stats_tables(
+    session: str, figures: Report, prices: Sequence[float] | None = None
+) -> Iterator[Table]:
+    """Yield the metrics of a session, the last calls of its newest turns, and what models cost."""
     metrics = Table("Metric", *_figures("Value"), "What it says", title=Text(in_line(session)))
     for name, meaning in MEANINGS.items():
         value = getattr(figures, name)
@@ -103,8 +112,43 @@ def stats_tables(session: str, figures: Report) -> tuple[Table, Table]:
     for turn in figures.turns[-_ROWS:]:
         expanded = turn.parts.get("expanded", 0)
         values = (turn.total, expanded, turn.always_expanded, turn.full_history)
-        turns.add_row(str(turn.turn), *map(_figure, values), _percent(turn.savings))
-    return metrics, turns
+        saves = turn.total <= turn.full_history  # before it, the instructions are most of a call
+        turns.add_row(
+            str(turn.turn), *map(_figure, values), _percent(turn.savings if saves else None)
+        )
+    yield from (metrics, turns)
+    if figures.costs:
+        yield _costs(figures.costs, prices)
+
+
+def prices_of(text: str) -> list[float]:
+    """Return the prices of a million tokens read, written and read from a cache.
+
+    >>> prices_of("0.25,2.00")
+    [0.25, 2.0, 0.25]
+    """
+    try:
+        prices = [float(price) for price in text.split(",")]
+    except ValueError:
+        prices = []
+    if len(prices) not in {2, 3} or not all(0 <= price < float("inf") for price in prices):
+        problem = f"--prices needs two or three numbers, 0.25,2.00 or 0.25,2.00,0.025, not {text!r}"
+        raise typer.BadParameter(problem)
+    return [*prices, prices[0]][:3]
+
+
+def _costs(costs: Sequence[Cost], prices: Sequence[float] | None) -> Table:
+    """Return a table of the calls for each purpose, with money if there are prices."""
+    names = ("Calls", "Read", "Cached", "Written", *(["Money"] if prices else []))
+    table = Table("Asked for", *_figures(*names))
+    for cost in costs:
+        known = cost.unreported < cost.calls
+        tokens = (cost.read, cost.cached, cost.written) if known else (None, None, None)
+        money = [f"{cost.money(*prices):,.4f}" if known else "-"] if prices else []
+        table.add_row(cost.purpose, f"{cost.calls:,}", *map(_figure, tokens), *money)
+    if missing := sum(cost.unreported for cost in costs):
+        table.caption = f"The provider reported no tokens for {missing:,} of these calls."
+    return table
 
 
 def _percent(share: float | None) -> str:

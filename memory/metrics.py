@@ -13,6 +13,8 @@ from .transcript import result_of
 
 _SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
 
+_MILLION = 1_000_000  # the tokens that a price is for
+
 _ENDING = frozenset({"collapsed", "reopened", "evicted"})
 """The events after which a log is no longer in the context."""
 
@@ -105,12 +107,42 @@ class TurnTokens:
         return _ratio(self.full_history - self.total, self.full_history)
 
 
+PURPOSES = ("answer", "summary", "extraction", "background", "anchor")
+"""What models are asked for, in the order of a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The calls for a purpose, and their tokens as the provider reported them.
+
+    `read` are all tokens of the requests, the `cached` ones among them. `unreported` calls have no
+    tokens here, because the provider sent no usage.
+    """
+
+    purpose: str
+    calls: int
+    unreported: int
+    read: int
+    cached: int
+    written: int
+
+    def money(self, read: float, written: float, cached: float) -> float:
+        """Return what the tokens cost at these prices of a million.
+
+        >>> Cost("answer", 1, 0, read=2_000_000, cached=500_000, written=100_000).money(1, 5, 0.1)
+        2.05
+        """
+        fresh = self.read - self.cached
+        return (fresh * read + self.cached * cached + self.written * written) / _MILLION
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """The metrics of a session; a ratio to nothing is None.
 
     `sent` and `full_history` sum the tokens of all calls, of this agent and of one that sends
     everything. Savings are None while the conversation is shorter than instructions and schemas.
+    `costs` has an entry for each purpose that a model was asked for.
     """
 
     auto_collapses: int
@@ -133,10 +165,9 @@ class Report:
     fabricated: int
     quotes_left_out: int
     tokens_compressed: int
-    compression_calls: int
-    compression_tokens: int
     searches: int
     searches_used: int
+    costs: tuple[Cost, ...]
     turns: tuple[TurnTokens, ...]
 
 
@@ -161,8 +192,6 @@ MEANINGS: Mapping[str, str] = {
     "fabricated": "quotes that are not in the log, left out",
     "quotes_left_out": "quotes for which there was no room",
     "tokens_compressed": "tokens that compressions took out of the context",
-    "compression_calls": "calls of the summary model for compressions",
-    "compression_tokens": "tokens of those calls",
     "searches": "calls of search_efforts",
     "searches_used": "searches of which a result was used by the next turn",
 }
@@ -204,10 +233,9 @@ def report(records: Sequence[Record]) -> Report:
         fabricated=sum(event.get("fabricated", 0) for _, event in events),
         quotes_left_out=sum(e.get("left_out", 0) for _, e in events if e["type"] == "compressed"),
         tokens_compressed=sum(size["before"] - size["after"] for size in compressed),
-        compression_calls=sum(event.get("calls", 0) for _, event in events),
-        compression_tokens=sum(event.get("spent", 0) for _, event in events),
         searches=len(searches),
         searches_used=sum(searches),
+        costs=_costs(event for _, event in events),
         turns=turns,
     )
 
@@ -374,6 +402,39 @@ def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:
             results = event["efforts"]
             soon = (later for later_turn, later in events[at:] if later_turn <= turn + 1)
             yield any(later["type"] in _USING and later["effort"] in results for later in soon)
+
+
+def cached_of(usage: Mapping[str, Any]) -> int:
+    """Return the tokens of a call that the provider had in its cache, from LangChain's usage.
+
+    >>> cached_of({"input_tokens": 900, "input_token_details": {"cache_read": 640}})
+    640
+    """
+    details = usage.get("input_token_details")
+    found = details.get("cache_read") if isinstance(details, Mapping) else None
+    return found if isinstance(found, int) else 0
+
+
+def _costs(events: Iterable[Event]) -> tuple[Cost, ...]:
+    """Return what the calls of each purpose cost; a turn's own calls are answers."""
+    asked: dict[str, list[Mapping[str, Any]]] = {}
+    for event in events:
+        if event["type"] in {"sent", "asked"}:
+            usage = event.get("usage")
+            known = usage if isinstance(usage, Mapping) else {}
+            asked.setdefault(str(event.get("purpose", "answer")), []).append(known)
+    return tuple(
+        Cost(
+            purpose,
+            len(calls),
+            sum(not usage for usage in calls),
+            sum(usage.get("input_tokens", 0) for usage in calls),
+            sum(map(cached_of, calls)),
+            sum(usage.get("output_tokens", 0) for usage in calls),
+        )
+        for purpose in PURPOSES
+        if (calls := asked.get(purpose, []))
+    )
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -6,7 +6,7 @@ It is retried while a provider is busy or unreachable. The model's own `timeout`
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.exceptions import ContextOverflowError, ModelError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import merge_configs
 from langgraph.constants import TAG_NOSTREAM
@@ -34,6 +35,7 @@ from tenacity import (
 )
 
 from ..memory.errors import AnswerError
+from ..memory.metrics import cached_of
 from ..memory.questions import Asks, Question, Result, What
 from ..prompts.loader import render
 
@@ -68,7 +70,8 @@ Models: TypeAlias = Mapping[What, BaseChatModel]
 class Call:
     """The cost of a question over all attempts; `failed` is the reason if it has no answer.
 
-    `read` and `written` are the tokens that providers reported, None if they reported none.
+    `read` and `written` are the tokens that providers reported, None if they reported none;
+    `cached` are those read that were cheaper, because the provider had them.
     """
 
     what: What
@@ -76,7 +79,18 @@ class Call:
     seconds: float
     read: int | None = None
     written: int | None = None
+    cached: int | None = None
     failed: str = ""
+
+    def as_event(self) -> dict[str, Any]:
+        """Return the event with which a turn keeps what the call cost."""
+        event = {"type": "asked", "purpose": self.what, "model": self.model}
+        if self.read is None or self.written is None:
+            return event
+        cached = {"input_token_details": {"cache_read": self.cached}} if self.cached else {}
+        return event | {
+            "usage": {"input_tokens": self.read, "output_tokens": self.written, **cached}
+        }
 
     def as_data(self) -> dict[str, Any]:
         """Return the call for a log, without empty fields."""
@@ -164,15 +178,19 @@ def _attempts(
             answer = AnswerError(failed)
             answer.__cause__ = error
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
-        used = [*usage.usage_metadata.values()]
-        read, written = (
-            sum(one[side] for one in used) if used else None
-            for side in ("input_tokens", "output_tokens")
-        )
         seconds = round(monotonic() - begun, 3)
-        note(Call(step.what, str(name or type(model).__name__), seconds, read, written, failed))
+        tokens = _tokens([*usage.usage_metadata.values()])
+        note(Call(step.what, str(name or type(model).__name__), seconds, *tokens, failed=failed))
         step = _next(steps, answer)
     return cast("Result", step)
+
+
+def _tokens(used: Sequence[UsageMetadata]) -> tuple[int | None, int | None, int | None]:
+    """Return the tokens read, written and read from the provider's cache."""
+    if not used:
+        return None, None, None
+    read, written = (sum(one[side] for one in used) for side in ("input_tokens", "output_tokens"))
+    return read, written, sum(cached_of(one) for one in used)
 
 
 def _answered(

@@ -17,7 +17,7 @@ from ..memory.record import Tip
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import past
-from .ask import drive
+from .ask import Call, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.readable import texts_of
@@ -25,6 +25,7 @@ from .turn.recovery import commit, recovered
 from .turn.state import TurnState
 from .turn.values import (
     command_group,
+    costing,
     drawn,
     owner_of,
     packed,
@@ -54,7 +55,10 @@ def run_command(
         rest.put(replace(rest.state, banners=())),
         related=lambda text: parts.related(rest.view, text, runtime),
     )
-    done = drive(run(work, [call], frozenset()), parts.models, about=traced(before))
+    calls: list[Call] = []
+    steps = run(work, [call], frozenset())
+    done = drive(steps, parts.models, calls.append, about=traced(before))
+    done = costing(done, calls)
     waiting = {
         "archive": parts.archive.id,
         "turn": rest.view.tip.turn,

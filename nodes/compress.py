@@ -18,7 +18,7 @@ from ..memory.settings import Settings, resolve
 from .ask import Call, Models, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import compression_shown, traced, turn_at_rest
+from .turn.values import compression_shown, costing, traced, turn_at_rest
 
 _log = logging.getLogger("ebbtide.compression")
 
@@ -120,8 +120,7 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
         "fallback": "fallback" in step.told,
         "fabricated": sum(quote["verdict"] == "fabricated" for quote in step.told["quotes"]),
         "left_out": step.told.get("left_out", 0),
-        "calls": len(calls),
-        "spent": sum((call.read or 0) + (call.written or 0) for call in calls),
     }
     details = {name: value for name, value in counts.items() if value}
-    return compression_shown(work, compression, {**details, "tokens": tokens})
+    shown = {**details, "tokens": tokens}
+    return compression_shown(costing(work, calls), compression, shown)

@@ -1,6 +1,6 @@
 """Run the memory tools one after the other, each on the state after the one before."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,12 @@ from ..memory.messages import Message
 from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tools.toolbox import NAMES, Watch, run, waiting
-from .ask import adrive, drive
+from .ask import Call, adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.readable import texts_of
 from .turn.state import TurnState
-from .turn.values import packed, planned, running_turn, traced
+from .turn.values import costing, packed, planned, running_turn, traced
 
 MARK = "ebbtide"
 """The key in the `additional_kwargs` of results that come from a memory tool."""
@@ -30,24 +30,31 @@ def memory_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Run the memory's tools, one after the other, and answer calls of tools that do not exist."""
-    return drive(_steps(state, runtime, parts), parts.models, about=traced(state))
+    calls: list[Call] = []
+    steps = _steps(state, runtime, parts, calls)
+    return drive(steps, parts.models, calls.append, about=traced(state))
 
 
 async def amemory_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `memory_tools` does, without blocking a thread while a model summarises."""
-    return await adrive(_steps(state, runtime, parts), parts.models, about=traced(state))
+    calls: list[Call] = []
+    steps = _steps(state, runtime, parts, calls)
+    return await adrive(steps, parts.models, calls.append, about=traced(state))
 
 
-def _steps(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> Asks[dict[str, Any]]:
+def _steps(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, asked: Sequence[Call]
+) -> Asks[dict[str, Any]]:
+    """Run the tools; `asked` collects what the model was asked for them."""
     work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
     work = replace(work, related=lambda text: parts.related(work.view, text, runtime))
     calls, watch = waiting(work.view.running.messages, app_tools), _watch(get_config())
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
-    done = after_tools(done, work.state)
+    done = after_tools(costing(done, asked), work.state)
     texts = texts_of(done.state, work.view, state.get("texts", {}))
     update = {**packed(done.state), **planned(done), "texts": texts}
     return {**update, "messages": from_dicts([*map(_marked, done.results)])}

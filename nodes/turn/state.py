@@ -87,6 +87,7 @@ class _EventFields(TypedDict, total=False):
     before: list[_Turn]
     answer: _Turn
     alone: _Turn
+    purpose: str
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
@@ -99,6 +100,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "sent": ("tokens",),
     "dated": ("day",),
     "hinted": (),
+    "asked": ("purpose",),
 }
 """The fields that an event of a type must have; others need the effort that they change."""
 

@@ -1,6 +1,6 @@
 """Convert the state of a run to the values that the memory works on, and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from ...memory.settings import Settings, user_named
 from ...memory.spans import event_of
 from ...memory.transcript import stored
 from ...memory.view import ArchiveView, past
+from ..ask import Call
 from .langchain_messages import to_dicts
 from .models import provider_of
 from .parts import STEADY, AgentParts, refused
@@ -326,6 +327,12 @@ def _work(
 def planned(work: RunningTurn) -> dict[str, Any]:
     """Return the update with the plan of the context."""
     return {} if work.plan is None else {"plan": work.plan.packed()}
+
+
+def costing(work: RunningTurn, calls: Iterable[Call]) -> RunningTurn:
+    """Return the turn with an event for each call of a model that was not for an answer."""
+    events = tuple(call.as_event() for call in calls)
+    return work.put(replace(work.state, events=(*work.state.events, *events)))
 
 
 def compression_shown(

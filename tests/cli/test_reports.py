@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from typer.testing import Result
 
 from ebbtide.memory.archive.sql import SqlArchive
@@ -65,6 +66,34 @@ def test_stats_count_searches() -> None:
 
     assert ["searches", "2"] in [row[:2] for row in rows]
     assert ["searches used", "1"] in [row[:2] for row in rows]
+
+
+def test_stats_with_prices() -> None:
+    """Calls and tokens are told by purpose, and with prices their money."""
+    talked(
+        "Let's work on the auth bug.",
+        "The token expires after 3600 s, said the vendor.",
+        "That's done.",
+    )
+    concluded = cells(run("stats", "default"))
+    priced = cells(run("stats", "default", "--prices", "1000000,0"))
+
+    (answers,) = (row for row in concluded if row[:1] == ["answer"])
+    (summary,) = (row for row in priced if row[:1] == ["summary"])
+    assert int(answers[2].replace(",", "")) > 0
+    assert (summary[1], float(summary[-1].replace(",", ""))) == (
+        "1",
+        int(summary[2].replace(",", "")),
+    )
+
+
+@pytest.mark.parametrize("prices", ["1", "a,b", "1,2,3,4", "-1,2", "nan,1"])
+def test_bad_prices_are_an_error(prices: str) -> None:
+    """They are quoted, with what is right."""
+    result = run("stats", "--prices", prices)
+
+    assert result.exit_code == 2
+    assert "0.25,2.00" in result.output
 
 
 def test_stats_of_a_session_with_a_namespace() -> None:

@@ -10,6 +10,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.metrics import (
     MEANINGS,
     CallTokens,
+    Cost,
     Report,
     TurnTokens,
     cost,
@@ -74,10 +75,9 @@ NOTHING = Report(
     fabricated=0,
     quotes_left_out=0,
     tokens_compressed=0,
-    compression_calls=0,
-    compression_tokens=0,
     searches=0,
     searches_used=0,
+    costs=(),
     turns=(),
 )
 
@@ -222,8 +222,8 @@ def test_what_a_turn_said() -> None:
 
 
 def test_each_figure_has_its_meaning() -> None:
-    """What `ebbtide stats` shows of a report is all of it but the turns."""
-    assert [*MEANINGS, "turns"] == [*Report.__dataclass_fields__]
+    """What `ebbtide stats` shows of a report is all of it but costs and turns."""
+    assert [*MEANINGS, "costs", "turns"] == [*Report.__dataclass_fields__]
 
 
 def test_a_history_without_a_memory_has_none_of_its_calls() -> None:
@@ -282,10 +282,9 @@ def test_evictions_returns_and_searches_are_counted() -> None:
 
 
 def test_compressions_are_counted_with_what_they_saved() -> None:
-    """One that was only named again saved nothing; fallbacks, made up quotes and calls count."""
-    cost = {"calls": 2, "spent": 3_100}
+    """One that was only named again saved nothing; fallbacks and made up quotes count."""
     sizes = {"before": 900, "after": 400}
-    first = {"type": "compressed", "effort": "a", "tokens": sizes, **cost}
+    first = {"type": "compressed", "effort": "a", "tokens": sizes}
     again = {"type": "compressed", "effort": "a"}
     last = {**first, "fallback": True, "fabricated": 2, "tokens": {"before": 800, "after": 500}}
 
@@ -293,4 +292,20 @@ def test_compressions_are_counted_with_what_they_saved() -> None:
 
     assert (found.compressions, found.fallbacks, found.fabricated) == (3, 1, 2)
     assert found.tokens_compressed == 800
-    assert (found.compression_calls, found.compression_tokens) == (4, 6_200)
+
+
+def test_cost_by_purpose() -> None:
+    """A turn's own calls are answers; cached tokens are told apart, unreported calls counted."""
+    usage = {"input_tokens": 900, "output_tokens": 50, "input_token_details": {"cache_read": 600}}
+    sent = {"type": "sent", "tokens": {"system": 1}, "usage": usage}
+    summary = {"type": "asked", "purpose": "summary", "model": "m"}
+    extraction = {**summary, "purpose": "extraction", "usage": {**usage, "input_tokens": 700}}
+
+    found = report(records(3, t1=[sent, summary], t2=[sent, extraction])).costs
+
+    assert found == (
+        Cost("answer", 2, 0, read=1_800, cached=1_200, written=100),
+        Cost("summary", 1, 1, read=0, cached=0, written=0),
+        Cost("extraction", 1, 0, read=700, cached=600, written=50),
+    )
+    assert found[0].money(2.0, 10.0, 0.5) == pytest.approx(0.0028)
