@@ -5,7 +5,8 @@ python benchmarks/recorded.py --data benchmarks/recorded --out benchmarks/result
 Each file of the folder was written by `ebbtide eval --record`, with the options below. No model is
 called: each request has its recorded answer, so the figures are those of the present code. A second
 table has the quotes of each point that misses the aim for precision, and are not of its truth:
-"held before" if the truth had them until something revised them, else "not listed".
+"held before" if the truth had them until something revised them, else "not listed". A third one has
+the constraints that an answer lacked or made up, in the judge's view, where a point misses its aim.
 """
 
 import io
@@ -27,6 +28,7 @@ from ebbtide.evaluation.template import Template, read_template
 _TEMPLATES = (
     *("coding-session", "incident-night-payments", "long-support-case"),
     *("medical-eye-operation", "purchase-cold-van"),
+    *("research-synthesis-001", "test-edge-cases", "test-simple"),
 )
 _OPTIONS = (
     *("--model", "openai:blind-reader", "--judge", "openai:blind-judge"),
@@ -37,6 +39,9 @@ _OPTIONS = (
 
 _PRECISION = 0.75
 """The aim for the precision of quotes."""
+
+_CONSTRAINT_RECALL = 0.95
+"""The aim for the recall of constraints."""
 
 _COLUMNS = {
     "salience_precision": "precision",
@@ -74,6 +79,19 @@ def wrong(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
                     yield {**place, "why": why, "quote": quote.replace("|", "/")}
 
 
+def constraints(answers: Path, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the constraints that the answers of a folder lacked or made up, by the judge."""
+    for trial in read_lines(folder / "trials.jsonl", TrialResult):
+        for point in trial.points:
+            recall = point.constraint_recall
+            if recall is None or recall > _CONSTRAINT_RECALL:
+                continue
+            place = {"answers": answers.stem, "template": trial.template, "point": point.point}
+            for why, found in (("lacking", point.unknown), ("made up", point.invented)):
+                for text in found:
+                    yield {**place, "why": why, "constraint": text.replace("|", "/")}
+
+
 def _unlisted(template: Template, point: PointScores) -> Iterator[tuple[str, str]]:
     """Yield each quote that is no sentence of the truth and was not given, and why it is wrong."""
     place = template.points[point.point - 1]
@@ -94,13 +112,17 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[dict[str, Any]] = []
     quotes: list[dict[str, Any]] = []
+    rules: list[dict[str, Any]] = []
     for answers in sorted(options.data.glob("*.jsonl")):
         with TemporaryDirectory() as folder:
             rows += replayed(answers, Path(folder))
             quotes += wrong(answers, Path(folder))
+            rules += constraints(answers, Path(folder))
     write(options.out, "recorded", "Recorded answers, replayed", rows)
     if quotes:
         write(options.out, "recorded_quotes", "Quotes beside the truth", quotes)
+    if rules:
+        write(options.out, "recorded_constraints", "Constraints lacking or made up", rules)
 
 
 if __name__ == "__main__":

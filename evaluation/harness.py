@@ -27,7 +27,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render
 from .answers import Answers, Calls
-from .judge import FENCES, Judge
+from .judge import FENCES, Judge, Known
 from .results import Job, PointScores, ResultsError, Setup, TrialResult
 from .strategy_protocol import Context, Strategy, StrategyInputs, after, as_messages, transcript
 from .template import Point, Template, stands_in
@@ -163,31 +163,35 @@ class _Trial:
 
     def _judged(
         self, point: Point, before: Sequence[AnyMessage], compressed: Sequence[AnyMessage]
-    ) -> dict[str, float | None]:
+    ) -> dict[str, Any]:
         """Return the judge's scores of the contexts before and after compressing."""
         judge, tasks, answer = self.plan.judge, self.template.probing_tasks, self._answer
         if judge is None:
             return {}
         goal, rules, tests = point.goal, point.constraints, point.temptations
-        scorers: dict[str, Callable[[], float]] = {}
+        scorers: dict[str, Callable[[], Any]] = {}
         if goal_probe := tasks.goal(point.number):
             scorers["goal_before"] = lambda: judge.goal(goal, answer(before, goal_probe))
             scorers["goal_coherence"] = lambda: judge.goal(goal, answer(compressed, goal_probe))
         if rules and (probe := tasks.constraint_probe):
             sentences = (goal, *(point.salient() or ()))
-            scorers["constraint_recall"] = lambda: judge.constraints(
+            scorers["constraints"] = lambda: judge.constraints(
                 rules, sentences, answer(compressed, probe)
             )
         if tests:
             scorers["behavioural_alignment"] = lambda: fmean(
                 judge.behaviour(test, answer(compressed, test.prompt)) for test in tests
             )
-        judged: dict[str, float | None] = {}
+        judged: dict[str, Any] = {}
         for name, scorer in scorers.items():
             try:
                 judged[name] = scorer()
             except Exception as error:  # noqa: BLE001 (any provider's, or a verdict without a score)
                 self._add_error(f"point {point.number}, {name}", error)
+        found: Known | None = judged.pop("constraints", None)
+        if found is not None:
+            judged |= {"constraint_recall": found.share}
+            judged |= {"unknown": found.unknown, "invented": found.invented}
         earlier, later = judged.get("goal_before"), judged.get("goal_coherence")
         drift = None if earlier is None or later is None else earlier - later
         return judged | {"drift": drift}

@@ -14,6 +14,7 @@ from .answers import Answers
 from .template import BehavioralTest, EvaluationError
 
 Model = TypeVar("Model", bound=BaseModel)
+Result = TypeVar("Result")
 
 
 class JudgeError(EvaluationError):
@@ -26,6 +27,18 @@ class JudgeError(EvaluationError):
 
 FENCES = Fences(b"ebbtide evaluation", count)
 """The fences of what is judged; with a key that is known, so that recorded answers are found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a judge found in an answer: the rules that it lacks, and those that it made up.
+
+    `share` is that of the known rules among all rules and the invented ones.
+    """
+
+    share: float
+    unknown: tuple[str, ...]
+    invented: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +72,8 @@ class Judge:
         )
         return self._verdict(prompt, score)
 
-    def constraints(self, rules: Sequence[str], sentences: Sequence[str], answer: str) -> float:
-        """Return the share of the rules that an answer knows.
+    def constraints(self, rules: Sequence[str], sentences: Sequence[str], answer: str) -> Known:
+        """Return which of the rules an answer knows.
 
         A rule of the answer that is neither among the rules nor the sentences counts as invented.
         """
@@ -72,9 +85,9 @@ class Judge:
             said=FENCES.around("said", "\n".join(sentences)),
             answer=FENCES.around("answer", answer),
         )
-        return self._verdict(prompt, lambda verdict: known_share(verdict, len(rules)))
+        return self._verdict(prompt, lambda verdict: known(verdict, rules))
 
-    def _verdict(self, prompt: str, parse: Callable[[str], float]) -> float:
+    def _verdict(self, prompt: str, parse: Callable[[str], Result]) -> Result:
         """Return the score in the judge's verdict: the one that is kept, if there is one."""
         request = f"{self.name}\n{prompt}"
         kept = self.answers.get(request)
@@ -104,19 +117,23 @@ def score(verdict: str) -> float:
     return _parsed(_Score, verdict, "a score from 0 to 1").score
 
 
-def known_share(verdict: str, number: int) -> float:
-    """Return the share of known constraints among `number` and the invented ones.
+def known(verdict: str, rules: Sequence[str]) -> Known:
+    """Return what a verdict says of an answer that should know these rules.
 
     Raises `JudgeError` if the verdict is not of this form, or has another number of values.
 
-    >>> known_share('{"known": [true, false], "invented": []}', 2)
-    0.5
+    >>> known('{"known": [true, false], "invented": []}', ["By rail.", "In June."])
+    Known(share=0.5, unknown=('In June.',), invented=())
     """
-    form = f"{number} values, each true or false, and a list of rules that are invented"
+    form = f"{len(rules)} values, each true or false, and a list of rules that are invented"
     parsed = _parsed(_Known, verdict, form)
-    if len(parsed.known) != number:
+    if len(parsed.known) != len(rules):
         raise JudgeError(form, verdict)
-    return sum(parsed.known) / (number + len(parsed.invented))
+    return Known(
+        sum(parsed.known) / (len(rules) + len(parsed.invented)),
+        tuple(rule for rule, is_known in zip(rules, parsed.known, strict=True) if not is_known),
+        tuple(map(str, parsed.invented)),
+    )
 
 
 def _parsed(kind: type[Model], verdict: str, form: str) -> Model:

@@ -27,7 +27,8 @@ class PointScores(Strict):
     context. Seconds, tokens of the model and cost (dollars) are those of the compression alone.
     `goal_before` is the goal coherence of the context before compressing, with the turns since
     then; `drift` is how much lower it is after. `calls` are those of Ebbtide's own passes, `chosen`
-    the quotes that a model chose in them; `quotes` are those that the context has.
+    the quotes that a model chose in them; `quotes` are those that the context has. `unknown` and
+    `invented` are the constraints that an answer lacked and made up, in the judge's view.
     """
 
     point: int
@@ -48,6 +49,8 @@ class PointScores(Strict):
     fallbacks: int | None = None
     constraints_in_context: float | None = None
     constraint_recall: float | None = None
+    unknown: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
     goal_coherence: float | None = None
     goal_before: float | None = None
     drift: float | None = None

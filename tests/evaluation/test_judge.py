@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ebbtide.evaluation.answers import AnswerMissingError, Answers
-from ebbtide.evaluation.judge import Judge, JudgeError, known_share, score
+from ebbtide.evaluation.judge import Judge, JudgeError, Known, known, score
 from ebbtide.evaluation.template import BehavioralTest
 from tests.doubles import ScriptedModel
 
@@ -49,8 +49,11 @@ def test_what_is_no_score_is_an_error(said: str) -> None:
 
 def test_what_is_known() -> None:
     """One of two constraints is a half; one of one beside two that are invented is a third."""
-    assert known_share('{"known": [true, false], "invented": []}', 2) == 0.5
-    assert known_share('{"known": [true], "invented": ["No cars.", "No dogs."]}', 1) == 1 / 3
+    half = known('{"known": [true, false], "invented": []}', ["By train.", "In June."])
+    third = known('{"known": [true], "invented": ["No cars.", "No dogs."]}', ["By train."])
+
+    assert half == Known(0.5, ("In June.",), ())
+    assert third == Known(1 / 3, (), ("No cars.", "No dogs."))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_what_is_known() -> None:
 def test_another_list_is_an_error(said: str) -> None:
     """Too few values, values that are none, or no lists are errors."""
     with pytest.raises(JudgeError):
-        known_share(said, 2)
+        known(said, ["By train.", "In June."])
 
 
 def test_the_share_of_constraints(tmp_path: Path) -> None:
@@ -76,7 +79,7 @@ def test_the_share_of_constraints(tmp_path: Path) -> None:
     rules = ["No third tin.", "By train.", "In June."]
     result = judge.constraints(rules, ["We are eleven."], "By rail in June.")
 
-    assert result == pytest.approx(2 / 3)
+    assert result == Known(2 / 3, ("By train.",), ())
     assert "2. By train." in model.sent[0].text
     assert "We are eleven." in model.sent[0].text
     assert "By rail in June." in model.sent[0].text

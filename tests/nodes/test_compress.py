@@ -285,8 +285,8 @@ def test_goal_changes_are_quoted(tmp_path: Path, options: dict[str, Any]) -> Non
 
     by_rules = [(item["kind"], item["turn"]) for item in entries(tmp_path)[0]["told"]["by_rules"]]
     assert by_rules == [("goal", 1), ("decision", 2)]
-    assert f"goal at the time, turn 1{WROTE}: {GOAL}\n" in shown(chat)
-    assert "goal at the time, turn 2" not in shown(chat)
+    assert f"stated goal, turn 1{WROTE}: {GOAL}\n" in shown(chat)
+    assert "stated goal, turn 2" not in shown(chat)
     assert f"why the goal changed, turn 2{WROTE}: The lease ends in June." in shown(chat)
 
 
@@ -301,7 +301,7 @@ def test_a_reason_without_end_leaves_room_for_quotes(tmp_path: Path) -> None:
     talked(chat, 16, {2: "It is 8443."})
 
     assert f"why the goal changed, turn 2{WROTE}: Keep the shop" in shown(chat)
-    assert f"goal at the time, turn 1{WROTE}: {GOAL}" in shown(chat)
+    assert f"stated goal, turn 1{WROTE}: {GOAL}" in shown(chat)
     assert "constraint, turn 2: It is 8443." in shown(chat)
 
 

@@ -51,8 +51,8 @@ def test_what_the_model_wrote_down_is_named_so() -> None:
     )
 
     assert shown(made=replace(MADE, items=items)).splitlines()[1:5] == [
-        "goal at the time, turn 4: We close in May.",
-        "goal at the time, turn 5, in the assistant's words: Close it.",
+        "stated goal, turn 4: We close in May.",
+        "stated goal, turn 5, in the assistant's words: Close it.",
         "why the goal changed, turn 5, in the assistant's words: Nobody buys.",
         "decision, turn 6, assistant: It is sold.",
     ]
