@@ -20,11 +20,11 @@ from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
-from ..memory.prices import AttachmentPrice, PricedCounter, family
+from ..memory.prices import AttachmentPrice, family
 from ..memory.questions import What
 from ..memory.salience.merge import embedding_similarity
 from ..memory.settings import Settings
-from ..memory.tokens import TokenCounter, cached, count, count_tools
+from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
 from ..nodes.turn.models import name_of
 from ..nodes.turn.parts import AgentParts

@@ -51,10 +51,10 @@ from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.lru_cache import LruCache
 from ..memory.messages import unanswered
-from ..memory.prices import AttachmentPrice, PricedCounter, family
+from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.tokens import TokenCounter, count_messages
+from ..memory.tokens import PricedCounter, TokenCounter, count_messages
 from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn

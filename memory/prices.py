@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from .media import Attachment, attachment
+from .media import Attachment
 
 AttachmentPrice: TypeAlias = Callable[[Attachment], int | None]
 """A function from an attachment to its tokens, None for those of the table."""
@@ -161,31 +161,3 @@ def _image(one: Attachment, rate: Rate) -> int:
     if not width and one.size:
         width = height = ceil(sqrt(one.size * _PIXELS_PER_BYTE))
     return ceil(rate.image((width, height))) if width else rate.cap
-
-
-@dataclass(frozen=True, slots=True)
-class PricedCounter:
-    """A counter of texts that knows what attachments cost the model of a family."""
-
-    count: Callable[[str], int]
-    row: str = ""
-    override: AttachmentPrice | None = None
-
-    def __call__(self, text: str) -> int:
-        """Return the tokens of a text."""
-        return self.count(text)
-
-    def price(self, one: Attachment) -> int:
-        """Return the tokens of an attachment."""
-        own = None if self.override is None else self.override(one)
-        return price(one, self.row) if own is None else own
-
-
-def price_of(block: Mapping[str, Any], count: Callable[[str], int]) -> int | None:
-    """Return the tokens of a block that is an attachment, None if it is none."""
-    one = attachment(block)
-    if one is None:
-        return None
-    if one.text and not one.is_pdf:
-        return count(one.text)
-    return count.price(one) if isinstance(count, PricedCounter) else price(one)

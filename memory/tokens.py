@@ -11,6 +11,7 @@ import hashlib
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import chain
@@ -23,8 +24,9 @@ from tiktoken import Encoding
 
 from .attachments import references, without_facts
 from .errors import EbbtideError
+from .media import Attachment, attachment
 from .messages import Message, arguments, calls, compact, is_call
-from .prices import price_of
+from .prices import AttachmentPrice, price
 
 _FUNCTION = 7  # tokens around the name and description of a function
 _PROPERTIES = 3  # tokens around all the parameters of an object that has any
@@ -159,6 +161,34 @@ def cached(count: TokenCounter, size: int = _CACHED) -> TokenCounter:
 
     results = LRUCache[bytes, int](size)
     return cachetools.cached(results, digest, Lock())(count)
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCounter:
+    """A counter of texts that knows what attachments cost the model of a family."""
+
+    count: TokenCounter
+    row: str = ""
+    override: AttachmentPrice | None = None
+
+    def __call__(self, text: str) -> int:
+        """Return the tokens of a text."""
+        return self.count(text)
+
+    def price(self, one: Attachment) -> int:
+        """Return the tokens of an attachment."""
+        own = None if self.override is None else self.override(one)
+        return price(one, self.row) if own is None else own
+
+
+def price_of(block: Mapping[str, Any], count: TokenCounter) -> int | None:
+    """Return the tokens of a block that is an attachment, None if it is none."""
+    one = attachment(block)
+    if one is None:
+        return None
+    if one.text and not one.is_pdf:
+        return count(one.text)
+    return count.price(one) if isinstance(count, PricedCounter) else price(one)
 
 
 def exact(text: str) -> int:

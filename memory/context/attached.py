@@ -18,9 +18,9 @@ from ..fences import Fences
 from ..media import Attachment, attachment
 from ..messages import Message, compact, text, with_content
 from ..names import ranges
-from ..prices import price_of
 from ..record import Group
 from ..running_turn import RunningTurn
+from ..tokens import price_of
 from ..transcript import Logged, offsets, place_in_log, recalled
 from .logs import Call, log_results, turns_of_log, with_calls
 from .shortening import preview

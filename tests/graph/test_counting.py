@@ -22,8 +22,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import BaseModel, Field
 
 from ebbtide import DiskArchive, Settings, create_memory_agent
-from ebbtide.memory.prices import PricedCounter
-from ebbtide.memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
+from ebbtide.memory.tokens import REPLY_OVERHEAD, PricedCounter, count, count_message, count_tools
 from ebbtide.memory.tools.toolbox import schemas
 from ebbtide.nodes.turn.langchain_messages import to_dicts
 from tests.agents import THREAD
