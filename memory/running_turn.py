@@ -18,7 +18,7 @@ from .record import Record
 from .settings import Settings
 from .tokens import TokenCounter
 from .transcript import recalled
-from .view import ArchiveView
+from .view import ArchiveView, fence_key
 
 _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
@@ -71,7 +71,7 @@ class RunningTurn:
     @property
     def fences(self) -> Fences:
         """The fences of the session, made with its secret."""
-        key = self.fence_key or self.view.archive.fence_key(self.view.owner)
+        key = self.fence_key or fence_key(self.view.archive, self.view.owner)
         return Fences(key, self.count)
 
     def messages(self, record: Record) -> tuple[Message, ...]:

@@ -1,5 +1,6 @@
 """The archive as one state sees it, with the running turn on top."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -90,7 +91,8 @@ class ArchiveView:
             elsewhere = self._elsewhere(name)
             return elsewhere and elsewhere[1]
         changed = {effort.id: effort for effort in changes(events, self.running.turn)}
-        return changed.get(name) or self.archive.effort(self.owner, self.tip, name)
+        stored = self.archive.efforts_named(self.owner, self.tip, [name])
+        return changed.get(name) or next(iter(stored), None)
 
     def known_as(self, effort_id: str) -> str:
         """Return an effort's id in this session: its own efforts have no session in theirs."""
@@ -160,10 +162,6 @@ class ArchiveView:
         """Return the numbers of the `last` newest ambient turns, ascending."""
         return self.archive.ambient(self.owner, self.tip, last)
 
-    def ambient_count(self) -> int:
-        """Count the committed ambient turns."""
-        return self.archive.ambient_count(self.owner, self.tip)
-
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
         """Return a concluded effort of another session, with that one's view; None if none."""
         session, name = parted(effort_id)
@@ -172,6 +170,12 @@ class ArchiveView:
         if view is None or effort is None or effort.status != "concluded":
             return None
         return view, replace(effort, id=qualified(view.owner, effort.id))
+
+
+def fence_key(archive: Archive, owner: Owner) -> bytes:
+    """Return the secret of a session that fences are made with; it is always the same."""
+    session = ["fence", owner.user, owner.thread, owner.namespace]
+    return archive.keyed_digest(json.dumps(session)).encode()
 
 
 def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:

@@ -2,7 +2,7 @@
 
 from sqlalchemy import URL
 
-from ..memory.archive.connections import LOCK_TIMEOUT
+from ..memory.archive.database import LOCK_TIMEOUT
 from ..memory.archive.sql import SqlArchive
 
 

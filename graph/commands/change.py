@@ -21,6 +21,7 @@ from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
+from ...memory.view import fence_key
 from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import TurnState, updated
@@ -218,7 +219,7 @@ def _newest_block(records: Sequence[Record]) -> dict[str, str] | None:
 def _ask_for_anchor(thread: Thread, records: Sequence[Record]) -> Asks[str]:
     """Ask the model for an anchor of these turns; of a log that is too long it gets the end."""
     count, instructions = thread.parts.count, render("rebuild_anchor", limit=ANCHOR_TOKENS)
-    fences = Fences(thread.parts.archive.fence_key(thread.owner), count)
+    fences = Fences(fence_key(thread.parts.archive, thread.owner), count)
     empty = Question("anchor", instructions, fences.around("conversation", ""))
     log = marked(transcript(records))
     end = log[fit_end(log, empty.log_room(thread.settings.context_budget, count), count) :]

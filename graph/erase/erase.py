@@ -22,7 +22,7 @@ from ...memory.fences import Fences
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
 from ...memory.tools.summary import summarise
-from ...memory.view import every_turn
+from ...memory.view import every_turn, fence_key
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.attachments import completed
 from ...nodes.turn.langchain_messages import from_dicts
@@ -229,7 +229,7 @@ def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     turns = parts.archive.effort_turns(owner, tip, effort.id)
     records = parts.archive.turns(owner, tip, [turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
-    fences = Fences(parts.archive.fence_key(owner), parts.count)
+    fences = Fences(fence_key(parts.archive, owner), parts.count)
     try:
         return thread.asked(summarise(effort, log, parts.settings, fences))
     except AnswerError as error:

@@ -15,7 +15,7 @@ from ..record import Group, Owner, Record, Tip, commit_id
 from . import attachments
 from .database import added
 from .index import add_terms, headings, layout, postings
-from .lineage import RECORD, Lineage, Segment, Session, Snapshot, is_ambient, memberships
+from .lineage import RECORD, Lineage, Segment, Session, Snapshot, memberships
 from .records import columns, left_by, packed, record_of, storable, zipped
 from .schema import (
     changes,
@@ -121,7 +121,6 @@ def write(
     segments = _segments(connection, session.id, record, snapshot)
     run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
-    ambient, efforts = lineage.counts()
     names = [*{effort.id: effort for effort in left_by(record)}]
     parts = passages(record.messages)
     row = {
@@ -133,8 +132,7 @@ def write(
         "place": place,
         "nonce": group.nonce,
         "passages": layout(parts),
-        "ambient": ambient + is_ambient(record),
-        "efforts_seen": efforts + len(names) - len(lineage.efforts_named(names)),
+        "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
         "state": None if group.state is None else zipped(packed(group.state)),
     }
     if record.status == "command":  # found like the turn that it follows

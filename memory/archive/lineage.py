@@ -78,8 +78,8 @@ _AMBIENT = (
     .order_by(members.c.place.desc())
     .limit(bindparam("limit"))
 )
-_COUNTS = (
-    select(turns.c.ambient, turns.c.efforts_seen)
+_EFFORTS_SEEN = (
+    select(turns.c.efforts_seen)
     .where(*_in_segment(turns), turns.c.turn <= bindparam("until"))
     .order_by(turns.c.turn.desc(), turns.c.place.desc())
     .limit(1)
@@ -95,13 +95,17 @@ _COMMITS = (
     .where(*_in_segment(turns), any_of(turns.c.turn, "numbers"))
     .order_by(turns.c.place)
 )
+_SESSION_COLUMNS = (
+    *(sessions.c.id, sessions.c.owner, sessions.c.turns),
+    *(sessions.c.rewritten, sessions.c.newest),
+)
 _SESSION = (
-    select(sessions)
+    select(*_SESSION_COLUMNS)
     .join(users, users.c.id == sessions.c.owner)
     .where(users.c.name == bindparam("user"), sessions.c.name == bindparam("name"))
 )
 _SESSION_WITH_TURN = (
-    select(sessions)
+    select(*_SESSION_COLUMNS)
     .join(users, users.c.id == sessions.c.owner)
     .join(turns, turns.c.session == sessions.c.id)
     .where(users.c.name == bindparam("user"), turns.c.hash == bindparam("hash"))
@@ -255,8 +259,8 @@ class Snapshot:
                     updated = numbers[max(0, len(numbers) - arguments[0]) :]
                 case "effort_turns":
                     updated = (*answer, record.turn) if arguments[0] in record.efforts else answer
-                case "counts":
-                    updated = answer[0] + is_ambient(record), answer[1] + new
+                case "effort_count":
+                    updated = answer + new
                 case "efforts":
                     unchanged = (one for one in answer.efforts if one.id not in changed_now)
                     listed = (*changed_now.values(), *unchanged)[: arguments[0]]
@@ -380,13 +384,13 @@ class Lineage:
         return tuple(reversed(numbers))
 
     @_cached
-    def counts(self) -> tuple[int, int]:
-        """Return how many ambient turns there are, and how many efforts."""
+    def effort_count(self) -> int:
+        """Return how many efforts there are."""
         for segment in self.segments:
-            row = self._execute(_COUNTS, segment).first()
-            if row is not None:
-                return row.ambient, row.efforts_seen
-        return 0, 0
+            count = self._execute(_EFFORTS_SEEN, segment).scalar()
+            if count is not None:
+                return int(count)
+        return 0
 
     def changes(self, ids: Sequence[str]) -> Mapping[str, Row[Any]]:
         """Return the newest change of each of these efforts, without those that do not exist."""
@@ -421,7 +425,7 @@ class Lineage:
     @_cached
     def efforts(self, limit: int) -> EffortList:
         """Return the `limit` efforts that changed last, and how many efforts there are."""
-        _, total = self.counts()
+        total = self.effort_count()
         number = min(limit, total)
         efforts: dict[str, Effort] = {}
         for row in self._newest_changes(number) if number > 0 else ():

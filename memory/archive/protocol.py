@@ -105,9 +105,6 @@ class Archive(Protocol):
     def keyed_digest(self, content: str) -> str:
         """Return 32 hexadecimal digits of a text that only who has this archive can compute."""
 
-    def fence_key(self, owner: Owner) -> bytes:
-        """Return the secret of a session that fences are made with; it is always the same."""
-
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
@@ -165,13 +162,6 @@ class Archive(Protocol):
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest visible ambient turns, ascending."""
 
-    def ambient_count(self, owner: Owner, tip: Tip) -> int:
-        """Count the visible ambient turns, at a cost that does not grow with the session."""
-
-    def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
-        """Return one visible effort, None if there is none of that id."""
-        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
-
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts with these ids, in the order of the ids."""
 
@@ -180,16 +170,6 @@ class Archive(Protocol):
 
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
         """Return the `newest` visible efforts by their last status change, and the total."""
-
-    def search(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
-    ) -> tuple[Found, ...]:
-        """Return up to `limit` visible efforts and ambient turns that match a query, best first.
-
-        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
-        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
-        find texts that share no word with the query but are as near as the meaning's floor.
-        """
 
     def search_passages(  # noqa: PLR0913 (a query, and how it is read)
         self,
@@ -201,10 +181,12 @@ class Archive(Protocol):
         *,
         when: When | None = None,
     ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match, best first, with the weak ones.
+        """Return up to `limit` passages that match a query, best first, with the weak ones.
 
-        `search` returns only the best passage of each effort, with this score. A date in the query
-        is read as `when` says; a query of a date alone finds what was said then.
+        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
+        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
+        find texts that share no word with the query but are as near as the meaning's floor. A date
+        in the query is read as `when` says; a query of a date alone finds what was said then.
         """
 
     def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:

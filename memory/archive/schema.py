@@ -165,7 +165,7 @@ runs = _table(
 
 # A row is a commit: a turn, or a command, which has the number of the turn that it follows and no
 # messages. `hash` is its id and `place` its distance from the first one, in a run one after the
-# other. `ambient` and `efforts_seen` count what is visible from this turn; `end` is the mark of the
+# other. `efforts_seen` counts the efforts that are visible from this turn; `end` is the mark of the
 # last message so far, `size` the length of its messages, `content` the digest of what remains of
 # a commit that lost a copy of something erased, `state` the memory's state after it.
 turns = _table(
@@ -173,7 +173,7 @@ turns = _table(
     *_key(id=_ID),
     *_required(owner=_ID, session=_ID, run=_ID, place=sa.Integer, turn=sa.Integer),
     *_required(hash=_Hex, parent=_Hex, nonce=_Hex),
-    *_required(status=sa.String, at=sa.String, ambient=sa.Integer, efforts_seen=sa.Integer),
+    *_required(status=sa.String, at=sa.String, efforts_seen=sa.Integer),
     *_required(end=sa.String, size=sa.Integer),
     sa.Column("content", sa.String),
     *_required(efforts=sa.Text, passages=sa.LargeBinary, events=sa.LargeBinary),

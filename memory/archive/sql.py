@@ -4,14 +4,17 @@ import hmac
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, astuple, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import Self
+from threading import local
+from time import monotonic
+from typing import Any, Self, TypeVar, TypeVarTuple
 
-from sqlalchemy import URL, bindparam, select, text
+from sqlalchemy import URL, Connection, Row, Select, bindparam, select, text
 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
@@ -20,27 +23,33 @@ from ..dates import When
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
-from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
-from ..messages import broken, clean
+from ..errors import (
+    ArchiveError,
+    ArchiveFormatError,
+    ArchiveUnavailableError,
+    SessionNotFoundError,
+)
+from ..lru_cache import LruCache
+from ..messages import clean
+from ..messages import text as text_of
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
 from .attachments import awaiting, put
 from .attachments import read as stored_attachments
-from .connections import LOCK_TIMEOUT, POOL_SIZE
-from .database import Database, added
+from .commit import commit, session_of
+from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
-from .erasures import scope_of
+from .erasures import Scope, scope_of
 from .index import among, any_of, look_up
-from .lineage import TIP, Lineage, Session
-from .memories import SqlAttention
+from .lineage import LARGE, RECORDS, TIP, Lineage, Session, Snapshot
+from .memories import SqlAttention, attend
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
 from .records import packed, state_of
 from .schema import runs, sessions, turns, users
 from .search import search
-from .sessions import Sessions
 from .vectors import Vectors
 from .verify import verify as verified
 
@@ -58,6 +67,48 @@ _USERS = (
     .join(turns, turns.c.owner == users.c.id)
     .where(turns.c.hash == bindparam("hash", type_=turns.c.hash.type))
 )
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+_SNAPSHOTS = 128
+"""Snapshots, and sessions, that are cached: a few for each session that is talked to."""
+
+_NEWEST = select(*TIP).where(turns.c.id == bindparam("number"))
+
+_VECTORS = 256 << 20
+"""Bytes of vectors that are cached, of all sessions together: three sessions of 10,000 efforts."""
+
+
+@dataclass(slots=True)
+class _Moment:
+    """What is read of one moment: sessions and lineages, over a connection opened when needed.
+
+    A session that was just committed to is put here, so that it is not read again.
+    """
+
+    database: Database
+    stack: ExitStack = field(default_factory=ExitStack)
+    sessions: dict[Owner, Session | None] = field(default_factory=dict)
+    lineages: dict[tuple[Owner, Tip], Lineage] = field(default_factory=dict)
+    opened: Connection | None = None
+    at: float = 0.0
+
+    def connection(self) -> Connection:
+        """Return the connection that sees the moment, a later one after this thread has written."""
+        if self.opened is None or self.opened.closed or self.opened.invalidated:
+            self.at = monotonic()  # before anything is read: what is written meanwhile is newer
+            self.opened = self.stack.enter_context(self.database.reading())
+        return self.opened
+
+
+class _ThreadState(local):
+    """How deep a thread is in `together`, since when, and its moment once it has read."""
+
+    depth = 0
+    since = 0.0
+    moment: _Moment | None = None
 
 
 class SqlArchive(Archive):
@@ -78,7 +129,12 @@ class SqlArchive(Archive):
         `pool_size`: the most connections to PostgreSQL.
         """
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
-        self._sessions = Sessions(self.database)
+        self._thread = _ThreadState()
+        self._rewritten = 0.0  # when something was erased or rewritten: older reads do not count
+        self._sessions: LruCache[tuple[float, Session]] = LruCache(_SNAPSHOTS)
+        self._snapshots: LruCache[Snapshot] = LruCache(_SNAPSHOTS)
+        self._records: LruCache[Record] = LruCache(RECORDS)
+        self._matrices: LruCache[Any] = LruCache(_VECTORS, attrgetter("size"))
         self._vectors = Vectors(self.database)
 
     def __enter__(self) -> Self:
@@ -89,12 +145,21 @@ class SqlArchive(Archive):
         """Close the archive."""
         self.close()
 
-    def together(self, since: float = 0.0) -> AbstractContextManager[None]:
-        return self._sessions.together(since)
+    @contextmanager
+    def together(self, since: float = 0.0) -> Iterator[None]:
+        if not self._thread.depth:
+            self._thread.since = monotonic() - since
+        self._thread.depth += 1
+        try:
+            yield
+        finally:
+            self._thread.depth -= 1
+            if not self._thread.depth:
+                self._leave()
 
     def close(self) -> None:
         """Close all connections and empty the caches; a later use opens connections again."""
-        self._sessions.forget()
+        self._forget()
         self.database.close()
 
     def attention(
@@ -110,24 +175,49 @@ class SqlArchive(Archive):
     def keyed_digest(self, content: str) -> str:
         return hmac.digest(self.database.key(), content.encode(), "sha256").hex()[:32]
 
-    def fence_key(self, owner: Owner) -> bytes:
-        session = json.dumps(["fence", owner.user, owner.thread, owner.namespace])
-        return hmac.digest(self.database.key(), session.encode("utf-8", "replace"), "sha256")
-
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         embedded = self._vectors.of_turn(owner, group, embedder)
-        return self._sessions.commit(owner, tip, group, embedded.put)
+        self._leave()
+        with self.database.writing() as connection:
+            session = session_of(connection, owner)
+            snapshot = self._snapshots.get(self._key(session, tip))
+            done = commit(connection, session, tip, group, snapshot)
+            if done.before is not None:
+                moved = done.before.row != session.newest
+                attend(
+                    connection,
+                    owner,
+                    Lineage(lambda: connection, session, done.snapshot),
+                    done.record,
+                    moved=moved,
+                )
+                embedded.put(connection, session.id, done.snapshot.row)
+            at = monotonic()  # an erasure waits until this is committed, and is newer
+        # All that was written is cached, so that nothing has to be read after it.
+        record, snapshot = done.record, done.snapshot
+        if done.before is None:
+            return record
+        is_small = sum(len(text_of(message)) for message in record.messages) < LARGE
+        if is_small and record.status != "command":
+            key = (self._edition(session), snapshot.segments[0].run, record.turn)
+            self._records.put(key, record)
+        self._snapshots.put(self._key(session, record.tip), snapshot)
+        after = replace(session, turns=session.turns + 1, newest=snapshot.row)
+        self._sessions.put((self.database.opened, owner), (at, after))
+        if self._thread.depth:
+            self._thread.moment = _Moment(self.database, sessions={owner: after})
+        return record
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._sessions.ask(owner, tip, (), Lineage.turns, numbers)
+        return self._ask(owner, tip, (), Lineage.turns, numbers)
 
     def commits(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._sessions.ask(owner, tip, (), Lineage.commits, numbers)
+        return self._ask(owner, tip, (), Lineage.commits, numbers)
 
     def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
-        return self._sessions.ask(owner, tip, {}, Lineage.ids, numbers)
+        return self._ask(owner, tip, {}, Lineage.ids, numbers)
 
     def saved(self, owner: Owner, tip: Tip) -> Saved | None:
         def read(lineage: Lineage) -> Saved | None:
@@ -136,13 +226,13 @@ class SqlArchive(Archive):
                 return None
             return Saved(Tip(row.turn, row.hash), state_of(row))
 
-        return self._sessions.ask(owner, tip, None, read)
+        return self._ask(owner, tip, None, read)
 
     def tip(self, owner: Owner, tip: Tip) -> Tip | None:
         def read(lineage: Lineage) -> Tip | None:
             return Tip(lineage.segments[0].turn, tip.id) if lineage.segments else None
 
-        return self._sessions.ask(owner, tip, None, read)
+        return self._ask(owner, tip, None, read)
 
     def has_of_another(self, owner: Owner, tip: Tip) -> bool:
         if not tip.id or not self.database.exists():
@@ -153,7 +243,7 @@ class SqlArchive(Archive):
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         query = _TIPS.add_columns(turns.c.end).where(among(turns.c.end, marks))
-        rows = self._sessions.turns(owner, query.order_by(turns.c.id.desc()))
+        rows = self._turn_rows(owner, query.order_by(turns.c.id.desc()))
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
     def turns_between(self, owner: Owner, tip: Tip, since: str, until: str) -> tuple[int, ...]:
@@ -161,28 +251,32 @@ class SqlArchive(Archive):
             bounds = {"sessions": [*lineage.sessions], "since": since, "until": until}
             return tuple(sorted(row.turn for row in lineage.visible(_BETWEEN, **bounds)))
 
-        return self._sessions.ask(owner, tip, (), find)
+        return self._ask(owner, tip, (), find)
 
     def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
-        return self._sessions.ask(owner, tip, (), Lineage.ambient, last)
+        return self._ask(owner, tip, (), Lineage.ambient, last)
 
-    def ambient_count(self, owner: Owner, tip: Tip) -> int:
-        return self._sessions.ask(owner, tip, (0, 0), Lineage.counts)[0]
+    def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
+        """Return one visible effort, None if there is none of that id."""
+        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
 
     def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
-        names = clean(list(ids)) if broken("".join(ids)) else ids
-        return self._sessions.ask(owner, tip, (), Lineage.efforts_named, names)
+        return self._ask(owner, tip, (), Lineage.efforts_named, ids)
 
     def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
-        return self._sessions.ask(owner, tip, (), Lineage.effort_turns, clean(effort_id))
+        return self._ask(owner, tip, (), Lineage.effort_turns, effort_id)
 
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
         none = EffortList((), 0)
-        return self._sessions.ask(owner, tip, none, Lineage.efforts, newest)
+        return self._ask(owner, tip, none, Lineage.efforts, newest)
 
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
+        """Return up to `limit` visible efforts and ambient turns that match a query, best first.
+
+        Of each it is the best passage that `search_passages` finds.
+        """
         best: dict[str | int, Found] = {}
         for hit in self.search_passages(owner, tip, query, sys.maxsize, meaning):
             if meaning or not hit.weak:
@@ -209,7 +303,7 @@ class SqlArchive(Archive):
             key = lineage.session.turns, query, when.today, when.zone, when.since, when.until
             return lineage.cached("search", key, run)
 
-        passages: tuple[Found, ...] = self._sessions.ask(owner, tip, (), find)
+        passages: tuple[Found, ...] = self._ask(owner, tip, (), find)
         return passages[:limit]
 
     def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
@@ -219,11 +313,11 @@ class SqlArchive(Archive):
             said, headed = look_up(lineage.connection, user, ranges, wanted, wanted)
             return frozenset(term for term in terms if not said[term] and not headed[term])
 
-        found: frozenset[str] = self._sessions.ask(owner, tip, frozenset(terms), find)
+        found: frozenset[str] = self._ask(owner, tip, frozenset(terms), find)
         return found
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        return self._sessions.ask(owner, tip, Pointing({}, {}), pointing, clean(message))
+        return self._ask(owner, tip, Pointing({}, {}), pointing, clean(message))
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]
@@ -232,30 +326,30 @@ class SqlArchive(Archive):
         return self._elsewhere(owner, lambda elsewhere: elsewhere.concluded(newest))
 
     def session_named(self, user: str, name: str) -> Owner | None:
-        rows = self._sessions.rows(user, sessions.c.name == name)
+        rows = self._session_rows(user, sessions.c.name == name)
         return next((Owner(user, row.thread, row.namespace) for row in rows), None)
 
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         return self._vectors.fill(owner, embedder, limit)
 
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
-        with self._sessions.writing(owner, copies=True) as scope:
+        with self._writing(owner, copies=True) as scope:
             erased = scope.erase(tip, turn)
-        self._sessions.forget()
+        self._forget()
         self._vectors.look_again(owner)
         return replace(erased, left=self.database.sweep())
 
     def resummarised(self, owner: Owner, tip: Tip, effort: Effort) -> None:
-        with self._sessions.writing(owner) as scope:
+        with self._writing(owner) as scope:
             scope.resummarise(tip, effort)
         self._vectors.look_again(owner)
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
-        with self._sessions.writing(owner) as scope:
+        with self._writing(owner) as scope:
             scope.note(reseed=None if tip is None else packed(astuple(tip)))
 
     def reseeding(self, owner: Owner) -> Tip | None:
-        rows = self._sessions.rows(owner.user, sessions.c.name == session_name(owner))
+        rows = self._session_rows(owner.user, sessions.c.name == session_name(owner))
         return next((Tip(*json.loads(row.reseed)) for row in rows if row.reseed), None)
 
     def attach(self, owner: Owner, texts: Texts) -> None:
@@ -271,7 +365,7 @@ class SqlArchive(Archive):
 
     def delete_session(self, owner: Owner) -> Deleted:
         try:
-            with self._sessions.writing(owner) as scope:
+            with self._writing(owner) as scope:
                 keeping = delete_session(scope)
         except SessionNotFoundError:
             return self._deleted(())
@@ -300,29 +394,33 @@ class SqlArchive(Archive):
                 f"a compression made after turn {made.turn} cannot be stored for turn {tip.turn}: "
                 f"pass the tip of turn {made.turn}"
             )
-        with self._sessions.writing(owner) as scope:
+        with self._writing(owner) as scope:
             lineage = scope.lineage(tip)
             scope.add_compression(lineage.segments[0], made)
             # The stored one, which may be older than `made`: no later turn is seen from the tip.
             return lineage.compression(clean(made.effort)) or made
 
     def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
-        return self._sessions.ask(owner, tip, None, Lineage.compression, clean(effort_id))
+        return self._ask(owner, tip, None, Lineage.compression, effort_id)
 
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
-        with self._sessions.writing(owner) as scope:
+        with self._writing(owner) as scope:
             scope.log({"v": 1, **asdict(entry)})
 
     def newest(self, owner: Owner) -> Tip | None:
-        return self._sessions.newest(owner)
+        def read(moment: _Moment, session: Session) -> Tip | None:
+            row = moment.connection().execute(_NEWEST, {"number": session.newest}).first()
+            return None if row is None else Tip(*row)
+
+        return self._read_session(owner, read, None)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
-        rows = self._sessions.turns(owner, ends.order_by(turns.c.id))
+        rows = self._turn_rows(owner, ends.order_by(turns.c.id))
         return tuple(Tip(*row) for row in rows)
 
     def sessions(self, user: str) -> tuple[Owner, ...]:
-        rows = self._sessions.rows(user, ~sessions.c.hidden)
+        rows = self._session_rows(user, ~sessions.c.hidden)
         owners = (Owner(user, row.thread, row.namespace) for row in rows)
         return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
 
@@ -331,7 +429,7 @@ class SqlArchive(Archive):
 
         Hidden ones are among them, which were deleted but for what copies go on from.
         """
-        rows = sorted(self._sessions.rows(user), key=lambda row: row.id)
+        rows = sorted(self._session_rows(user), key=lambda row: row.id)
         return tuple(Owner(user, row.thread, row.namespace) for row in rows)
 
     def users(self) -> tuple[str, ...]:
@@ -361,7 +459,7 @@ class SqlArchive(Archive):
 
     def _deleted(self, owners: tuple[Owner, ...]) -> Deleted:
         """Empty the caches after sessions were deleted, and sweep the files."""
-        self._sessions.forget()
+        self._forget()
         # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
         return Deleted(owners, self.database.sweep() if self.database.exists() else ())
 
@@ -374,6 +472,141 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             other_sessions = OtherSessions.of(connection, owner)
             return () if other_sessions is None else tuple(query(other_sessions))
+
+    def _ask(
+        self, owner: Owner, tip: Tip, nothing: T, query: Callable[[Lineage, *Ts], T], *given: *Ts
+    ) -> T:
+        """Return the answer of a query to what a tip sees, `nothing` if there is no session."""
+        moment = self._thread.moment
+        lineage = moment.lineages.get((owner, tip)) if moment else None
+        if lineage:  # a turn asks some sixty questions: 0.8 ms less without the checks
+            try:
+                return query(lineage, *given)
+            except Exception:  # noqa: BLE001 (asked again below, where errors are translated)
+                self._leave()
+
+        def read(moment: _Moment, session: Session) -> T:
+            if (owner, tip) not in moment.lineages:
+                snapshot, edition = self._snapshot(moment, session, tip), self._edition(session)
+                moment.lineages[owner, tip] = Lineage(
+                    moment.connection, session, snapshot, self._records, self._matrices, edition
+                )
+            return query(moment.lineages[owner, tip], *given)
+
+        return self._read_session(owner, read, nothing, tip)
+
+    def _turn_rows(self, owner: Owner, query: Select[Any]) -> Sequence[Any]:
+        """Return the rows that a query finds among the turns of a session."""
+
+        def read(moment: _Moment, session: Session) -> Sequence[Any]:
+            return moment.connection().execute(query.where(turns.c.session == session.id)).all()
+
+        return self._read_session(owner, read, ())
+
+    def _leave(self) -> None:
+        """End the thread's moment: a writer must see the present, over a single connection."""
+        moment, self._thread.moment = self._thread.moment, None
+        if moment is not None:
+            moment.stack.close()
+
+    def _forget(self) -> None:
+        """Empty the caches: something in them was erased, or the archive is closed."""
+        self._rewritten = monotonic()
+        for cache in (self._sessions, self._snapshots, self._records, self._matrices):
+            cache.clear()
+
+    @contextmanager
+    def _writing(self, owner: Owner, *, copies: bool = False) -> Iterator[Scope]:
+        """Write to an existing session, locked; raises `SessionNotFoundError`.
+
+        With `copies` also to those of threads that share turns with it.
+        """
+        if not self.database.exists():
+            raise SessionNotFoundError(owner.thread)
+        self._leave()
+        with self.database.writing() as connection:
+            session = Session.of(connection, owner, lock=True)
+            user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
+            connection.execute(user)  # after the session, as commits lock them: no deadlock
+            yield scope_of(connection, session, owner, copies=copies)
+        self._rewritten = monotonic()
+
+    def _session_rows(self, user: str, *conditions: Any) -> list[Row[Any]]:
+        """Return the rows of a user's sessions, also hidden ones, that meet the conditions."""
+        if not self.database.exists():
+            return []
+        query = select(sessions).join(users, users.c.id == sessions.c.owner)
+        query = query.where(users.c.name == user, *conditions)
+
+        def read() -> list[Row[Any]]:
+            with self.database.reading() as connection:
+                return list(connection.execute(query))
+
+        return _again_if_lost(read)
+
+    def _read_session(
+        self,
+        owner: Owner,
+        query: Callable[[_Moment, Session], T],
+        nothing: T,
+        tip: Tip | None = None,
+    ) -> T:
+        if self._thread.moment is None and not self.database.exists():
+            return nothing
+        return _again_if_lost(lambda: self._read_once(owner, query, nothing, tip))
+
+    def _read_once(
+        self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T, tip: Tip | None
+    ) -> T:
+        with self.database.using(), self.together():
+            moment = self._thread.moment = self._thread.moment or _Moment(self.database)
+            try:
+                if owner not in moment.sessions:
+                    moment.sessions[owner] = self._session(moment, owner)
+                session = moment.sessions[owner]
+                if session is None and tip is not None and tip.id:  # a thread that was copied
+                    session = Session.with_turn(moment.connection(), owner.user, tip)
+                try:
+                    return nothing if session is None else query(moment, session)
+                except ValueError as error:
+                    raise ArchiveFormatError(
+                        f"session {owner.thread!r} is damaged ({error}): `ebbtide archive verify` "
+                        "says where; restore the archive from a backup"
+                    ) from error
+            except BaseException:
+                self._leave()
+                raise
+
+    def _session(self, moment: _Moment, owner: Owner) -> Session | None:
+        """Return a session, None if there is none; from the cache if it was read recently."""
+        at, session = self._sessions.get((self.database.opened, owner)) or (0.0, None)
+        # An open connection may see an older moment than the one that the cache was filled at.
+        if not moment.opened and at > max(self._thread.since, self._rewritten):
+            return session
+        try:
+            session = Session.of(moment.connection(), owner)
+        except SessionNotFoundError:
+            return None
+        return self._sessions.put((self.database.opened, owner), (moment.at, session))[1]
+
+    def _snapshot(self, moment: _Moment, session: Session, tip: Tip) -> Snapshot:
+        """Return the snapshot of a tip, one that sees nothing if the user has no such turn."""
+        key = self._key(session, tip)
+        snapshot = self._snapshots.get(key)
+        if snapshot is None:
+            snapshot = Snapshot.of(moment.connection(), session, tip)
+            if snapshot is None:
+                return Snapshot((), 0)
+            self._snapshots.put(key, snapshot)
+        return snapshot
+
+    def _key(self, session: Session, tip: Tip) -> Any:
+        """Return the key under which the snapshot of a tip is cached: its past never changes."""
+        return self._edition(session), tip
+
+    def _edition(self, session: Session) -> tuple[int, int, int]:
+        """Return a value that changes when a record of the session is rewritten."""
+        return (self.database.opened, session.id, session.rewritten)
 
 
 class DiskArchive(SqlArchive):
@@ -394,3 +627,13 @@ class DiskArchive(SqlArchive):
             )
         super().__init__(Path(root), durable=durable, lock_timeout=lock_timeout)
         self.root = Path(root).absolute()
+
+
+def _again_if_lost(read: Callable[[], T]) -> T:
+    """Return what is read, from a new connection if the old one broke: nothing was written."""
+    try:
+        return read()
+    except ArchiveUnavailableError as error:
+        if not error.lost:
+            raise
+        return read()

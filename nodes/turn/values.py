@@ -27,7 +27,7 @@ from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, user_named
 from ...memory.spans import event_of
 from ...memory.transcript import stored
-from ...memory.view import ArchiveView, past
+from ...memory.view import ArchiveView, fence_key, past
 from ..ask import Call
 from .langchain_messages import to_dicts
 from .models import provider_of
@@ -266,7 +266,7 @@ def loaded(
         found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
         if not found:
             raise SessionNotFoundError(owner.thread)
-        return Turn(past(archive, owner, tip), archive.fence_key(owner))
+        return Turn(past(archive, owner, tip), fence_key(archive, owner))
 
 
 def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:

@@ -33,6 +33,7 @@ from ebbtide.memory.fences import Fences
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import count
+from ebbtide.memory.view import fence_key
 from tests.doubles import ScriptedModel
 from tests.openai_server import Say
 from tests.provider_server import PROVIDERS, ProviderServer, provided
@@ -117,7 +118,7 @@ def check(archive: DiskArchive, bodies: Sequence[Mapping[str, Any]], *owners: Ow
     Each text that has a form of its is a whole fence that was made with the secret of the session,
     with none of these forms inside.
     """
-    made = [Fences(archive.fence_key(owner), count) for owner in owners]
+    made = [Fences(fence_key(archive, owner), count) for owner in owners]
     for body in bodies:
         assert "OBEY-EVE" not in instructions(body)
         for one in filter(lambda one: FORM.search(seen(one)), strings(said(body))):
@@ -374,6 +375,6 @@ def test_what_the_application_says_in_a_turn_can_be_told(tmp_path: Path, provide
         agent.invoke({"messages": first}, ANN)
 
     shown = [one for one in strings(said(server.bodies[0])) if "guest" in one]
-    fences = Fences(DiskArchive(tmp_path).fence_key(Owner("ann", "t1")), count)
+    fences = Fences(fence_key(DiskArchive(tmp_path), Owner("ann", "t1")), count)
     assert shown == [text(fences.application("The user is a guest."))]
     assert "The user is a guest." not in instructions(server.bodies[0])

@@ -66,7 +66,6 @@ def seen_by_tips(archive: SqlArchive, owner: Owner) -> list[object]:
             tip,
             archive.turns(owner, tip, range(1, tip.turn + 1)),
             archive.ambient(owner, tip, 100),
-            archive.ambient_count(owner, tip),
             archive.efforts(owner, tip, 100),
             [archive.compression(owner, tip, name) for name in ("a", "b", "🌊")],
             [(hit.effort, hit.turn) for hit in archive.search(owner, tip, "login question", 9)],

@@ -61,7 +61,6 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
     done = archive.commit(OWNER, tip, command(concluded("a", "Renewed the certificate."), after=2))
 
     assert archive.ambient(OWNER, done.tip, 9) == (2,)
-    assert archive.ambient_count(OWNER, done.tip) == 1
     assert archive.effort_turns(OWNER, done.tip, "a") == (1,)
     assert [hit.effort for hit in archive.search(OWNER, done.tip, "certificate", 9)] == ["a"]
 

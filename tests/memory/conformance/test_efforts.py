@@ -87,7 +87,7 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
 
     assert archive.effort_turns(OWNER, tip, "a") == archive.effort_turns(OWNER, tip, "b") == (1,)
-    assert archive.ambient_count(OWNER, tip) == 0
+    assert archive.ambient(OWNER, tip, 9) == ()
 
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:

@@ -34,7 +34,6 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
 
     assert archive.turns(stranger, tip, [1, 2]) == ()
     assert archive.ambient(stranger, tip, 9) == ()
-    assert archive.ambient_count(stranger, tip) == 0
     assert archive.effort(stranger, tip, "a") is None
     assert archive.effort_turns(stranger, tip, "a") == ()
     assert archive.efforts(stranger, tip, 9).total == 0
@@ -136,7 +135,7 @@ def test_a_session_begun_anew_is_locked(archive: SqlArchive) -> None:
         other.delete_session(OWNER)
         commit_all(other, [turn(1)])
         with ThreadPoolExecutor(1) as pool:
-            with archive._sessions.writing(OWNER):
+            with archive._writing(OWNER):
                 waiting = pool.submit(other.commit, OWNER, tip, turn(2))
                 assert wait([waiting], 0.3).done == set()
 

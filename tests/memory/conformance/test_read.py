@@ -38,7 +38,6 @@ def test_start_sees_nothing(archive: Archive) -> None:
 
     assert archive.turns(OWNER, START, [0, 1]) == ()
     assert archive.ambient(OWNER, START, 5) == ()
-    assert archive.ambient_count(OWNER, START) == 0
 
 
 def test_many_turns_at_once(archive: Archive) -> None:
@@ -61,10 +60,3 @@ def test_ambient_of_none(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1)])
 
     assert archive.ambient(OWNER, tip, 0) == ()
-
-
-def test_ambient_are_counted(archive: Archive) -> None:
-    """Ambient turns are counted, those of efforts are not."""
-    tip = commit_all(archive, [turn(1), turn(2, efforts=["a"]), turn(3)])
-
-    assert archive.ambient_count(OWNER, tip) == 2

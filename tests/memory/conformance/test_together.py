@@ -192,7 +192,6 @@ def answers(archive: SqlArchive, tip: Tip) -> list[object]:
         [archive.effort_turns(OWNER, tip, name) for name in names[:5]],
         [archive.efforts(OWNER, tip, number) for number in (0, 2, 9)],
         [archive.ambient(OWNER, tip, number) for number in (0, 1, 9)],
-        archive.ambient_count(OWNER, tip),
         [archive.compression(OWNER, tip, name) for name in names[:5]],
         archive.tip(OWNER, tip),
     ]
