@@ -32,9 +32,16 @@ from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.forks import Source, asource, source
 from ..nodes.turn.parts import AgentParts
-from ..nodes.turn.state import AgentState, InputState, MemoryState, unpacked, without_reserved
+from ..nodes.turn.state import (
+    AgentState,
+    InputState,
+    MemoryState,
+    repacked,
+    unpacked,
+    without_reserved,
+)
+from ..nodes.turn.turn import is_anothers, user_of
 from ..nodes.turn.unapplied_input import unapplied, with_ids
-from ..nodes.turn.values import is_anothers, repacked, user_of
 
 _NAMING = ("checkpoint_ns", "checkpoint_id")
 """The keys with which a run names the checkpoint that it goes on from."""
@@ -158,7 +165,7 @@ class Node(Runnable[Any, Any]):
         del config
         state, runtime = unpacked(input), get_runtime(Settings)
         update = self._sync(state, runtime, parts=self._parts)
-        return repacked(update, state, resolve(runtime.context, self._parts.settings))
+        return repacked(update, state, self._settings(runtime.context))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the async function."""
@@ -166,7 +173,11 @@ class Node(Runnable[Any, Any]):
             return await super().ainvoke(input, config)
         state, runtime = unpacked(input), get_runtime(Settings)
         update = await self._async(state, runtime, parts=self._parts)
-        return repacked(update, state, resolve(runtime.context, self._parts.settings))
+        return repacked(update, state, self._settings(runtime.context))
+
+    def _settings(self, context: object) -> Settings:
+        defaults = self._parts.settings
+        return defaults if context is None else resolve(context, defaults)
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:

@@ -69,9 +69,9 @@ from ..nodes.turn.forks import agone_on_from, gone_on_from
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.models import name_of, opened, takes_tools
 from ..nodes.turn.parts import STEADY, AgentParts
-from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
+from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
+from ..nodes.turn.turn import is_anothers, owner_of, running
 from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
-from ..nodes.turn.values import is_anothers, owner_of, repacked, running
 from .agent import build_memory_graph, tool_parts
 from .requests import Gate, OverBudgetError, changes, check_question, with_added
 

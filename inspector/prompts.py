@@ -23,7 +23,7 @@ from ..memory.tokens import count_message, count_tools, exact
 from ..memory.transcript import speaker
 from ..memory.view import ArchiveView, every_commit, past
 from ..nodes.turn.state import TurnState
-from ..nodes.turn.values import effort_state, memory_at
+from ..nodes.turn.turn import effort_state, memory_at
 
 
 class NoCallError(ArchiveError, LookupError):

@@ -7,12 +7,12 @@ from langgraph.runtime import Runtime
 from ..memory.context.attached import with_unsent
 from ..memory.context.fit import assemble
 from ..memory.context.prompt import WorkingContext
-from ..memory.settings import Settings, resolve
+from ..memory.settings import Settings
 from .turn.attachments import completed_for_model
 from .turn.langchain_messages import from_dicts
 from .turn.parts import STEADY, AgentParts
 from .turn.state import TurnState
-from .turn.values import changed, owner_of, running, running_turn
+from .turn.turn import changed, running, running_turn
 
 
 def assemble_context(
@@ -23,9 +23,8 @@ def assemble_context(
     with parts.archive.together(STEADY):
         context = assemble(work, parts.opening(work.settings))
         efforts = with_unsent(work)
-    owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
     messages = completed_for_model(
-        parts.archive, owner, from_dicts(context.messages), running(state)
+        parts.archive, work.view.owner, from_dicts(context.messages), running(state)
     )
     told = changed(work.state, efforts, runtime) if efforts != work.state else {}
     return {

@@ -30,10 +30,9 @@ from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numb
 from .turn.attachments import kept_in_state
 from .turn.langchain_messages import to_dicts
 from .turn.parts import AgentParts
-from .turn.readable import texts_of
 from .turn.recovery import commit_unfinished, recovered
 from .turn.state import TurnState, updated
-from .turn.values import (
+from .turn.turn import (
     changed,
     drawn,
     effort_state,
@@ -44,6 +43,7 @@ from .turn.values import (
     planned,
     resumed,
     running_turn,
+    texts_of,
     tip_of,
 )
 

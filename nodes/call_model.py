@@ -34,7 +34,7 @@ from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
 from .turn.models import base_of, opened, taking_tools
 from .turn.parts import AgentParts
 from .turn.state import TurnState, updated
-from .turn.values import effort_state, packed, running, traced
+from .turn.turn import effort_state, packed, running, traced
 
 CUT = 0.8
 """Share of a context that is sent once more if it was too long.

@@ -20,16 +20,16 @@ from ..memory.view import past
 from .ask import Call, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
-from .turn.readable import texts_of
 from .turn.recovery import commit, recovered
 from .turn.state import TurnState
-from .turn.values import (
+from .turn.turn import (
     command_group,
     costing,
     drawn,
     owner_of,
     packed,
     resumed,
+    texts_of,
     tip_of,
     tip_update,
     traced,

@@ -18,7 +18,7 @@ from ..memory.settings import Settings, resolve
 from .ask import Call, Models, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.values import compression_shown, costing, traced, turn_at_rest
+from .turn.turn import compression_shown, costing, traced, turn_at_rest
 
 _log = logging.getLogger("ebbtide.compression")
 

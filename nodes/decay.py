@@ -9,7 +9,7 @@ from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
 from .turn.spans import spanned
 from .turn.state import TurnState
-from .turn.values import changed, planned, running_turn
+from .turn.turn import changed, planned, running_turn
 
 
 @spanned

@@ -7,10 +7,9 @@ from langgraph.runtime import Runtime
 from ..memory.references import referenced
 from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
-from .turn.readable import mentioned, texts_of
 from .turn.spans import spanned
 from .turn.state import TurnState
-from .turn.values import changed, running_turn
+from .turn.turn import changed, mentioned, running_turn, texts_of
 
 
 @spanned

@@ -18,9 +18,8 @@ from ..memory.tools.toolbox import NAMES, Watch, run, waiting
 from .ask import Call, adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
-from .turn.readable import texts_of
 from .turn.state import TurnState
-from .turn.values import costing, packed, planned, running_turn, traced
+from .turn.turn import costing, packed, planned, running_turn, texts_of, traced
 
 MARK = "ebbtide"
 """The key in the `additional_kwargs` of results that come from a memory tool."""

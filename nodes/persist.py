@@ -25,7 +25,7 @@ from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
 from .turn.spans import spanned
 from .turn.state import TurnState
-from .turn.values import committed, group, key_of, running, running_turn, tip_of
+from .turn.turn import committed, group, key_of, running, running_turn, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -39,7 +39,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     """
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
-        fixed = _fixed(state, runtime, parts)
+        fixed = _fixed(state, work.settings, parts)
         record = _committed(state, work.view.owner, parts, fixed)
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(work.state, events=()), view=view)
@@ -49,10 +49,10 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
 
 
 def _fixed(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+    state: TurnState, settings: Settings, parts: AgentParts
 ) -> tuple[Mapping[str, Any], ...]:
     """Return an event with the system message and the tools, if they are not those stored last."""
-    system, _ = parts.opening(parts.settings_of(runtime.context))
+    system, _ = parts.opening(settings)
     content, tools = system.messages[0]["data"]["content"], [*parts.schemas]
     digest = fingerprint([content, tools])
     if parts.fixed is not None or state.get("fixed") == digest:

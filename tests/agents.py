@@ -19,7 +19,7 @@ from ebbtide.graph.commands.look import ShownContext
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
 from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.values import tip_of
+from ebbtide.nodes.turn.turn import tip_of
 from tests.doubles import ScriptedModel
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}

@@ -24,8 +24,8 @@ from ...memory.transcript import transcript
 from ...memory.view import fence_key
 from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.recovery import commit_unfinished, state_at
-from ...nodes.turn.state import TurnState, updated
-from ...nodes.turn.values import repacked, tip_of
+from ...nodes.turn.state import TurnState, repacked, updated
+from ...nodes.turn.turn import tip_of
 from ...prompts.loader import render
 from .look import next_context
 from .threads import (

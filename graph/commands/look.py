@@ -32,7 +32,7 @@ from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.attachments import completed
 from ...nodes.turn.langchain_messages import from_dicts, to_dicts
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.values import effort_state
+from ...nodes.turn.turn import effort_state
 from ...prompts.loader import render
 from ..build import Node
 from .threads import Agent, Thread, on_a_thread, thread_at

@@ -10,7 +10,7 @@ from ...memory.attention.law import Attention
 from ...memory.attention.law import Explanation as Explanation  # noqa: PLC0414 (exported with the commands)
 from ...memory.errors import CommandError
 from ...memory.record import Owner
-from ...nodes.turn.values import user_of
+from ...nodes.turn.turn import user_of
 from .threads import Agent, on_a_thread, place_of
 
 _ALIKE = 0.5

@@ -37,8 +37,8 @@ from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
-from ...nodes.turn.state import AgentState, TurnState, unpacked
-from ...nodes.turn.values import is_anothers, repacked, resumed, tip_of, user_of
+from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
+from ...nodes.turn.turn import is_anothers, resumed, tip_of, user_of
 from ..build import MemoryGraph, Node
 from ..middleware import EbbtideMiddleware, UnknownModel
 

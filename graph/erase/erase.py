@@ -28,8 +28,8 @@ from ...nodes.turn.attachments import completed
 from ...nodes.turn.langchain_messages import from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
-from ...nodes.turn.state import AgentState, unpacked, updated
-from ...nodes.turn.values import repacked, tip_of
+from ...nodes.turn.state import AgentState, repacked, unpacked, updated
+from ...nodes.turn.turn import tip_of
 from ..commands.threads import (
     Agent,
     Place,

@@ -25,7 +25,7 @@ from .langchain_messages import (
     with_ids,
 )
 from .state import TurnState
-from .values import tip_of
+from .turn import tip_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,17 +30,25 @@ from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
 from ...memory.view import ArchiveView
 from ..ask import Models
-from .models import base_of
-from .turn import CARRIED, Turn, TurnKey
+from .models import base_of, provider_of
 
 _log = logging.getLogger("ebbtide.attention")
 _context_log = logging.getLogger("ebbtide.context")
+
+CARRIED = 256
+"""Turns that are carried at most: those that run at once, and some that broke off."""
 
 _OPENINGS = 8
 """Cached openings of a context: the settings on which they depend seldom differ between runs."""
 
 _NAMED: Mapping[What, str] = {"extraction": "extraction_model", "background": "compression_model"}
 """The settings that name a model, by what the model is asked for."""
+
+_INPUTS: Mapping[str, str] = {
+    **{f"{kind}_inputs": kind for kind in ("image", "pdf", "audio", "video")},
+    **{f"{kind}_tool_message": f"{kind} of a tool" for kind in ("image", "pdf")},
+}
+"""The kinds of attachments by the entries of a model's profile that say whether it takes them."""
 
 STEADY = 2.0
 """Seconds for which a turn relies on what it read of its session, instead of reading it again.
@@ -59,7 +67,8 @@ class AgentParts:
     `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
-    `turns` are the turns that run, loaded once for all their nodes.
+    `turns` are the turns that run, each a `Turn`, loaded once for all their nodes.
+    `provider` serves the model.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
 
@@ -83,11 +92,29 @@ class AgentParts:
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
-    turns: LruCache[Turn] = field(default_factory=lambda: LruCache(CARRIED))
+    turns: LruCache[Any] = field(default_factory=lambda: LruCache(CARRIED))
+    provider: str = field(init=False)
 
-    def carried(self, key: TurnKey, load: Callable[[], Turn]) -> Turn:
-        """Return the turn that runs, loaded if no node of this process has loaded it."""
-        return self.turns.get_or_make(key, load)
+    def __post_init__(self) -> None:
+        """Note who serves the model."""
+        object.__setattr__(self, "provider", provider_of(self.model))
+
+    @property
+    def takes(self) -> int | None:
+        """The tokens that the model takes, by its profile; None if that is not known."""
+        tokens = self._profile.get("max_input_tokens")
+        return tokens if isinstance(tokens, int) and tokens > 0 else None
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """The kinds of attachments that the model does not take, as far as its profile says."""
+        profile = self._profile
+        return frozenset(kind for entry, kind in _INPUTS.items() if profile.get(entry) is False)
+
+    @property
+    def _profile(self) -> Mapping[str, Any]:
+        is_plain = isinstance(self.model, BaseChatModel)  # and not what `bind` made of one
+        return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
 
     def settings_of(self, context: object, ambient_window: int | None = None) -> Settings:
         """Return the settings of a run, with no larger budget than the model's window.
@@ -97,8 +124,8 @@ class AgentParts:
         defaults = self.settings
         if ambient_window is not None:
             defaults = defaults.model_copy(update={"ambient_window": ambient_window})
-        settings = resolve(context, defaults)
-        known = max_input_tokens(self.model)
+        settings = defaults if context is None else resolve(context, defaults)
+        known = self.takes
         if known is not None and known < settings.context_budget:
             _warn_of_window(type(self.model).__name__, known, settings.context_budget)
         windows = [window for window in (known, self.window) if window is not None]
@@ -184,25 +211,6 @@ class AgentParts:
         except AttentionError as error:
             _log.warning("attention of %r may be a day old: %s", owner.user, error)
             return False
-
-
-def max_input_tokens(model: BaseChatModel) -> int | None:
-    """Return the tokens that a model takes, by its profile; None if that is not known."""
-    tokens = (getattr(base_of(model), "profile", None) or {}).get("max_input_tokens")
-    return tokens if isinstance(tokens, int) and tokens > 0 else None
-
-
-_INPUTS: Mapping[str, str] = {
-    **{f"{kind}_inputs": kind for kind in ("image", "pdf", "audio", "video")},
-    **{f"{kind}_tool_message": f"{kind} of a tool" for kind in ("image", "pdf")},
-}
-"""The kinds of attachments by the entries of a model's profile that say whether it takes them."""
-
-
-def refused(model: BaseChatModel) -> frozenset[str]:
-    """Return the kinds of attachments that a model does not take, as far as its profile says."""
-    profile = getattr(base_of(model), "profile", None) or {}
-    return frozenset(kind for entry, kind in _INPUTS.items() if profile.get(entry) is False)
 
 
 @lru_cache(maxsize=100)

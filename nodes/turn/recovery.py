@@ -31,7 +31,7 @@ from .langchain_messages import (
     with_ids,
 )
 from .state import TurnState, updated
-from .values import command_group, committed, group, is_anothers, memory_at, tip_of, tip_update
+from .turn import command_group, committed, group, is_anothers, memory_at, tip_of, tip_update
 
 _CHUNK = 100
 """Archived turns read at once when a history is compared with them."""

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from ...memory.settings import Settings, resolve
 from .parts import AgentParts
 from .state import TurnState, updated
-from .values import owner_of, traced
+from .turn import owner_of, traced
 
 _Step = Callable[..., dict[str, Any]]
 

@@ -25,7 +25,7 @@ from ...memory.errors import StateError, ToolError
 from ...memory.names import numbers
 from ...memory.record import Tip
 from ...memory.references import Kind
-from .readable import as_nodes_read
+from ...memory.settings import Settings
 
 Plain: TypeAlias = Annotated[Any, GetPydanticSchema(lambda _, handler: handler(JsonValue))]
 """What JSON can hold."""
@@ -353,6 +353,17 @@ CHANNELS = AgentState.__annotations__.keys() - {"memory", "bookkeeping"}
 """Keys of the state beside the memory and the bookkeeping."""
 
 
+SUMMARIES = 20
+"""The newest summaries that stand in the state with their text: people read no more of them."""
+
+Texts = Mapping[str, Mapping[str, Any]]
+"""Goal, constraints and summary of the efforts in the context, by their ids."""
+
+
+_READABLE = frozenset({"turn", "open_efforts", "expanded", "summaries", "texts"})
+"""Keys of the state on which depends what people read of the efforts."""
+
+
 def unpacked(state: Mapping[str, Any]) -> TurnState:
     """Return the state as nodes and commands read it, without the application's own keys.
 
@@ -381,3 +392,114 @@ def updated(state: Mapping[str, Any], update: Mapping[str, Any]) -> TurnState:
     {'turn': 2, 'tip': 'ab'}
     """
     return cast("TurnState", {**state, **update})
+
+
+def repacked(
+    update: Mapping[str, Any],
+    before: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Return a node's update for the graph, with the keys that differ from `before`.
+
+    The efforts stand in it as people read them; how many turns they have left is by the `settings`.
+
+    >>> repacked({"turn": 2, "tip": "ab", "banners": [], "messages": []}, {"banners": []})
+    {'messages': [], 'memory': {'turn': 2}, 'bookkeeping': {'tip': 'ab'}}
+    """
+    read: Mapping[str, Any] = before or {}
+    # What was put right when it was read stands there as somebody edited it.
+    old = {key: value for key, value in read.items() if key not in read.get("put_right", ())}
+    if update.keys() & _READABLE:
+        after = {**read, **update}
+        shown, was_shown = (readable(state, settings or Settings()) for state in (after, read))
+        old |= {key: value for key, value in was_shown.items() if key in old}
+        update = {**update, **{key: value for key, value in shown.items() if key in after}}
+    new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
+    packed = {key: value for key, value in update.items() if key in CHANNELS}
+    for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
+        if changed := {key: new[key] for key in kind.__annotations__ if key in new}:
+            packed[channel] = changed
+    return packed
+
+
+def _differ(new: Any, old: Any) -> bool:
+    """Tell whether two values differ, also in the order of keys, in which an anchor is shown."""
+    return bool(new != old) or (isinstance(new, dict) and [*new] != [*old])
+
+
+def readable(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """Return the efforts in the context with their texts and how many turns each has left.
+
+    >>> state = {"turn": 9, "summaries": {"a": 5}, "texts": {"a": {"summary": "Fixed."}}}
+    >>> readable(state, Settings(summary_eviction_threshold=20))["summaries"]
+    {'a': {'summary': 'Fixed.', 'last_referenced_turn': 5, 'leaves_in': 16}}
+    """
+    texts: Texts = state.get("texts", {})
+    turn: int = state.get("turn", 0)
+
+    def left(threshold: int, last: int) -> int:
+        return max(0, threshold - (turn - last))
+
+    opened = state.get("open_efforts", {})
+    expanded, summaries = state.get("expanded", {}), state.get("summaries", {})
+    shown = {*[*summaries][-SUMMARIES:]}
+    return {
+        "open_efforts": {
+            name: {**_picked(texts, name, "goal", "constraints"), **entry}
+            for name, entry in opened.items()
+        },
+        "expanded": {
+            name: {
+                **entry,
+                "collapses_in": left(settings.decay_threshold, entry["last_referenced_turn"]),
+            }
+            for name, entry in expanded.items()
+        },
+        "summaries": {
+            name: {
+                **(_picked(texts, name, "summary") if name in shown else {}),
+                "last_referenced_turn": last,
+                "leaves_in": left(settings.summary_eviction_threshold, last),
+            }
+            for name, last in summaries.items()
+        },
+    }
+
+
+def _picked(texts: Texts, name: str, *fields: str) -> dict[str, Any]:
+    text = texts.get(name, {})
+    return {field: text[field] for field in fields if field in text}
+
+
+def as_nodes_read(memory: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the efforts of a memory without what people read, which stands in `texts`.
+
+    >>> as_nodes_read({"summaries": {"a": {"summary": "Fixed.", "last_referenced_turn": 5}}})
+    {'summaries': {'a': 5}, 'texts': {'a': {'summary': 'Fixed.'}}}
+    """
+    plain: dict[str, Any] = {}
+    texts: dict[str, dict[str, Any]] = {}
+    if "open_efforts" in memory:
+        entries = memory["open_efforts"].items()
+        texts |= {name: _only(entry, "goal", "constraints") for name, entry in entries}
+        plain["open_efforts"] = {n: _without(entry, "goal", "constraints") for n, entry in entries}
+    if "expanded" in memory:
+        entries = memory["expanded"].items()
+        plain["expanded"] = {name: _without(entry, "collapses_in") for name, entry in entries}
+    if "summaries" in memory:
+        plain["summaries"] = {}
+        for name, entry in memory["summaries"].items():
+            if isinstance(entry, int):  # as a turn in the archive has it
+                plain["summaries"][name] = entry
+                continue
+            plain["summaries"][name] = entry["last_referenced_turn"]
+            texts[name] = {**texts.get(name, {}), **_only(entry, "summary")}
+    return plain | ({"texts": known} if (known := {n: t for n, t in texts.items() if t}) else {})
+
+
+def _only(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
+    return {field: entry[field] for field in fields if field in entry}
+
+
+def _without(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
+    return {field: value for field, value in entry.items() if field not in fields}

@@ -1,19 +1,58 @@
-"""What a turn reads of the archive: loaded once, and carried from node to node."""
+"""The running turn: what is read of the archive, loaded once, and what is written, once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
 
-from ...memory.anchor import as_stored
-from ...memory.messages import Message
-from ...memory.record import Owner, Tip
-from ...memory.view import ArchiveView
+from ...memory.anchor import as_stored, calls_sent
+from ...memory.archive.protocol import Archive
+from ...memory.attachments import data_of
+from ...memory.banners import banner_of
+from ...memory.clock import stamp
+from ...memory.compressions import Compression
+from ...memory.context.budget import TURN_SHARE, room
+from ...memory.context.changes import made
+from ...memory.context.plan import Plan
+from ...memory.efforts import EffortState, changes, happened
+from ...memory.errors import InputError, SessionNotFoundError
+from ...memory.messages import Message, answered, clean
+from ...memory.names import is_qualified, span
+from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
+from ...memory.references import reference
+from ...memory.running_turn import RunningTurn
+from ...memory.salience.compress import adoptable
+from ...memory.settings import Settings, user_named
+from ...memory.spans import event_of
+from ...memory.transcript import stored
+from ...memory.view import ArchiveView, fence_key, past
+from ..ask import Call
 from .langchain_messages import to_dicts
+from .parts import STEADY, AgentParts
+from .state import SUMMARIES, Bookkeeping, Memory, Texts, TurnState, unpacked, updated
 
-CARRIED = 256
-"""Turns that are carried at most: those that run at once, and some that broke off."""
+SUMMARY_LENGTH = 80
+"""Characters of a summary in the state; the archive has all of it."""
+
+GOAL_LENGTH = 160
+"""Characters of a goal or a constraint in the state, which each step of a turn writes again."""
+
+_LEAST_FREE = 256
+"""Tokens that a tool's result may have in a full context: fewer could not say anything."""
+
+_NONCE = 16
+"""Hexadecimal digits of a nonce that are random: 64 bits. As many tell its user from others."""
+
+_SAVED = frozenset(
+    {
+        *("turn", "active_effort", "open_efforts", "expanded", "summaries", "anchor"),
+        *("window", "compressed", "plan"),
+    }
+)
+"""Keys of the state that are saved with a turn; the others are columns of its row, or of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +91,310 @@ class Turn:
                 entry = self._stored[id(message)] = message, dict(fields), converted
             plain.append(entry[2])
         return tuple(plain)
+
+
+def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
+    """Return the session of the run: its user, its thread, and the path of the agent in a graph.
+
+    A run without a thread is a session of its own, named by the nonce of its turn.
+    """
+    server = runtime.server_info
+    if server is not None and server.user is not None:
+        configurable = {"langgraph_auth_user": server.user}
+    else:
+        configurable = get_config().get("configurable", {}) if settings.user_id is None else {}
+    info = runtime.execution_info
+    thread = info.thread_id if info else None
+    namespace = info.checkpoint_ns.split("|")[:-1] if info else []
+    path = "|".join(part.split(":")[0] for part in namespace)
+    user = user_of(settings, configurable)
+    name = f"run-{state.get('nonce', '')[:_NONCE]}" if thread is None else str(thread)
+    name = name if name.isascii() else clean(name)
+    return Owner(user, name, path)
+
+
+def drawn(archive: Archive, owner: Owner, random: str) -> str:
+    """Return the nonce of a turn: random digits, and digits by which its user is told from others.
+
+    Until its first turn is committed nothing else tells whose a thread is.
+    """
+    return random + archive.keyed_digest(f"{owner.user} {random}")[:_NONCE]
+
+
+def is_anothers(state: TurnState, archive: Archive, owner: Owner) -> bool:
+    """Tell whether a state is of another user of the archive: its last turn, or its first one."""
+    tip, nonce = tip_of(state), state.get("command") or state.get("nonce", "")
+    if tip.id:
+        return archive.tip(owner, tip) is None and archive.has_of_another(owner, tip)
+    is_ours = state.get("archive") == archive.id
+    return bool(nonce) and is_ours and nonce != drawn(archive, owner, nonce[:_NONCE])
+
+
+def user_of(settings: Settings, configurable: Mapping[str, Any]) -> str:
+    """Return the user authenticated by the server, else named by the run; raise `SettingsError`."""
+    user = getattr(configurable.get("langgraph_auth_user"), "identity", settings.user_id)
+    if user is None:
+        user = configurable.get("user_id")
+    return ANONYMOUS if user is None or user == "" else user_named(user)
+
+
+def tip_of(state: TurnState) -> Tip:
+    """Return the last turn that this state has committed."""
+    return Tip(state.get("persisted", 0), state.get("tip", ""))
+
+
+def tip_update(tip: Tip) -> dict[str, Any]:
+    """Return the update that says which turn was committed last; the inverse of `tip_of`."""
+    return {"persisted": tip.turn, "tip": tip.id}
+
+
+def effort_state(state: TurnState) -> EffortState:
+    """Return the part of the state that the memory tools change."""
+    return EffortState(
+        turn=state.get("turn", 0),
+        active=state.get("active_effort"),
+        open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
+        expanded=state.get("expanded", {}),
+        summaries=cast("Mapping[str, int]", state.get("summaries", {})),
+        anchor=state.get("anchor", {}),
+        compressed=state.get("compressed", {}),
+        events=tuple(state.get("events", ())),
+        banners=tuple(state.get("banners", ())),
+    )
+
+
+def traced(state: TurnState) -> dict[str, Any]:
+    """Return the metadata of model calls: the turn, and the active effort if there is one."""
+    effort = state.get("active_effort")
+    return {"ebbtide_turn": state.get("turn", 0)} | ({"ebbtide_effort": effort} if effort else {})
+
+
+def packed(efforts: EffortState) -> dict[str, Any]:
+    """Return the update with the efforts' state; the inverse of `effort_state`."""
+    return {
+        "active_effort": efforts.active,
+        "open_efforts": dict(efforts.open),
+        "expanded": dict(efforts.expanded),
+        "summaries": dict(efforts.summaries),
+        "anchor": dict(efforts.anchor),
+        "compressed": dict(efforts.compressed),
+        "events": list(efforts.events),
+        "banners": list(efforts.banners),
+    }
+
+
+def changed(before: EffortState, after: EffortState, runtime: Runtime[Settings]) -> dict[str, Any]:
+    """Return the update of the efforts' state, and stream the banners that are new in it."""
+    for banner in after.banners_since(before):
+        runtime.stream_writer({"banner": banner})
+    return packed(after)
+
+
+def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the state that is saved with a turn, without empty values."""
+    values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
+    if "anchor" in values.get("plan", ()):  # erasing looks for an anchor's text in one place alone
+        del values["plan"]
+    kinds = (("memory", Memory), ("bookkeeping", Bookkeeping))
+    kept = {
+        channel: {key: values[key] for key in kind.__annotations__ if key in values}
+        for channel, kind in kinds
+    }
+    return {channel: entries for channel, entries in kept.items() if entries}
+
+
+def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
+    """Return the memory after a turn as it was saved, an empty one before the first turn."""
+    place = {"archive": archive.id, "turn": tip.turn, **tip_update(tip)}
+    row = archive.saved(owner, tip)
+    state = unpacked(row.state if row else {})
+    efforts = effort_state(state)
+    texts = texts_of(efforts, past(archive, owner, tip), {})
+    return {**state, **packed(efforts), **place, "texts": texts}
+
+
+def committed(record: Record, last: str) -> dict[str, Any]:
+    """Return the update after a commit; `last` is the id of the turn's last message."""
+    return {**tip_update(record.tip), "archived": last, "events": []}
+
+
+def running(state: TurnState) -> list[BaseMessage]:
+    """Return the messages of the running turn; raise `InputError` if an edit removed them all."""
+    messages: list[BaseMessage] = [*state["messages"]]
+    ids = [message.id for message in messages]
+    turns, archived = state.get("asked", {}), state.get("archived")
+    after_archived = ids.index(archived) + 1 if archived in ids else 0
+    starts = (at for at, key in enumerate(ids) if turns.get(key or "") == state.get("turn", 0))
+    start = next(starts, after_archived)
+    if start == len(messages):
+        raise InputError(len(messages))
+    return messages[start:]
+
+
+def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
+    """Return messages of the running turn as the archive stores them, with their state blocks."""
+    efforts = effort_state(state)
+    dicts = to_dicts(messages)
+    archived = tuple(map(stored, as_stored(dicts)))
+    several = event_of(archived, efforts)
+    owners = [name for event in several for name, _, _ in event["spans"] if name]
+    return Group(
+        turn=efforts.turn,
+        messages=archived,
+        at=stamp(),
+        efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *owners])),
+        events=(*efforts.events, *several, *calls_sent(dicts)),
+        status="done" if answered(archived) else "aborted",
+        state=_saved(state),
+        nonce=state.get("nonce", ""),
+        attachments=data_of([message.content for message in messages]),
+    )
+
+
+def command_group(state: TurnState) -> Group:
+    """Return the command that waits in the state as the archive stores it."""
+    # What the context shows is made anew after it.
+    after = _saved({key: value for key, value in state.items() if key != "plan"})
+    events, nonce = tuple(state.get("events", ())), state.get("command", "")
+    turn = state.get("persisted", 0)
+    return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
+
+
+def loaded(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, settings: Settings
+) -> Turn:
+    """Load a turn from the archive.
+
+    Raises `SessionNotFoundError` if its last turn is another user's.
+    """
+    owner, tip, archive = owner_of(state, runtime, settings), tip_of(state), parts.archive
+    with archive.together(STEADY):
+        found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
+        if not found:
+            raise SessionNotFoundError(owner.thread)
+        return Turn(past(archive, owner, tip), fence_key(archive, owner))
+
+
+def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> TurnKey:
+    """Return by what the nodes of a run know the turn that they run in."""
+    return TurnKey(owner_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
+
+
+def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
+    """Return the running turn as the memory tools and the context read it."""
+    settings = parts.settings_of(runtime.context, state.get("window"))
+    key = key_of(state, runtime, settings)
+    turn: Turn = parts.turns.get_or_make(key, lambda: loaded(state, runtime, parts, settings))
+    number, efforts = (
+        state.get("turn", 0),
+        memberships(state.get("active_effort"), state.get("events", ())),
+    )
+    now = Group(number, turn.stored(running(state)), at="", efforts=efforts)
+    # A turn may run again after its commit; it then follows the turn before it.
+    tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
+    view = replace(turn.past, tip=tip, running=now)
+    return _work(state, parts, settings, view, turn.fence_key)
+
+
+def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
+    """Return the turn after its commit, when no message of it is running any more.
+
+    Raises what `loaded` raises.
+    """
+    settings = parts.settings_of(runtime.context, state.get("window"))
+    turn = loaded(state, runtime, parts, settings)
+    return _work(state, parts, settings, turn.past, turn.fence_key)
+
+
+def _work(
+    state: TurnState, parts: AgentParts, settings: Settings, view: ArchiveView, fence_key: bytes
+) -> RunningTurn:
+    used = state.get("context_report", {}).get("total", 0)
+    fixed = sum(parts.sizes(settings))
+    space_left = room(settings.context_budget, fixed)
+    return RunningTurn(
+        effort_state(state),
+        view,
+        settings,
+        parts.count,
+        room=space_left,
+        free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
+        used=max(0, used - fixed),
+        plan=Plan.unpacked(state.get("plan")),
+        embedder=parts.embedder,
+        refused=parts.refused,
+        provider=parts.provider,
+        laid_out=parts.laid_out,
+        now=stamp(),
+        fence_key=fence_key,
+    )
+
+
+def planned(work: RunningTurn) -> dict[str, Any]:
+    """Return the update with the plan of the context."""
+    return {} if work.plan is None else {"plan": work.plan.packed()}
+
+
+def costing(work: RunningTurn, calls: Iterable[Call]) -> RunningTurn:
+    """Return the turn with an event for each call of a model that was not for an answer."""
+    events = tuple(call.as_event() for call in calls)
+    return work.put(replace(work.state, events=(*work.state.events, *events)))
+
+
+def compression_shown(
+    work: RunningTurn, compression: Compression, details: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the update with which the context shows a compression; its event has the `details`."""
+    names = ("effort", "turn", "through", "method")
+    event = {"type": "compressed", **{n: getattr(compression, n) for n in names}, **details}
+    first = next(iter(work.view.log_turns(compression.effort)), compression.through)
+    turns = span(first, compression.through)
+    kind, quotes = ("left_out" if "left_out" in details else "shortened"), details.get("left_out")
+    line = banner_of(kind, effort=compression.effort, turns=turns, quotes=quotes)
+    work = work.put(happened(work.state, event, line))
+    update = packed(work.state)
+    plan = made(work, "compressed").packed()
+    return {key: update[key] for key in ("compressed", "events", "banners")} | {"plan": plan}
+
+
+def resumed(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> TurnState:
+    """Return a recovered state with the compression that was made after its last turn, if any."""
+    if not state.get("plan"):
+        return state
+    compression = adoptable(work := turn_at_rest(state, runtime, parts))
+    return (
+        state if compression is None else updated(state, compression_shown(work, compression, {}))
+    )
+
+
+def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str, Any]:
+    """Return the texts of the efforts in the context: what changed in this turn or is not known.
+
+    Those of other sessions have none: erasing there does not reach the checkpoints of this thread.
+    """
+    changed = {effort.id for effort in changes(efforts.events, 0)}
+    names = dict.fromkeys([*efforts.open, *[*efforts.summaries][-SUMMARIES:]])
+    names = {name: None for name in names if not is_qualified(name)}
+    wanted = [name for name in names if name in changed or name not in known]
+    found = view.efforts_named(wanted, efforts.events) if wanted else ()
+    texts = {
+        effort.id: {
+            "goal": effort.goal[:GOAL_LENGTH],
+            "constraints": [text[:GOAL_LENGTH] for text in effort.constraints],
+            "summary": effort.summary[:SUMMARY_LENGTH],
+        }
+        for effort in found
+    }
+    return {name: {**known, **texts}[name] for name in names if name in known or name in texts}
+
+
+def mentioned(efforts: EffortState) -> list[dict[str, Any]]:
+    """Return the references of the turn with their reasons; concluding an effort is one too."""
+    events = (
+        reference(event["effort"], "tool", ["close_effort"])
+        if event["type"] == "concluded"
+        else event
+        for event in efforts.events
+    )
+    found = (event for event in events if event["type"] == "referenced")
+    return [{key: event[key] for key in ("effort", "kind", "words")} for event in found]

@@ -12,8 +12,7 @@ from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_messages
 from ebbtide.nodes.turn.langchain_messages import to_dicts
-from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.values import repacked
+from ebbtide.nodes.turn.state import repacked, unpacked
 from tests.agents import THREAD, Talk, talk
 from tests.constants import constants
 from tests.doubles import call

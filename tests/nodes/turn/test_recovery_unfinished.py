@@ -11,7 +11,7 @@ from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.nodes.turn.arrivals import SplitInput
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
-from ebbtide.nodes.turn.values import committed
+from ebbtide.nodes.turn.turn import committed
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
 
 ASKED, SAID = HumanMessage("question 1", id="1"), AIMessage("about question 1", id="2")

@@ -9,8 +9,7 @@ from ebbtide import create_memory_agent
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.view import past
 from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.turn import Turn
-from ebbtide.nodes.turn.values import tip_of
+from ebbtide.nodes.turn.turn import Turn, tip_of
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
 

@@ -12,14 +12,13 @@ from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.record import ANONYMOUS, Owner, Record, Tip
 from ebbtide.memory.settings import Settings
-from ebbtide.nodes.turn.state import TurnState, unpacked
-from ebbtide.nodes.turn.values import (
+from ebbtide.nodes.turn.state import TurnState, repacked, unpacked
+from ebbtide.nodes.turn.turn import (
     committed,
     effort_state,
     group,
     owner_of,
     packed,
-    repacked,
     running,
     tip_of,
 )
