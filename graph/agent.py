@@ -26,8 +26,7 @@ from ..memory.salience.merge import embedding_similarity
 from ..memory.settings import Settings
 from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas
-from ..nodes.turn.models import name_of
-from ..nodes.turn.parts import AgentParts
+from ..nodes.turn.parts import AgentParts, name_of
 from .build import MemoryAgent, MemoryGraph
 from .models import by_name
 

@@ -30,7 +30,7 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.forks import Source, asource, source
+from ..nodes.turn.checkpoints import Source, asource, source, unapplied, with_ids
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import (
     AgentState,
@@ -41,7 +41,6 @@ from ..nodes.turn.state import (
     without_reserved,
 )
 from ..nodes.turn.turn import is_anothers, user_of
-from ..nodes.turn.unapplied_input import unapplied, with_ids
 
 _NAMING = ("checkpoint_ns", "checkpoint_id")
 """The keys with which a run names the checkpoint that it goes on from."""

@@ -65,13 +65,11 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import split_messages, unarchived
-from ..nodes.turn.forks import agone_on_from, gone_on_from
+from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.models import name_of, opened, takes_tools
-from ..nodes.turn.parts import STEADY, AgentParts
+from ..nodes.turn.parts import STEADY, AgentParts, name_of, opened, takes_tools
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
 from ..nodes.turn.turn import is_anothers, owner_of, running
-from ..nodes.turn.unapplied_input import awith_unapplied, with_unapplied
 from .agent import build_memory_graph, tool_parts
 from .requests import Gate, OverBudgetError, changes, check_question, with_added
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..prompts.loader import render
-from .anchor import shown
 from .efforts import Effort
 from .messages import Message, calls, compact, with_content
 from .record import Event, Owner, Record, Tip
+from .state_block import shown
 from .transcript import OWN_TOOLS, recalled, result_of
 
 _SHORTEST = 16

@@ -10,7 +10,7 @@ from typing import Any
 
 from .media import attachment
 from .messages import Message, block_text, spoken
-from .state_blocks import without_blocks
+from .state_block import without_blocks
 from .terms import is_question, terms
 from .transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
 

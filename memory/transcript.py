@@ -17,7 +17,7 @@ from ..prompts.loader import render
 from .messages import Message, arguments, calls, compact, text, with_content
 from .names import ranges
 from .record import Group, Record
-from .state_blocks import without_blocks
+from .state_block import without_blocks
 from .tokens import TokenCounter, fit, slices
 
 DECIDING = frozenset(

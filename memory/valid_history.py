@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..prompts.loader import render
-from .attribution import LONGEST_NAME, of_others, role_of
-from .fences import Fences, marked_to_the_end
+from .fences import LONGEST_NAME, Fences, marked_to_the_end, of_others, role_of
 from .messages import (
     Message,
     calls,

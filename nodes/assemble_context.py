@@ -8,8 +8,7 @@ from ..memory.context.attached import with_unsent
 from ..memory.context.fit import assemble
 from ..memory.context.prompt import WorkingContext
 from ..memory.settings import Settings
-from .turn.attachments import completed_for_model
-from .turn.langchain_messages import from_dicts
+from .turn.langchain_messages import completed_for_model, from_dicts
 from .turn.parts import STEADY, AgentParts
 from .turn.state import TurnState
 from .turn.turn import changed, running, running_turn

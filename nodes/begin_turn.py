@@ -14,8 +14,7 @@ from ..memory.banners import banner_of
 from ..memory.clock import stamp
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
-from ..memory.context.day import dated
-from ..memory.context.hints import hinted
+from ..memory.context.hints import dated, hinted
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, text
@@ -27,8 +26,7 @@ from ..memory.settings import Settings
 from ..memory.view import past
 from .command import commit_command
 from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
-from .turn.attachments import kept_in_state
-from .turn.langchain_messages import to_dicts
+from .turn.langchain_messages import kept_in_state, to_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import commit_unfinished, recovered
 from .turn.state import TurnState, updated

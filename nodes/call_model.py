@@ -18,21 +18,19 @@ from langgraph.constants import TAG_NOSTREAM
 from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
-from ..memory.anchor import ANCHOR_TOKENS, OWN, limited, newest, rendered
 from ..memory.banners import banner_of
 from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
 from ..memory.messages import fingerprint, speaks
 from ..memory.settings import Settings
-from ..memory.state_blocks import Cutter, cut_content
+from ..memory.state_block import ANCHOR_TOKENS, OWN, Cutter, cut_content, limited, newest, rendered
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
 from .assemble_context import assemble_context
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
-from .turn.models import base_of, opened, taking_tools
-from .turn.parts import AgentParts
+from .turn.parts import AgentParts, base_of, opened, taking_tools
 from .turn.state import TurnState, updated
 from .turn.turn import effort_state, packed, running, traced
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.anchor import shown
 from ..memory.archive.memories import accessed
 from ..memory.archive.records import left_by
 from ..memory.context.budget import fixed_parts
@@ -19,6 +18,7 @@ from ..memory.record import Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
 from ..memory.settings import Settings
+from ..memory.state_block import shown
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts

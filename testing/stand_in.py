@@ -14,7 +14,7 @@ from ..memory.compressions import Kind
 from ..memory.fences import NAME
 from ..memory.names import hyphenated, is_qualified
 from ..memory.salience.core import kind_of, sentences
-from ..memory.state_blocks import END, START
+from ..memory.state_block import END, START
 from ..memory.terms import is_question, telling, terms, words
 from ..memory.transcript import OWN_TOOLS
 

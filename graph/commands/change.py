@@ -7,7 +7,6 @@ from typing import Literal
 
 from langchain_core.runnables import RunnableConfig
 
-from ...memory.anchor import ANCHOR_TOKENS, limited, newest
 from ...memory.errors import (
     AnswerError,
     CommandError,
@@ -19,6 +18,7 @@ from ...memory.fences import Fences, marked
 from ...memory.questions import Asks, Question
 from ...memory.record import Record, Tip
 from ...memory.settings import Settings, resolve
+from ...memory.state_block import ANCHOR_TOKENS, limited, newest
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...memory.view import fence_key

@@ -10,7 +10,6 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 from langgraph.runtime import Runtime
 
-from ...memory.anchor import shown as shown_messages
 from ...memory.clock import stamp
 from ...memory.context.prompt import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.efforts import one_line
@@ -22,6 +21,7 @@ from ...memory.metrics import report, without_calls
 from ...memory.record import Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
+from ...memory.state_block import shown as shown_messages
 from ...memory.tools.search_efforts import search_efforts
 from ...memory.tools.toolbox import NAMES, effort_status
 from ...memory.valid_history import with_own_ids
@@ -29,8 +29,7 @@ from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
-from ...nodes.turn.attachments import completed
-from ...nodes.turn.langchain_messages import from_dicts, to_dicts
+from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.turn import effort_state
 from ...prompts.loader import render

@@ -8,7 +8,6 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from ...memory.anchor import shown as shown_messages
 from ...memory.archive.protocol import every_effort
 from ...memory.efforts import Effort
 from ...memory.errors import (
@@ -21,11 +20,11 @@ from ...memory.errors import (
 from ...memory.fences import Fences
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
+from ...memory.state_block import shown as shown_messages
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn, fence_key
 from ...nodes.turn.arrivals import unarchived
-from ...nodes.turn.attachments import completed
-from ...nodes.turn.langchain_messages import from_dicts
+from ...nodes.turn.langchain_messages import completed, from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, repacked, unpacked, updated

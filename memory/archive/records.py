@@ -11,7 +11,7 @@ from ..efforts import Effort, changes
 from ..errors import ArchiveFormatError
 from ..messages import Message, clean, digest, fingerprint, unserialisable, with_content
 from ..record import Group, Record
-from ..state_blocks import cut_content
+from ..state_block import cut_content
 
 _SAME = ("turn", "parent", "status", "at")
 """Fields that are stored unchanged in columns of the same names."""

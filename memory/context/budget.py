@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from ...prompts.loader import render
-from ..anchor import ANCHOR_TOKENS, anchor_instructions
 from ..errors import SettingsError
 from ..messages import Message
 from ..settings import Settings
+from ..state_block import ANCHOR_TOKENS, anchor_instructions
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
 from .prompt import Part
 

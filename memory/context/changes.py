@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 
-from ..anchor import shown
 from ..decay import PUT_OFF, collapsed, due, evicted
 from ..efforts import EffortState
 from ..messages import fingerprint
 from ..names import ranges
 from ..record import Event, Record
 from ..running_turn import RunningTurn
+from ..state_block import shown
 from ..tokens import count_message
 from ..transcript import Logged, transcript
 from .attached import placeholders

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...prompts.loader import render
-from ..anchor import shown
 from ..fences import Fences
 from ..messages import Message, calls, compact, with_content, without_thoughts
 from ..messages import text as text_of
 from ..record import Record
 from ..running_turn import RunningTurn
+from ..state_block import shown
 from ..tokens import count_messages
 from ..transcript import DECIDING, Logged, rendered, result_of
 from ..valid_history import valid_history

@@ -1,4 +1,4 @@
-"""Recall hints: lines before a message that point at stored efforts and turns."""
+"""Notes before a message: the day, and hints that point at stored efforts and turns."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
@@ -6,6 +6,7 @@ from math import fsum, log
 from typing import Any, TypeAlias
 
 from ..archive.protocol import Pointing
+from ..dates import local, shown
 from ..efforts import one_line
 from ..messages import text
 from ..passages import best_piece, word_begin
@@ -159,3 +160,25 @@ def _said(view: ArchiveView, target: str | int, events: Sequence[Event]) -> list
         return in_one_line_each(view.messages_of(target))
     efforts = view.efforts_named([target], events)
     return [("", one_line("".join(effort.summary or effort.goal for effort in efforts)))]
+
+
+_APART = 3 * 3600
+"""Seconds between two turns of one day from which on the hour is told too."""
+
+
+def dated(work: RunningTurn) -> list[Event]:
+    """Return the event that tells the day before the running message; none if it is known.
+
+    It is in the first turn, on another day than the turn before, and some hours after that one.
+    """
+    if not work.now:
+        return []
+    zone, tip = work.settings.timezone, work.view.tip.turn
+    last = next((record.at for record in work.view.turns([tip] if tip else [])), "")
+    is_later = False
+    if last:
+        before, now = local(last, zone), local(work.now, zone)
+        is_later = before.date() == now.date()
+        if is_later and (now - before).total_seconds() <= _APART:
+            return []
+    return [{"type": "dated", "day": shown(work.now, zone, hour=is_later)}]

@@ -7,8 +7,6 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
-from ..anchor import limited
-from ..anchor import rendered as rendered_fields
 from ..clock import UNDATED
 from ..dates import shown
 from ..efforts import Effort
@@ -19,6 +17,8 @@ from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..spans import kept
+from ..state_block import limited
+from ..state_block import rendered as rendered_fields
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from ...prompts.loader import render
-from ..anchor import shown
 from ..compressions import Kind
 from ..context.forms import PREVIEW
 from ..context.quotes import marked_lines
@@ -23,6 +22,7 @@ from ..messages import Message, calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
+from ..state_block import shown
 from ..tokens import TokenCounter, cut_at_sentence
 from ..transcript import OWN_TOOLS, Logged, in_parts, transcript
 

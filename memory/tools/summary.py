@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
-from ..anchor import shown
 from ..context.forms import PREVIEW
 from ..context.shortening import Limits, previewed
 from ..efforts import Effort, one_line
@@ -19,6 +18,7 @@ from ..messages import compact
 from ..questions import Asks, Question
 from ..record import Group
 from ..settings import Settings
+from ..state_block import shown
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, in_parts, transcript
 

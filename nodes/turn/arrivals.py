@@ -8,11 +8,11 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from ...memory.anchor import shown
 from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
+from ...memory.state_block import shown
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import ArchiveView, past
 from .langchain_messages import (

@@ -9,21 +9,21 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, HumanMessage
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from ...memory.anchor import shown, with_blocks
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
 from ...memory.embeddings import Embedder
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
+from ...memory.state_block import shown, with_blocks
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
-from .attachments import completed
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
     closed,
+    completed,
     from_dicts,
     question_start,
     time_of,

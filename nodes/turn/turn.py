@@ -8,7 +8,6 @@ from langchain_core.messages import BaseMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from ...memory.anchor import as_stored, calls_sent
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
 from ...memory.banners import banner_of
@@ -27,6 +26,7 @@ from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, user_named
 from ...memory.spans import event_of
+from ...memory.state_block import as_stored, calls_sent
 from ...memory.transcript import stored
 from ...memory.view import ArchiveView, fence_key, past
 from ..ask import Call

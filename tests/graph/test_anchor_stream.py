@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field
 
 from ebbtide import DiskArchive, Settings, build_memory_graph, create_memory_agent
-from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.state_block import END, START
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD
 from tests.doubles import Broken, ScriptedModel

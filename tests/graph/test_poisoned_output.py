@@ -11,7 +11,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from ebbtide import Settings
 from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.fences import NAME, unquoted
-from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.state_block import END, START
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call, together
 from tests.graph.journeys import EXACT

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.anchor import (
+from ebbtide.memory.efforts import applied
+from ebbtide.memory.messages import text
+from ebbtide.memory.state_block import (
+    END,
+    FIELDS,
+    START,
     limited,
     newest,
     parsed,
@@ -14,9 +19,6 @@ from ebbtide.memory.anchor import (
     shown,
     with_blocks,
 )
-from ebbtide.memory.efforts import applied
-from ebbtide.memory.messages import text
-from ebbtide.memory.state_blocks import END, FIELDS, START
 from tests.memory.conversations import Conversation, ai, call, count_words, human, tool, unfenced
 
 GOAL = {"Goal": "ship 1.2"}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.state_blocks import END, START, Cutter, blocks, cut_content
+from ebbtide.memory.state_block import END, START, Cutter, blocks, cut_content
 
 BLOCK = f"{START}\nGoal: x\n{END}"
 QUOTE = f"<log 123456789>\n{BLOCK}\n</log 123456789>"

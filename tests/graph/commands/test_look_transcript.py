@@ -20,8 +20,8 @@ from ebbtide import (
     erase,
     transcript,
 )
-from ebbtide.memory.state_blocks import END
-from ebbtide.memory.state_blocks import START as BEGIN
+from ebbtide.memory.state_block import END
+from ebbtide.memory.state_block import START as BEGIN
 from tests.agents import THREAD, inside, talk
 from tests.doubles import ScriptedModel, call, together
 

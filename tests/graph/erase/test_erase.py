@@ -30,7 +30,7 @@ from ebbtide import (
 )
 from ebbtide.commands import open_effort, set_window
 from ebbtide.memory.record import Owner
-from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.state_block import END, START
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import ScriptedModel, call, together

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ebbtide.memory.context.day import dated
+from ebbtide.memory.context.hints import dated
 from ebbtide.memory.running_turn import RunningTurn
 from tests.memory.conversations import Conversation
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.anchor import anchor_instructions
 from ebbtide.memory.context.budget import instructions
 from ebbtide.memory.context.changes import made
 from ebbtide.memory.fences import NAME, marked
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.state_block import anchor_instructions
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.transcript import transcript
 from ebbtide.memory.valid_history import valid_history

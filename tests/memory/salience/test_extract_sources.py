@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import quotable, split_log
-from ebbtide.memory.state_blocks import END, START
+from ebbtide.memory.state_block import END, START
 from ebbtide.memory.transcript import indented
 from tests.memory.conversations import ai, call, count_words, human, tool
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.anchor import anchor_instructions
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.state_block import anchor_instructions
 from ebbtide.memory.tokens import count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import NAMES, run, schemas
