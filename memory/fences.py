@@ -316,8 +316,12 @@ _OF_TOOLS = re.compile(r"(?:.*_)?(?:tool|call|result|output)(?:_.*)?")
 """Types of blocks that only a tool or a model may send."""
 
 
-def of_others(message: Message) -> Message:
-    """Return a message of anybody but the memory, so that it cannot be taken for one of its."""
+def of_others(messages: Iterable[Message]) -> list[Message]:
+    """Return messages of anybody but the memory, so that none can be taken for one of its."""
+    return [*map(_of_others, messages)]
+
+
+def _of_others(message: Message) -> Message:
     message = _in_its_role(message)
     kind = message["type"]
     data = _with_sendable_speaker(without_reserved_name(message["data"], kind))

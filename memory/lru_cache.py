@@ -1,6 +1,6 @@
 """The LRU cache of cachetools, for threads that share one."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -30,6 +30,11 @@ class LruCache(LRUCache[Hashable, T]):
         with self._lock:
             value: T | None = super().get(key, default)
         return value
+
+    def known(self, keys: Iterable[Hashable]) -> list[T]:
+        """Return the values of those keys that have one, in the order of the keys."""
+        with self._lock:
+            return [self[key] for key in keys if key in self]
 
     def put(self, key: Hashable, value: T) -> T:
         """Store a value and return it; one that is larger than the limit is not stored."""

@@ -279,6 +279,11 @@ def digest(messages: Sequence[Message], length: int = 16) -> str:
     return fingerprint([_identity(message) for message in messages], length)
 
 
+def digests(messages: Sequence[Message], length: int = 16) -> list[str]:
+    """Return the digest of each message alone."""
+    return [digest([message], length) for message in messages]
+
+
 def fingerprint(value: Any, length: int = 16) -> str:
     """Return the first `length` hex digits of SHA-256 over the canonical JSON of `value`.
 

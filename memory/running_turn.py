@@ -162,7 +162,8 @@ def _may_be_cached(record: Record) -> bool:
 
     Those of another session can change, and those of a turn that was still to come.
     """
-    quotes = [quote for message in record.messages for quote in recalled(message)]
+    results = [message for message in record.messages if message["type"] == "tool"]
+    quotes = [quote for message in results for quote in recalled(message)]
     size = sum(len(str(message["data"])) for message in record.messages)
     size += sum(quote.end - quote.offset for quote in quotes)
     settled = all(not quote.session and quote.turn <= record.turn for quote in quotes)

@@ -230,7 +230,7 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     6
     """
     data = message["data"]
-    called = calls(message) if message["type"] == "ai" else ()
+    called = calls(message) if data.get("tool_calls") or data.get("invalid_tool_calls") else ()
     content = data.get("content") or ()
     blocks = [content] if isinstance(content, str) else content
     if called:  # providers repeat calls as blocks, which must not count twice

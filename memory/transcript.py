@@ -17,7 +17,7 @@ from ..prompts.loader import render
 from .messages import Message, arguments, calls, compact, text, with_content
 from .names import ranges
 from .record import Group, Record
-from .state_block import without_blocks
+from .state_block import START, without_blocks
 from .tokens import TokenCounter, fit, slices
 
 DECIDING = frozenset(
@@ -488,6 +488,9 @@ def visible_text(message: Message) -> str:
     >>> visible_text({"type": "ai", "data": {"content": block}})
     'Done.'
     """
+    content = message["data"].get("content")
+    if isinstance(content, str) and content and START not in content:
+        return content
     return text(without_blocks(message))
 
 

@@ -42,7 +42,7 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     ['ai', 'tool']
     """
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
-    for message in map(_with_sendable_names, map(of_others, messages)):
+    for message in map(_with_sendable_names, of_others(messages)):
         if message["type"] == "ai":
             rounds.append([])
         rounds[-1].append(message)

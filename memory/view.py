@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from .archive.protocol import Archive, EffortList
 from .compressions import Compression
@@ -28,6 +28,8 @@ class ArchiveView:
     owner: Owner
     tip: Tip
     running: Group
+    read: dict[int, Record] | None = field(default=None, compare=False, repr=False)
+    """The turns that were read, kept while a node of the graph runs."""
 
     def as_of(self, turn: int) -> "ArchiveView":
         """Return the view as it was right after an earlier turn."""
@@ -35,11 +37,20 @@ class ArchiveView:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these numbers, as the archive stores them."""
-        return self.archive.turns(self.owner, self.tip, numbers) if numbers else ()
+        if self.read is None or not numbers:
+            return self.archive.turns(self.owner, self.tip, numbers) if numbers else ()
+        wanted = [number for number in sorted({*numbers}) if number <= self.tip.turn]
+        if unread := [number for number in wanted if number not in self.read]:
+            found = self.archive.turns(self.owner, self.tip, unread)
+            self.read.update((record.turn, record) for record in found)
+        return tuple(self.read[number] for number in wanted if number in self.read)
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a record as they were sent, recalled text included."""
-        return tuple(restored(message, self.recall) for message in record.messages)
+        return tuple(
+            restored(message, self.recall) if message["type"] == "tool" else message
+            for message in record.messages
+        )
 
     def recall(self, quoted: Recalled) -> str:
         """Return the text that a result quotes; empty if it no longer exists.
@@ -107,7 +118,8 @@ class ArchiveView:
         foreign = [name for name in ids if "/" in name]
         own = [*{*ids}.difference(foreign)] if foreign else ids
         stored = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
-        latest = {effort.id: effort for effort in (*stored, *changes(events, self.running.turn))}
+        changed = changes(events, self.running.turn) if events else ()
+        latest = {effort.id: effort for effort in (*stored, *changed)}
         elsewhere = ((name, self.effort(name, events)) for name in foreign)
         latest |= {name: effort for name, effort in elsewhere if effort is not None}
         return tuple(latest[name] for name in ids if name in latest)

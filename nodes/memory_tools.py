@@ -48,7 +48,9 @@ def _steps(
 ) -> Asks[dict[str, Any]]:
     """Run the tools; `asked` collects what the model was asked for them."""
     work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
-    work = replace(work, related=lambda text: parts.related(work.view, text, runtime))
+    # Tools may ask models, which takes long: what they read of the archive is read anew.
+    view = replace(work.view, read=None)
+    work = replace(work, view=view, related=lambda text: parts.related(view, text, runtime))
     calls, watch = waiting(work.view.running.messages, app_tools), _watch(get_config())
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch

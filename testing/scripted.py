@@ -24,7 +24,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
 from ..memory.errors import EbbtideError
-from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_tools
+from ..memory.tokens import REPLY_OVERHEAD, count, count_message, count_messages, count_tools
 from .stand_in import stand_in
 
 Answer: TypeAlias = (
@@ -165,7 +165,7 @@ def _call_id(seed: str, number: int) -> str:
 
 
 def _usage(messages: list[BaseMessage], tools: list[Any], answer: AIMessage) -> UsageMetadata:
-    sent = sum(count_message(message_to_dict(message), count) for message in messages)
+    sent = count_messages(map(message_to_dict, messages), count)
     sent += REPLY_OVERHEAD + count_tools(tools, count)
     written = count_message(message_to_dict(answer), count)
     return UsageMetadata(input_tokens=sent, output_tokens=written, total_tokens=sent + written)

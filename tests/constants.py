@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 RULES = {
-    "ANCHOR_TOKENS": ("memory.anchor", "nodes.call_model", "graph.commands.change"),
+    "ANCHOR_TOKENS": ("memory.state_block", "nodes.call_model", "graph.commands.change"),
     "BACKGROUND": ("memory.salience.extract",),
     "EMBEDDED_TURNS": ("nodes.persist",),
     "KEYWORD_TURNS": ("memory.keywords",),

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
-from operator import attrgetter
 from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
@@ -56,6 +55,8 @@ RECORDS = 500
 
 LARGE = 50_000
 """Characters from which on a record is not cached but read again."""
+
+_UNCACHED: LruCache[Any] = LruCache(0)
 
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
@@ -297,8 +298,8 @@ class Lineage:
     connect: Callable[[], Connection]
     session: Session
     snapshot: Snapshot
-    records: LruCache[Record] = field(default_factory=lambda: LruCache(RECORDS))
-    vectors: LruCache[Any] = field(default_factory=lambda: LruCache(0, attrgetter("size")))
+    records: LruCache[Record] = field(default_factory=lambda: _UNCACHED)
+    vectors: LruCache[Any] = field(default_factory=lambda: _UNCACHED)
     edition: tuple[int, ...] = ()
 
     @property
@@ -335,11 +336,9 @@ class Lineage:
 
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the records of these turns, ascending."""
-        by_number: dict[int, Record] = {}
-        for segment, part in self._by_segment(numbers):
-            for number in part:
-                if record := self.records.get((self.edition, segment.run, number)):
-                    by_number[number] = record
+        parts = [*self._by_segment(numbers)]
+        keys = [(self.edition, one.run, number) for one, part in parts for number in part]
+        by_number = {record.turn: record for record in self.records.known(keys)}
         unread = [number for number in numbers if number not in by_number]
         for row in self._rows(unread, (*RECORD, turns.c.run)):
             record = by_number[row.turn] = record_of(row)

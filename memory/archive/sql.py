@@ -230,7 +230,8 @@ class SqlArchive(Archive):
 
     def tip(self, owner: Owner, tip: Tip) -> Tip | None:
         def read(lineage: Lineage) -> Tip | None:
-            return Tip(lineage.segments[0].turn, tip.id) if lineage.segments else None
+            segments = lineage.snapshot.segments
+            return Tip(segments[0].turn, tip.id) if segments else None
 
         return self._ask(owner, tip, None, read)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from rapidfuzz.distance import Prefix
 
-from ..messages import Message, digest
+from ..messages import Message, digests
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..valid_history import with_own_ids
 from .plan import Plan
@@ -59,7 +59,7 @@ class WorkingContext:
     @cached_property
     def sent(self) -> str:
         """The digests of all messages, six hex digits each: enough to compare two prompts."""
-        return "".join(digest([message], _DIGITS) for message in self.messages)
+        return "".join(digests(self.messages, _DIGITS))
 
     def prefix(self, earlier: str, count: TokenCounter) -> int:
         """Return the tokens of the prefix shared with an earlier prompt, given what that `sent`.

@@ -474,6 +474,9 @@ def _with_insertions(
     messages: Sequence[Message], insertions: _Insertions, name: PartName
 ) -> Iterator[_Piece]:
     """Yield messages, and after all results of a round the insertions that belong to them."""
+    if not insertions:
+        yield from ((name, message) for message in messages)
+        return
     waiting: list[_Piece] = []
     for message, call in with_calls(messages):
         if call is None:
@@ -488,7 +491,7 @@ def _with_insertions(
 def _with_back(insertions: _Insertions, turn: Logged, back: Mapping[Call, Message]) -> _Insertions:
     """Return the insertions of a turn's calls, in their order, with attachments brought back."""
     found: _Insertions = {}
-    for _, call in with_calls(turn.messages):
+    for _, call in with_calls(turn.messages) if insertions or back else ():
         if call is None:
             continue
         insertion = insertions.get(call, _Insertion(()))

@@ -41,14 +41,18 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     for message in messages:
         defaults = {**_defaults(type(message)), "type": message.type}
         data = {
-            name: _plain(referring(value) if name == "content" else value)
+            name: _plain(
+                referring(value) if isinstance(value, list) and name == "content" else value
+            )
             for name, value in message
             # An array differs from its default by its type.
             if name not in defaults
             or type(value) is not type(defaults[name])
             or value != defaults[name]
         }
-        own = without_reserved_name(clean(data), message.type)
+        own = clean(data)
+        if not own.keys().isdisjoint(("name", "additional_kwargs")):
+            own = without_reserved_name(own, message.type)
         plain.append({"type": message.type, "data": own})
     return tuple(plain)
 
@@ -193,7 +197,10 @@ def kept_in_state(
         return completed(archive, owner, messages)
     if texts := data_of([message.content for message in messages]):
         archive.attach(owner, texts)
-    return [_with(message, referring(message.content)) for message in messages]
+    return [
+        message if isinstance(message.content, str) else _with(message, referring(message.content))
+        for message in messages
+    ]
 
 
 def completed(

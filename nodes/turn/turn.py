@@ -235,7 +235,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
     """Return messages of the running turn as the archive stores them, with their state blocks."""
     efforts = effort_state(state)
     dicts = to_dicts(messages)
-    archived = tuple(map(stored, as_stored(dicts)))
+    archived = tuple(stored(m) if m["type"] == "tool" else m for m in as_stored(dicts))
     several = event_of(archived, efforts)
     owners = [name for event in several for name, _, _ in event["spans"] if name]
     return Group(
@@ -292,7 +292,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     now = Group(number, turn.stored(running(state)), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
-    view = replace(turn.past, tip=tip, running=now)
+    view = replace(turn.past, tip=tip, running=now, read={})
     return _work(state, parts, settings, view, turn.fence_key)
 
 
