@@ -519,9 +519,10 @@ def _said(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
     if references:
         yield f"{name}: ", f"({'; '.join(map(str, references))})", False
         return
-    if words or not calls(message):
+    called = calls(message) if message["type"] == "ai" else ()
+    if words or not called:
         yield f"{name}: ", words, False
-    for call in calls(message):
+    for call in called:
         yield f"{name} calls {label(call['name'])} ", arguments(call), True
 
 

@@ -208,7 +208,12 @@ def _with_valid_calls(message: Message) -> Message:
 
 def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
     """Yield a message without calls in a role that can be sent; an empty one only of the user."""
-    blank, kind = not text(message).strip(), message["type"]
+    content, kind = message["data"].get("content"), message["type"]
+    is_plain = isinstance(content, str) and bool(content.strip())
+    if kind == "ai" and is_plain:
+        yield _uncalling(message)
+        return
+    blank = not is_plain and not text(message).strip()
     if kind == "human":
         yield with_content(message, render("empty_message")) if blank else message
     elif kind == "ai":

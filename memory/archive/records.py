@@ -53,7 +53,8 @@ def plain(value: Any) -> Any:
 
 def storable(group: Group) -> Group:
     """Return the group as it will be read back, large files as attachments."""
-    messages = plain(group.messages)
+    whole = (group.messages, group.events, group.efforts, group.state)
+    messages, events, efforts, state = plain(whole)
     contents = [message["data"].get("content") for message in messages]
     return replace(
         group,
@@ -62,10 +63,10 @@ def storable(group: Group) -> Group:
             for message, content in zip(messages, contents, strict=True)
         ),
         attachments={**group.attachments, **data_of(contents)},
-        events=tuple(plain(group.events)),
-        efforts=tuple(dict.fromkeys(plain(group.efforts))),
+        events=tuple(events),
+        efforts=tuple(dict.fromkeys(efforts)),
         at=clean(group.at),
-        state=plain(group.state),
+        state=state,
     )
 
 

@@ -101,6 +101,8 @@ def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
 
 def _known(work: RunningTurn, plan: Plan, names: Sequence[str]) -> tuple[Effort, ...]:
     """Return these efforts as they were when the plan was made."""
+    if not names:
+        return ()
     events: Sequence[Event] = ()
     turn = plan.after_turn + 1
     if plan.events:
@@ -299,9 +301,9 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     if rounds is not None and rounds.limits:
         limit = 0 if rounds.bare else plan.room(work.room) // _NOTES_SHARE
     for event in turn.events if turn.turn > plan.after_turn else ():
-        notes = _notes(work, turn, event)
-        limit -= count_messages(notes, work.count)
-        before += notes if limit >= 0 else []
+        if notes := _notes(work, turn, event):
+            limit -= count_messages(notes, work.count)
+            before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
     pieces: list[_Piece] = [(name, message) for message in before]
     pieces += _pieces(work, turn, plan, count_messages(before, work.count))
@@ -338,7 +340,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         said, back = _without_foreign_thoughts(work, shown.messages), shown.back
     else:
         said = placeholders(said, turn.turn)
-    messages = tuple(map(with_marked_pointers, said))
+    messages = with_marked_pointers(said)
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
         known = plan.within

@@ -126,17 +126,21 @@ def marked_pointers(words: str) -> str:
     return _POINTER.sub(f"[{MARK}", words)
 
 
-def with_marked_pointers(message: Message) -> Message:
-    """Return a message of somebody else in which nothing looks like the pointer of a preview."""
+def with_marked_pointers(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages of others in which nothing looks like the pointer of a preview."""
+    return tuple(map(_with_marked_pointers, messages))
+
+
+def _with_marked_pointers(message: Message) -> Message:
     content = message["data"].get("content")
     parts = content if isinstance(content, list) else [content]
-    marked = [*map(_with_marked_pointers, parts)]
+    marked = [*map(_with_marked_part, parts)]
     if marked == parts:
         return message
     return with_content(message, marked if isinstance(content, list) else marked[0])
 
 
-def _with_marked_pointers(part: Any) -> Any:
+def _with_marked_part(part: Any) -> Any:
     """Return a text, or a block with a text, in which nothing looks like a pointer."""
     if isinstance(part, Mapping) and isinstance(part.get("text"), str):
         return {**part, "text": marked_pointers(part["text"])}

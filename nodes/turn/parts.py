@@ -5,8 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from operator import attrgetter
+from threading import Lock
+from typing import Any, NamedTuple
 
+from cachetools import LRUCache, cachedmethod
 from langchain.chat_models import init_chat_model
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
@@ -62,7 +65,19 @@ in that call, as it would be in a call that was sent just before. A slower answe
 """
 
 
-@dataclass(frozen=True, slots=True)
+class Frame(NamedTuple):
+    """What all calls of a run have in common.
+
+    `fixed` are the tokens of system message and tool schemas, `refused` the kinds of attachments
+    that the model does not take.
+    """
+
+    settings: Settings
+    fixed: int
+    refused: frozenset[str]
+
+
+@dataclass(frozen=True)  # without slots: `cachedmethod` needs a `__dict__`
 class AgentParts:
     """The agent's parts; `models` answer the memory's questions, by their purpose.
 
@@ -91,7 +106,8 @@ class AgentParts:
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
     window: int | None = None
-    _openings: LruCache[Any] = field(default_factory=lambda: LruCache(_OPENINGS), init=False)
+    _openings: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(_OPENINGS), init=False)
+    _lock: Any = field(default_factory=Lock, init=False)
     given: frozenset[What] = frozenset()
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
@@ -120,6 +136,11 @@ class AgentParts:
         is_plain = isinstance(self.model, BaseChatModel)  # and not what `bind` made of one
         return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
 
+    def frame(self, context: object, ambient_window: int | None) -> Frame:
+        """Return what all calls of a run have in common; see `settings_of`."""
+        settings = self.settings_of(context, ambient_window)
+        return Frame(settings, sum(self.sizes(settings)), self.refused)
+
     def settings_of(self, context: object, ambient_window: int | None = None) -> Settings:
         """Return the settings of a run, with no larger budget than the model's window.
 
@@ -138,16 +159,15 @@ class AgentParts:
             return settings
         return settings.model_copy(update={"context_budget": budget})
 
+    @cachedmethod(
+        attrgetter("_openings"),
+        key=lambda _, settings: (settings.anchor, settings.context_budget),
+        lock=attrgetter("_lock"),
+    )
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""
-
-        def make() -> tuple[Part, Part]:
-            system = instructions(self.system, settings)
-            return fixed_parts(system, self.schema_tokens, self.count)
-
-        key = settings.anchor, settings.context_budget
-        opening: tuple[Part, Part] = self._openings.get_or_make(key, make)
-        return opening
+        system = instructions(self.system, settings)
+        return fixed_parts(system, self.schema_tokens, self.count)
 
     def sizes(self, settings: Settings) -> tuple[int, int]:
         """Return the tokens of the system message and of the tool schemas."""

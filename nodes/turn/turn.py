@@ -31,7 +31,7 @@ from ...memory.transcript import stored
 from ...memory.view import ArchiveView, fence_key, past
 from ..ask import Call
 from .langchain_messages import to_dicts
-from .parts import STEADY, AgentParts
+from .parts import STEADY, AgentParts, Frame
 from .state import SUMMARIES, Bookkeeping, Memory, Texts, TurnState, unpacked, updated
 
 SUMMARY_LENGTH = 80
@@ -282,9 +282,9 @@ def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> 
 
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as the memory tools and the context read it."""
-    settings = parts.settings_of(runtime.context, state.get("window"))
-    key = key_of(state, runtime, settings)
-    turn: Turn = parts.turns.get_or_make(key, lambda: loaded(state, runtime, parts, settings))
+    frame = parts.frame(runtime.context, state.get("window"))
+    key = key_of(state, runtime, frame.settings)
+    turn: Turn = parts.turns.get_or_make(key, lambda: loaded(state, runtime, parts, frame.settings))
     number, efforts = (
         state.get("turn", 0),
         memberships(state.get("active_effort"), state.get("events", ())),
@@ -293,7 +293,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
     view = replace(turn.past, tip=tip, running=now, read={})
-    return _work(state, parts, settings, view, turn.fence_key)
+    return _work(state, parts, frame, view, turn.fence_key)
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
@@ -301,16 +301,16 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
 
     Raises what `loaded` raises.
     """
-    settings = parts.settings_of(runtime.context, state.get("window"))
-    turn = loaded(state, runtime, parts, settings)
-    return _work(state, parts, settings, turn.past, turn.fence_key)
+    frame = parts.frame(runtime.context, state.get("window"))
+    turn = loaded(state, runtime, parts, frame.settings)
+    return _work(state, parts, frame, turn.past, turn.fence_key)
 
 
 def _work(
-    state: TurnState, parts: AgentParts, settings: Settings, view: ArchiveView, fence_key: bytes
+    state: TurnState, parts: AgentParts, frame: Frame, view: ArchiveView, fence_key: bytes
 ) -> RunningTurn:
     used = state.get("context_report", {}).get("total", 0)
-    fixed = sum(parts.sizes(settings))
+    settings, fixed, refused = frame
     space_left = room(settings.context_budget, fixed)
     return RunningTurn(
         effort_state(state),
@@ -322,7 +322,7 @@ def _work(
         used=max(0, used - fixed),
         plan=Plan.unpacked(state.get("plan")),
         embedder=parts.embedder,
-        refused=parts.refused,
+        refused=refused,
         provider=parts.provider,
         laid_out=parts.laid_out,
         now=stamp(),
