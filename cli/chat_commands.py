@@ -13,7 +13,7 @@ from rich.text import Text
 from ..graph import commands
 from ..graph.commands.look import PAGE
 from ..graph.erase.erase import aerase
-from ..memory.clock import minute_of
+from ..memory.dates import minute_of
 from ..memory.errors import CommandError, TurnNotFoundError
 from ..memory.messages import calls
 from ..memory.record import SHORT_ID

@@ -13,7 +13,7 @@ from ..graph.commands.on_attention import UserAttention
 from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Explanation
-from ..memory.clock import minute_of
+from ..memory.dates import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
 from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..memory.archive.protocol import Archive, every_effort
-from ..memory.clock import stamp
-from ..memory.dates import When
+from ..memory.dates import When, stamp
 from ..memory.efforts import EffortState
 from ..memory.embeddings import Embedder
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError

@@ -9,10 +9,9 @@ from difflib import SequenceMatcher
 from typing import Any, cast
 
 from ..memory.archive.protocol import Archive
-from ..memory.context.budget import fixed_parts
-from ..memory.context.fit import assemble
+from ..memory.context.budget import Part, fixed_parts
+from ..memory.context.fit import WorkingContext, assemble
 from ..memory.context.plan import Plan
-from ..memory.context.prompt import Part, WorkingContext
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import ArchiveError, EbbtideError, TurnNotFoundError
 from ..memory.messages import calls, fingerprint, text

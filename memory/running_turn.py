@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 from ..prompts.loader import render
@@ -36,7 +37,7 @@ LaidOut: TypeAlias = LruCache[tuple[Sequence[Record], Any]]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
 class RunningTurn:
     """The state of the efforts after the last tool call, and what tools need beside it.
 
@@ -68,7 +69,7 @@ class RunningTurn:
     laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
     fence_key: bytes = b""
 
-    @property
+    @cached_property
     def fences(self) -> Fences:
         """The fences of the session, made with its secret."""
         key = self.fence_key or fence_key(self.view.archive, self.view.owner)

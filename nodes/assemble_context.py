@@ -5,8 +5,7 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.context.attached import with_unsent
-from ..memory.context.fit import assemble
-from ..memory.context.prompt import WorkingContext
+from ..memory.context.fit import WorkingContext, assemble
 from ..memory.settings import Settings
 from .turn.langchain_messages import completed_for_model, from_dicts
 from .turn.parts import STEADY, AgentParts

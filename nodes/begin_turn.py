@@ -11,10 +11,10 @@ from langgraph.types import Overwrite
 
 from ..memory.archive.protocol import Archive
 from ..memory.banners import banner_of
-from ..memory.clock import stamp
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import dated, hinted
+from ..memory.dates import stamp
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import answered, text

@@ -7,8 +7,8 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.clock import stamp
 from ..memory.compressions import Compression, ExtractionEntry
+from ..memory.dates import stamp
 from ..memory.errors import ArchiveError, SettingsError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn

@@ -7,9 +7,8 @@ from langgraph.runtime import Runtime
 from ..memory.context.changes import end_turn
 from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
-from .turn.spans import spanned
 from .turn.state import TurnState
-from .turn.turn import changed, planned, running_turn
+from .turn.turn import changed, planned, running_turn, spanned
 
 
 @spanned

@@ -7,9 +7,8 @@ from langgraph.runtime import Runtime
 from ..memory.references import referenced
 from ..memory.settings import Settings
 from .turn.parts import STEADY, AgentParts
-from .turn.spans import spanned
 from .turn.state import TurnState
-from .turn.turn import changed, mentioned, running_turn, texts_of
+from .turn.turn import changed, mentioned, running_turn, spanned, texts_of
 
 
 @spanned

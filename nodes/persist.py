@@ -1,10 +1,11 @@
 """Commit the turn to the archive, once."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
 from ..memory.archive.memories import accessed
@@ -23,9 +24,8 @@ from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
-from .turn.spans import spanned
 from .turn.state import TurnState
-from .turn.turn import committed, group, key_of, running, running_turn, tip_of
+from .turn.turn import committed, group, key_of, running, running_turn, spanned, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -40,7 +40,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
         fixed = _fixed(state, work.settings, parts)
-        record = _committed(state, work.view.owner, parts, fixed)
+        record = _committed(state, messages, work.view.owner, parts, fixed)
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(work.state, events=()), view=view)
         parts.turns.drop(key_of(state, runtime, work.settings))
@@ -61,10 +61,14 @@ def _fixed(
 
 
 def _committed(
-    state: TurnState, owner: Owner, parts: AgentParts, fixed: tuple[Mapping[str, Any], ...]
+    state: TurnState,
+    messages: Sequence[BaseMessage],
+    owner: Owner,
+    parts: AgentParts,
+    fixed: tuple[Mapping[str, Any], ...],
 ) -> Record:
     """Commit the running turn with its cost, embed it, and invalidate caches of memories."""
-    messages, archive = running(state), parts.archive
+    archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
     turn = replace(group(state, messages), status="done")
     if "context_report" in state:
@@ -74,8 +78,8 @@ def _committed(
         spent = cost([*plain], alone, parts.count)
         turn = replace(turn, events=(*turn.events, *fixed, spent))
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
-    moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip_of(state)
-    record = commit(archive, owner, tip_of(state), turn, parts.embedder)
+    moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip
+    record = commit(archive, owner, tip, turn, parts.embedder)
     if parts.embedder is not None:
         try:  # the next turn embeds what fails here
             archive.embed(owner, parts.embedder, EMBEDDED_TURNS)

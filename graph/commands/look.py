@@ -10,8 +10,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 from langgraph.runtime import Runtime
 
-from ...memory.clock import stamp
-from ...memory.context.prompt import Part as Part  # noqa: PLC0414 (exported with the commands)
+from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
+from ...memory.dates import stamp
 from ...memory.efforts import one_line
 from ...memory.errors import CommandError, SessionNotFoundError, ToolError
 from ...memory.fences import NAME

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from ..clock import minute_of
+from ..dates import minute_of
 from ..efforts import Effort
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls

@@ -1,11 +1,12 @@
-"""Attachments as the context shows them: sent, said in words, or named in their place.
+"""What tools bring back into the context, and attachments: sent, in words, or named.
 
 Those of the running turn are sent one after the other as far as `ATTACHED_SHARE` of the room goes,
 what its calls of `read_log` and `expand_effort` bring back after them. In every other turn a
 placeholder stands for each. What a provider's own tools gave belongs to the answer that has it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, TypeAlias
@@ -14,15 +15,15 @@ from ...prompts.loader import render
 from ..attachments import without_facts
 from ..banners import banner_of
 from ..efforts import EffortState
+from ..errors import ToolError
 from ..fences import Fences
 from ..media import Attachment, attachment
 from ..messages import Message, compact, text, with_content
-from ..names import ranges
+from ..names import numbers, ranges
 from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import price_of
-from ..transcript import Logged, offsets, place_in_log, recalled
-from .logs import Call, log_results, turns_of_log, with_calls
+from ..transcript import Logged, offsets, place_in_log, recalled, result_of
 from .shortening import preview
 
 ATTACHED_SHARE = 0.85
@@ -36,6 +37,12 @@ _WORDS_SHARE = 0.25
 
 _SHOWING = ("human", "tool")
 """The types of messages whose attachments are replaced."""
+
+LOG_TOOLS = {"expand_effort": "expanded", "reopen_effort": "reopened"}
+"""The tools that put a log into the context, with the status of their results."""
+
+Call: TypeAlias = tuple[str, int]
+"""A call: its id, and how many later calls of its turn have the same id, as models repeat ids."""
 
 _Block: TypeAlias = Mapping[str, Any]
 
@@ -264,3 +271,48 @@ def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
     note = fences.note(render("attachments_back", turns=turns, quote="\n".join(lines)))
     said = _text(str(note["data"]["content"]))
     return with_content(note, [said, *(block for _, block, _ in blocks)])
+
+
+def with_calls(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
+    """Return each message with the call that it answers, None if it is no result."""
+    pairs: list[tuple[Message, Call | None]] = []
+    later: Counter[str] = Counter()
+    for message in reversed(messages):
+        call_id = str(message["data"].get("tool_call_id"))
+        pairs.append((message, (call_id, later[call_id]) if message["type"] == "tool" else None))
+        later[call_id] += 1
+    return pairs[::-1]
+
+
+def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:
+    """Yield the results that brought turns of a log back, with their places and calls."""
+    for at, call, result in results_of(messages, LOG_TOOLS):
+        status = LOG_TOOLS[messages[at]["data"]["name"]]
+        if result.get("status") == status and result.get("tokens", 1) and turns_of_log(result):
+            yield at, call, result
+
+
+def results_of(
+    messages: Sequence[Message], tools: Container[str]
+) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:
+    """Yield the results of these tools, with their places and calls."""
+    for at, (message, call) in enumerate(with_calls(messages)):
+        if call is not None and message["data"].get("name") in tools:
+            yield at, call, result_of(message)
+
+
+def turns_of_log(result: Mapping[str, Any]) -> list[int]:
+    """Return the turns that a result lists, none if malformed: a client may have written it."""
+    if not all(isinstance(result.get(name), str) for name in ("effort_id", "turns")):
+        return []
+    try:
+        return sorted(numbers(result["turns"]))
+    except ToolError:
+        return []
+
+
+def loaded_in(record: Logged, effort: str) -> set[int]:
+    """Return the turns of an effort that the tools of a turn brought into the context."""
+    results = (result for _, _, result in log_results(record.messages))
+    found = (result for result in results if result["effort_id"] == effort)
+    return {turn for result in found for turn in turns_of_log(result)}

@@ -1,21 +1,48 @@
-"""The hard budget of a context: its floor, and the share of each part.
+"""The parts of a context, and its hard budget: its floor, and the share of each part.
 
 The fixed parts are the system message and the tool schemas; what they leave is the *room*.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
 
 from ...prompts.loader import render
 from ..errors import SettingsError
 from ..messages import Message
 from ..settings import Settings
 from ..state_block import ANCHOR_TOKENS, anchor_instructions
-from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message
-from .prompt import Part
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
 
 T = TypeVar("T")
+
+PartName: TypeAlias = Literal[
+    "system", "tools", "memory", "quotes", "turns", "expanded", "anchor", "turn"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of the context, its size in tokens, and the turn that it shows, if any."""
+
+    name: PartName
+    messages: tuple[Message, ...]
+    tokens: int
+    turn: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: PartName,
+        messages: Iterable[Message],
+        count: TokenCounter,
+        turn: int | None = None,
+    ) -> "Part":
+        """Make a part of these messages, and count its tokens."""
+        part_messages = tuple(messages)
+        return cls(name, part_messages, count_messages(part_messages, count), turn)
+
 
 LEAST_ROOM = 1_000
 """Tokens that the fixed parts must leave for the conversation."""

@@ -15,10 +15,9 @@ from ..running_turn import RunningTurn
 from ..state_block import shown
 from ..tokens import count_message
 from ..transcript import Logged, transcript
-from .attached import placeholders
+from .attached import loaded_in, placeholders
 from .budget import log_limit
 from .forms import PREVIEW, as_past, has_long_results, is_whole
-from .logs import loaded_in
 from .plan import Plan, Rounds, Why
 from .rounds import concluded
 from .summaries import fitting

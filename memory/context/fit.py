@@ -1,22 +1,79 @@
-"""The plan within the budget: when it is cut, in which order, and how deep."""
+"""The plan within the budget: when it is cut, in which order, how deep; and the prompt of it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+from rapidfuzz.distance import Prefix
+
+from ..messages import Message, digests
 from ..names import ranges, ranges_between, span
 from ..record import Group
 from ..running_turn import RunningTurn
-from .budget import MOST, TURN_SHARE, first_below, high_water, ladder, low_water
+from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
+from ..valid_history import with_own_ids
+from .budget import MOST, TURN_SHARE, Part, first_below, high_water, ladder, low_water
 from .changes import WHOLE_RESULTS, made
 from .forms import has_long_results
 from .plan import Plan, Rounds
-from .prompt import Part, WorkingContext
 from .render import Parts, parts_of
 from .rounds import concluded, last_cuts, older_cuts
 
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
+
+
+_DIGITS = 6  # hex digits of the digest of a message: 24 bits tell the messages of one context apart
+
+
+@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
+class WorkingContext:
+    """The prompt of a model call in parts, the plan behind it, and what it leaves out."""
+
+    parts: tuple[Part, ...]
+    plan: Plan
+    budget: int
+    left_out: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of all parts, in order, in which each tool call has an id of its own."""
+        return with_own_ids([message for part in self.parts for message in part.messages])
+
+    @cached_property
+    def sent(self) -> str:
+        """The digests of all messages, six hex digits each: enough to compare two prompts."""
+        return "".join(digests(self.messages, _DIGITS))
+
+    def prefix(self, earlier: str, count: TokenCounter) -> int:
+        """Return the tokens of the prefix shared with an earlier prompt, given what that `sent`.
+
+        The tool schemas count as shared, unless not even the first message is.
+        """
+        shared = Prefix.similarity(earlier, self.sent) // _DIGITS
+        tokens = -REPLY_OVERHEAD
+        for part in self.parts if shared else ():
+            is_shared = len(part.messages) <= shared
+            tokens += part.tokens if is_shared else count_messages(part.messages[:shared], count)
+            shared = max(0, shared - len(part.messages))
+        return max(0, tokens)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What the state shows: tokens by part and in all, what is left out, why it changed."""
+        tokens = Counter[str]()
+        for part in self.parts:
+            tokens[part.name] += part.tokens
+        plan = self.plan
+        changed = {"after_turn": plan.after_turn, "why": plan.why}
+        return {
+            "tokens": dict(tokens),
+            "total": tokens.total(),
+            "budget": self.budget,
+            "left_out": dict(self.left_out),
+            "changed": changed | ({"within": plan.within} if plan.within else {}),
+        }
 
 
 def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from ...prompts.loader import render
 from ..fences import Fences
@@ -93,11 +94,12 @@ def has_long_results(work: RunningTurn, record: Record, most: int = PREVIEW) -> 
     return previewed(turn, messages, Limits(most), work.count) != messages
 
 
-def whole_tokens(work: RunningTurn, record: Record) -> int:
-    """Return the tokens of a past turn as it is sent if nothing of it is cut."""
+def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
+    """Return the tokens of each past turn as it is sent if nothing of it is cut."""
 
-    def tokens() -> int:
+    def tokens(record: Record) -> int:
         messages = placeholders(as_past(work.messages(record)), record.turn)
         return count_messages(valid_history(messages, work.fences), work.count)
 
-    return work.once(("whole", work.count), (record,), tokens)
+    form = ("whole", work.count)
+    return [work.once(form, (record,), partial(tokens, record)) for record in records]

@@ -7,8 +7,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
-from ..clock import UNDATED
-from ..dates import shown
+from ..dates import UNDATED, shown
 from ..efforts import Effort
 from ..fences import marked
 from ..messages import Message, answered, without_thoughts
@@ -22,13 +21,21 @@ from ..state_block import rendered as rendered_fields
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
 from ..valid_history import valid_history
-from .attached import attached, placeholders
-from .budget import GOAL_TOKENS, LOGS_SHARE, log_limit, part_limit, quotes_limit
+from .attached import (
+    LOG_TOOLS,
+    Call,
+    attached,
+    loaded_in,
+    log_results,
+    placeholders,
+    results_of,
+    turns_of_log,
+    with_calls,
+)
+from .budget import GOAL_TOKENS, LOGS_SHARE, Part, PartName, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
-from .logs import LOG_TOOLS, Call, loaded_in, log_results, results_of, turns_of_log, with_calls
 from .plan import Plan, Rounds
-from .prompt import Part, PartName
 from .quotes import Quoted, log_quote, quote
 from .rounds import RESULT_SHARE, cut_turn, within
 from .shortening import Limits, has_files, previewed, shorten_turn, with_marked_pointers

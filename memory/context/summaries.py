@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from ...prompts.loader import render
-from ..clock import day_of
+from ..dates import day_of
 from ..efforts import Effort, changes, one_line
 from ..messages import Message
 from ..names import is_qualified

@@ -112,7 +112,7 @@ def outgrown(work: RunningTurn) -> Due | None:
         return None
     active, tip = work.state.active, work.view.tip.turn
     sample = work.view.turns(range(max(1, tip - _SAMPLE + 1), tip + 1))
-    next_turn = sum(whole_tokens(work, record) for record in sample) // max(1, len(sample))
+    next_turn = sum(whole_tokens(work, sample)) // max(1, len(sample))
     parked = [name for name in reversed([*work.state.open]) if name != active]
     names = [active, *parked] if active else parked
     dues = (_due(work, effort, next_turn) for effort in work.known(names))
@@ -207,7 +207,7 @@ def _oldest(
         if sum(sizes) > limit:
             break
         chunk = work.view.turns(turns[first : first + _CHUNK])
-        records, sizes = (*records, *chunk), [*sizes, *(whole_tokens(work, turn) for turn in chunk)]
+        records, sizes = (*records, *chunk), [*sizes, *whole_tokens(work, chunk)]
     return records, sizes
 
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from ...prompts.loader import render
-from ..clock import UNDATED
 from ..context.rounds import RESULT_SHARE
-from ..dates import Days, When, period, shown
+from ..dates import UNDATED, Days, When, period, shown
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..archive.protocol import Elsewhere, Found
-from ..clock import UNDATED
-from ..dates import When, dates, instant, local, period, shown, undated
+from ..dates import UNDATED, When, dates, instant, local, period, shown, undated
 from ..efforts import Effort, happened
 from ..embeddings import QueryEmbedding
 from ..errors import EmbeddingError, ToolError

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
-from ..clock import day_of
 from ..context.budget import GOAL_TOKENS, LOGS_SHARE, log_limit, part_limit
 from ..context.quotes import Quoted, log_quote
+from ..dates import day_of
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
 from ..messages import Message, compact, text, unanswered

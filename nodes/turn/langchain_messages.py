@@ -17,7 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import complete, data_of, references, referring
-from ...memory.clock import stamped
+from ...memory.dates import stamped
 from ...memory.fences import marked_content, without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.record import Owner

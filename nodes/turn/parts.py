@@ -23,8 +23,7 @@ from langgraph.runtime import Runtime
 from ...memory.archive.protocol import Archive
 from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
-from ...memory.context.budget import fixed_parts, instructions
-from ...memory.context.prompt import Part
+from ...memory.context.budget import Part, fixed_parts, instructions
 from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError

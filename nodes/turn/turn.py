@@ -1,21 +1,23 @@
 """The running turn: what is read of the archive, loaded once, and what is written, once."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
+from langchain_core.runnables.config import get_callback_manager_for_config
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ...memory.archive.protocol import Archive
 from ...memory.attachments import data_of
 from ...memory.banners import banner_of
-from ...memory.clock import stamp
 from ...memory.compressions import Compression
 from ...memory.context.budget import TURN_SHARE, room
 from ...memory.context.changes import made
 from ...memory.context.plan import Plan
+from ...memory.dates import stamp
 from ...memory.efforts import EffortState, changes, happened
 from ...memory.errors import InputError, SessionNotFoundError
 from ...memory.messages import Message, answered, clean
@@ -24,7 +26,7 @@ from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
 from ...memory.references import reference
 from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
-from ...memory.settings import Settings, user_named
+from ...memory.settings import Settings, resolve, user_named
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
 from ...memory.transcript import stored
@@ -398,3 +400,29 @@ def mentioned(efforts: EffortState) -> list[dict[str, Any]]:
     )
     found = (event for event in events if event["type"] == "referenced")
     return [{key: event[key] for key in ("effort", "kind", "words")} for event in found]
+
+
+_Step = Callable[..., dict[str, Any]]
+
+
+def spanned(step: _Step) -> _Step:
+    """Return a node that tells tracers, in a span inside its own, what it did.
+
+    The span's metadata have the session, the turn, the active effort, and the turn's events.
+    """
+
+    @wraps(step)
+    def run(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
+        update = step(state, runtime, parts=parts)
+        manager = get_callback_manager_for_config(get_config()).copy()
+        if manager.handlers:
+            after = updated(state, update)
+            owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
+            events = [*(after.get("events") or state.get("events", ()))]
+            about = {"ebbtide_session": owner.thread, "ebbtide_events": events, **traced(after)}
+            manager.add_metadata(about, inherit=False)
+            span = manager.on_chain_start(None, {}, name=f"{step.__name__}.events")
+            span.on_chain_end({"events": events})
+        return update
+
+    return run

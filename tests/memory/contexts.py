@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
+from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.forms import whole_tokens
 from ebbtide.memory.context.plan import Plan
-from ebbtide.memory.context.prompt import WorkingContext
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool
@@ -87,7 +87,7 @@ def has_last_turn(context: WorkingContext, talk: Conversation) -> bool:
     now = view.running.turn
     half = int(TURN_SHARE * talk.room) if now == plan.after_turn + 1 and plan.rounds else 0
     said = max(sizes[now], half, count_messages(talk.messages, talk.count))
-    said += sum(max(sizes[one.turn], whole_tokens(talk.work, one)) for one in last)
+    said += sum(map(max, (sizes[one.turn] for one in last), whole_tokens(talk.work, last)))
     return said + sizes[None] - talk.fixed > high_water(talk.room, 0)
 
 

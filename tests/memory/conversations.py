@@ -14,10 +14,9 @@ from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.context.budget import fixed_parts
 from ebbtide.memory.context.changes import after_tools, before_turn, end_turn
-from ebbtide.memory.context.fit import assemble
+from ebbtide.memory.context.fit import WorkingContext, assemble
 from ebbtide.memory.context.hints import hinted
 from ebbtide.memory.context.plan import Plan
-from ebbtide.memory.context.prompt import WorkingContext
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError

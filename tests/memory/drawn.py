@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.budget import LEAST_ROOM
 from ebbtide.memory.context.changes import made
-from ebbtide.memory.context.prompt import WorkingContext
+from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import count

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ebbtide.memory.context.budget import LEAST_ROOM, high_water
-from ebbtide.memory.context.prompt import WorkingContext
+from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.tokens import TokenCounter
 from tests.memory.contexts import (
     begins,

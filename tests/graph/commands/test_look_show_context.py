@@ -19,7 +19,7 @@ from ebbtide import (
     create_memory_agent,
 )
 from ebbtide.memory.archive.transfer import read
-from ebbtide.memory.context.prompt import PartName
+from ebbtide.memory.context.budget import PartName
 from ebbtide.memory.record import Owner
 from tests.agents import SUMMARY, THREAD, shown_turns, talk
 from tests.doubles import call, together

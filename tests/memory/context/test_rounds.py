@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.prompt import WorkingContext
+from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.rounds import WHOLE_ROUNDS
 from ebbtide.memory.messages import Message, text
 from tests.draws import examples

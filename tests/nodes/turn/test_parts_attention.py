@@ -14,7 +14,7 @@ from ebbtide import CommandError, commands, erase, restore
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.attention.law import Kept, Memory
-from ebbtide.memory.clock import day_of
+from ebbtide.memory.dates import day_of
 from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.record import Owner
 from tests.agents import Talk, referenced, talk, tip_in
