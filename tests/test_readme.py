@@ -1,8 +1,31 @@
-"""The figures of the README are those that the benchmarks kept."""
+"""The README: its program with a real model, its figures, its length."""
 
 import json
+import os
+import re
+from pathlib import Path
 
+from tests.openai_server import Say, serving
 from tests.pages import README, RESULTS_FOLDER, text
+from tests.processes import ended
+
+
+def test_the_program_for_create_agent_runs(tmp_path: Path) -> None:
+    """The first program runs with the model that it names, over HTTP."""
+    program = re.findall(r"```py\n(.*?)```", text(README), re.DOTALL)[0]
+
+    with serving(Say("Which bug?")) as server:
+        told = {**os.environ, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "x"}
+        ran = ended(["-c", program], tmp_path, told)
+        tools = {tool["function"]["name"] for tool in server.requests[0].body["tools"]}
+
+    assert ran.printed.startswith("Which bug? "), ran.failed
+    assert {"open_effort", "search_efforts"} <= tools
+
+
+def test_it_is_short() -> None:
+    """A reader is through in minutes."""
+    assert len(text(README).splitlines()) <= 150
 
 
 def test_the_comparison_is_what_was_measured() -> None:
