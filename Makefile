@@ -61,8 +61,9 @@ install: ## set up .venv for development, again if it is there
 	@rm -f $(VENV)/dev
 	@$(MAKE) --no-print-directory $(VENV)/dev
 
-docs: $(VENV)/dev ## write the page of docs/ that is made from the code
+docs: $(VENV)/dev ## write docs/settings.md from the code, and build the site in site/
 	@$(BIN)/python -m tests.settings_page
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # The dependencies are at their lower bounds, the tools of the tests those of .venv. What an old library
 # warns of is not ours to mend, and an old anyio's plugin breaks pytest.
@@ -91,7 +92,7 @@ build: $(VENV)/dev ## make the wheel and the source distribution in dist/ (URL=h
 	@.ci/release dist $(URL)
 
 clean: ## remove everything that was made
-	@rm -rf $(VENV) $(OLDEST) .pythons build dist *.egg-info .coverage .coverage.* .langgraph_api
+	@rm -rf $(VENV) $(OLDEST) .pythons build dist site *.egg-info .coverage .coverage.* .langgraph_api
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 

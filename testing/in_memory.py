@@ -7,15 +7,16 @@ from ..memory.archive.sql import SqlArchive
 
 
 class InMemoryArchive(SqlArchive):
-    """A SQLite archive in memory, for one process; what it holds is gone when it is dropped.
+    """An archive in memory, for tests in one process. Its content is lost with the object.
 
-    It has one connection, so that threads take turns.
+    It has one connection, so threads wait for each other.
 
-    >>> from ebbtide import create_memory_agent
-    >>> from ebbtide.testing import ScriptedModel
-    >>> agent = create_memory_agent(ScriptedModel(["Hello."]), archive=InMemoryArchive())
-    >>> agent.invoke({"messages": "Hi"})["messages"][-1].text
-    'Hello.'
+    Examples:
+        >>> from ebbtide import create_memory_agent
+        >>> from ebbtide.testing import ScriptedModel
+        >>> agent = create_memory_agent(ScriptedModel(["Hello."]), archive=InMemoryArchive())
+        >>> agent.invoke({"messages": "Hi"})["messages"][-1].text
+        'Hello.'
     """
 
     def __init__(self, *, lock_timeout: float = LOCK_TIMEOUT) -> None:

@@ -1,0 +1,64 @@
+"""Hooks of mkdocs: the README is the first page; files that pages link to are in the site."""
+
+import re
+import shutil
+from pathlib import Path
+from posixpath import join, normpath
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+
+_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
+_MERMAID = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the README, and each file outside of docs/ that a page links to, directly or not."""
+    waiting = ["README.md", *(file.src_uri for file in files.documentation_pages())]
+    waiting[1:] = [f"docs/{uri}" for uri in waiting[1:]]
+    seen = set(waiting)
+    while waiting:
+        source = waiting.pop()
+        if not source.startswith("docs/"):
+            added = File.generated(config, _place(source), abs_src_path=str(ROOT / source))
+            files.append(added)
+        if source.endswith(".md"):
+            targets = {_target(source, link) for link in _LINK.findall(_text(source))}
+            waiting += targets - seen
+            seen |= targets
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Point the links at the files in the site; leave out diagrams, which need a script."""
+    uri = page.file.src_uri
+    source = next(name for name in (f"docs/{uri}", _source(uri)) if (ROOT / name).exists())
+    up = "../" * uri.count("/")
+    moved = _LINK.sub(lambda link: up + _place(_target(source, link[0])), markdown)
+    return _MERMAID.sub("", moved)
+
+
+def on_post_build(config: Any) -> None:
+    """Copy the pages as Markdown beside the site, where llms.txt links to them."""
+    for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]:
+        shutil.copy(page, config.site_dir)
+
+
+def _text(source: str) -> str:
+    return (ROOT / source).read_text(encoding="utf-8")
+
+
+def _target(source: str, link: str) -> str:
+    """Return the path in the repository of what a page links to."""
+    return normpath(join(source.rpartition("/")[0], link))
+
+
+def _place(source: str) -> str:
+    """Return the path in the site of a file of the repository."""
+    return "index.md" if source == "README.md" else source.removeprefix("docs/")
+
+
+def _source(uri: str) -> str:
+    return "README.md" if uri == "index.md" else uri

@@ -1,0 +1,56 @@
+"""The site that `make docs` builds of the README and docs/."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from tests.pages import PAGES, text
+from tests.processes import ROOT
+
+NAMES = {page.removeprefix("docs/") for page in PAGES if page != "README.md"}
+_FETCHED = re.compile(
+    r"<(?:script|img|iframe)[^>]*?src=\"?(?:https?:)?//[^>]*>"
+    r"|<link[^>]*?rel=\"?(?:stylesheet|preconnect|preload)[^>]*?//[^>]*>"
+    r"|class=\"?mermaid"
+)
+
+
+def pages_of(nav: object) -> set[str]:
+    """Return the pages that a navigation of mkdocs names."""
+    if isinstance(nav, str):
+        return {nav}
+    values = nav.values() if isinstance(nav, dict) else nav
+    assert isinstance(values, list | type({}.values()))
+    return set().union(*map(pages_of, values))
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """Whoever reads the site, or has a model read it, finds each page."""
+    configured = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    for_models = set(re.findall(r"\]\(([^)]+)\)", (ROOT / "docs/llms.txt").read_text()))
+
+    assert pages_of(configured["nav"]) >= NAMES
+    assert for_models == {*NAMES, "README.md"}
+
+
+def test_the_site_builds_and_fetches_nothing(tmp_path: Path) -> None:
+    """Every link and every name of the API page is found, and no page asks another host."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+
+    assert done.returncode == 0, done.stderr  # it is strict: a warning is an error
+    assert len(pages) > len(NAMES)
+    assert [found for page in pages.values() for found in _FETCHED.findall(page)] == []
+    assert "create_memory_agent" in pages[tmp_path / "api" / "index.html"]
+    assert text("docs/concepts.md") == (tmp_path / "concepts.md").read_text(encoding="utf-8")
