@@ -11,7 +11,8 @@ from tests.pages import PAGES, Block, anchors, blocks, links, run_page
 from tests.processes import ROOT
 
 BLOCKS = blocks()
-LINKS = sorted({(page, link) for page in [*PAGES, "CHANGELOG.md"] for link in links(page)})
+LINKED = [*PAGES, "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
+LINKS = sorted({(page, link) for page in LINKED for link in links(page)})
 
 Ran: TypeAlias = Callable[[str], tuple[Run, list[str]]]
 """Runs a page: what it did, and what each of its programs printed."""
