@@ -1,4 +1,4 @@
-"""Banners: lines that tell the user, never a model, what happened to the context."""
+"""Banners: lines that tell the user what happened to the context. Models never see them."""
 
 import re
 from typing import Any
@@ -26,24 +26,24 @@ _LINES = {
     # These belong to no single event.
     "faded": "--- Auto-collapsed effort: {effort} (inactive for {turns} turns) ---",
     "shortened": "--- Compressed effort: {effort} (turns {turns}) ---",
-    "left_out": "--- Compressed effort: {effort} (turns {turns}; no room for {quotes} more "
-    "quote{s}: read_log reads their turns) ---",
-    "anchor_cut": "--- Shortened state block: {tokens} tokens, of which {limit} may be kept ---",
-    "wordless": "--- Answered without words: only the state block was written ---",
-    "rounds": "--- Answered without more tools: the limit of {limit} rounds is reached ---",
+    "left_out": "--- Compressed effort: {effort} (turns {turns}; {quotes} older quote{s} left out "
+    "for lack of space, read_log reads them) ---",
+    "anchor_cut": "--- Shortened state block: it had {tokens} tokens, the limit is {limit} ---",
+    "wordless": "--- Empty answer: the model wrote only its state block ---",
+    "rounds": "--- Stopped calling tools: the limit of {limit} rounds is reached ---",
     "too_large": "--- Not sent: {attachment} (it needs a context_budget of {budget} tokens) ---",
     "refused": "--- Not sent: {attachment} (the model does not take this kind) ---",
-    "cleared": "--- Cleared what is shown: the memory still knows the conversation, "
+    "cleared": "--- Cleared the messages: the archive still has the conversation, "
     "delete_session(agent, config) deletes it ---",
-    "put_right": "--- Put right what the archive contradicts: {keys} ---",
-    "lost": "--- Went on from the archive: the thread's state named a turn that it has not ---",
-    "unseen": "--- Began anew: the archive has {turns} turn{s}, "
-    "restore(agent, config, branch={branch!r}) goes on there ---",
+    "put_right": "--- Corrected the memory: the archive contradicts {keys} ---",
+    "lost": "--- Continued from the archive: the state named a turn that does not exist ---",
+    "unseen": "--- Started over: the archive has {turns} turn{s} of this thread, "
+    "restore(agent, config, branch={branch!r}) continues from there ---",
 }
 
 
 def banner_of(kind: str, /, **fields: Any) -> str:
-    """Return the banner of an event or another occasion, empty if it has none.
+    """Return the banner of an event, or an empty text.
 
     >>> banner_of("expanded", effort="auth-bug", tokens=812)
     '--- Expanded effort: auth-bug (812 tokens) ---'

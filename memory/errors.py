@@ -2,30 +2,30 @@
 
 EbbtideError
 ├── SettingsError           a setting is out of range, unknown, or not allowed there
-├── InputError              the input of a run holds nothing to answer
-├── StateError              the input of a run has more than messages
-├── ToolError               a memory tool was called wrongly; the model reads the message
-├── AnswerError             a model gave no usable answer to a question of the memory
-├── EmbeddingError          the embedding model failed, or returned no vectors
+├── InputError              the input of a run has no new message
+├── StateError              the input of a run has other keys than messages
+├── ToolError               a memory tool was called incorrectly; the model reads the message
+├── AnswerError             a model gave no usable summary, extraction or other answer to the memory
+├── EmbeddingError          the embedding model failed or returned no vectors
 ├── AttentionError          the store of attention failed
-├── CommandError            a command cannot be done; nothing was changed
-├── RequestError            a route of the server refuses a request; nothing was changed
-└── ArchiveError            the archive cannot do what was asked
-    ├── SessionNotFoundError    no such session for this owner
-    ├── TurnNotFoundError       no such turn in what this state sees
-    ├── TipNotFoundError        a state was made with another archive
+├── CommandError            a command failed; nothing was changed
+├── RequestError            a route of the server refused a request; nothing was changed
+└── ArchiveError            the archive failed
+    ├── SessionNotFoundError    this user has no such session
+    ├── TurnNotFoundError       this branch has no such turn
+    ├── TipNotFoundError        the state belongs to another archive
     ├── TurnRunningError        a turn of the thread is not finished
-    │   └── TurnArrivedError        one ran while another was erased
+    │   └── TurnArrivedError        a turn ran while another was being erased
     ├── ArchiveLockedError      another process holds the database
-    ├── ArchiveUnavailableError the database is gone, full or read-only
-    └── ArchiveFormatError      the tables are of another version, or are damaged
+    ├── ArchiveUnavailableError the database is missing, full or read-only
+    └── ArchiveFormatError      the tables are damaged or of another version
 """
 
 from typing import Any
 
 
 class EbbtideError(RuntimeError):
-    """The root of all errors that Ebbtide raises.
+    """The base class of all errors that Ebbtide raises.
 
     A `RuntimeError`, since a LangGraph server hides the messages of error classes it does not know.
     """
@@ -44,7 +44,7 @@ def _unpickled(kind: type[EbbtideError], message: str) -> EbbtideError:
 
 
 class SettingsError(EbbtideError, ValueError):
-    """A setting is out of range, unknown, or not allowed where it was given."""
+    """A setting or argument is out of range, unknown, or not allowed there."""
 
 
 class InputError(EbbtideError, ValueError):
@@ -53,31 +53,32 @@ class InputError(EbbtideError, ValueError):
     def __init__(self, count: int) -> None:
         """Say how many messages came in and what to pass instead."""
         super().__init__(
-            f"the input has no new message ({count} in state, all answered): pass "
-            '{"messages": [("user", "...")]}, without an id or with one that was not used before'
+            f"the input has no new message (the state has {count}, all answered): pass "
+            '{"messages": [("user", "...")]}, without an id or with a new one'
         )
 
 
 class StateError(EbbtideError, ValueError):
-    """The input of a run has more than messages."""
+    """The input of a run has other keys than `messages`."""
 
     def __init__(self, key: str, value: object, why: str) -> None:
         """Name the key, its value and the problem, and say what to do."""
         super().__init__(
-            f"{key}: {why} (got {value!r}): leave it out; `update_state` changes `memory`"
+            f"{key}: {why} (got {value!r}): remove it from the input; to change `memory`, use "
+            "`update_state`"
         )
 
 
 class ToolError(EbbtideError):
-    """A memory tool was called wrongly; the message tells the model how to do it right."""
+    """A memory tool was called incorrectly; the message tells the model how to call it."""
 
 
 class AnswerError(EbbtideError):
-    """A model gave no usable answer to a question of the memory."""
+    """A model gave no usable summary, extraction or other answer to the memory."""
 
 
 class EmbeddingError(EbbtideError):
-    """The embedding model failed, or returned no vectors."""
+    """The embedding model failed or returned no vectors."""
 
     def __init__(self, problem: str) -> None:
         """Say what the model did, and what to look at."""
@@ -85,23 +86,23 @@ class EmbeddingError(EbbtideError):
 
 
 class AttentionError(EbbtideError):
-    """The store of attention failed; the operation was not done."""
+    """The store of attention failed; nothing was changed."""
 
 
 class CommandError(EbbtideError):
-    """A command cannot be done; the message says why, and nothing was changed."""
+    """A command failed; the message says why, and nothing was changed."""
 
 
 class RequestError(EbbtideError):
-    """A route of the server refuses a request; the message says why, and nothing was changed."""
+    """A route of the server refused a request; the message says why. Nothing was changed."""
 
 
 class ArchiveError(EbbtideError):
-    """The archive cannot do what was asked."""
+    """The archive failed. The base class of its errors."""
 
 
 class SessionNotFoundError(ArchiveError, LookupError):
-    """No such session exists for this owner."""
+    """This user has no such session."""
 
     def __init__(self, thread: str) -> None:
         """Name the thread as it was asked for, and nothing about other owners."""
@@ -109,24 +110,24 @@ class SessionNotFoundError(ArchiveError, LookupError):
 
 
 class TurnNotFoundError(ArchiveError, LookupError):
-    """A state does not see a turn of this number."""
+    """This branch has no turn of this number."""
 
     def __init__(self, turn: int, newest: int) -> None:
         """Name the turns that exist."""
-        turns = f"the turns are 1-{newest}" if newest else "there is none"
+        turns = f"its turns are 1-{newest}" if newest else "it has no turns"
         super().__init__(f"turn {turn} not found on this branch: {turns}")
 
 
 class TipNotFoundError(ArchiveError, LookupError):
-    """A state was written with another archive, or a turn does not follow one of this user's."""
+    """A state belongs to another archive, or a turn does not follow a turn of this user."""
 
     def __init__(self, number: str, turn: int) -> None:
         """Name the turn by its id and its number, and the likely causes."""
         super().__init__(
-            f"the thread's state has turn {turn} ({number!r}), which another archive holds: use "
-            "the archive that the thread was begun with (machines that share checkpoints must "
-            "share the archive too), begin a new thread, or let `restore` rebuild the thread from "
-            "what this archive has of it; nothing was changed"
+            f"the state of the thread names turn {turn} ({number!r}), which is in another archive: "
+            "use the archive that the thread was started with (machines that share checkpoints "
+            "must share the archive), start a new thread, or call `restore` to rebuild the thread "
+            "from this archive; nothing was changed"
         )
 
 
@@ -136,36 +137,36 @@ class TurnRunningError(ArchiveError):
     def __init__(self, thread: str, turn: int) -> None:
         """Name the turn and say how to finish it."""
         super().__init__(
-            f"turn {turn} of thread {thread!r} is not finished: finish it by invoking with None, "
-            "or send a new message, then try again; nothing was changed"
+            f"turn {turn} of thread {thread!r} is not finished: invoke with None to resume it, or "
+            "send a new message, then try again; nothing was changed"
         )
 
 
 class TurnArrivedError(TurnRunningError):
-    """A turn of the thread ran while another was erased."""
+    """A turn of the thread ran while another was being erased."""
 
     def __init__(self, thread: str, turn: int) -> None:
         """Name the turn to erase, and say what was erased of it."""
         ArchiveError.__init__(
             self,
-            f"thread {thread!r} went on while turn {turn} was erased: the archive has lost it, the "
-            "checkpoints were not changed; erase it again when no turn of the thread is running",
+            f"thread {thread!r} ran while turn {turn} was being erased: the turn is gone from the "
+            "archive but not from the checkpoints; erase it again when no turn of the thread runs",
         )
 
 
 class ArchiveLockedError(ArchiveError, TimeoutError):
-    """Somebody else holds the archive's database for longer than the timeout."""
+    """Another process held the database for longer than the timeout."""
 
     def __init__(self, database: str, seconds: float) -> None:
         """Name the database and the seconds waited."""
         super().__init__(
-            f"archive locked: {database!r} was held by another process for {seconds} s; "
-            "try again, or raise lock_timeout"
+            f"archive locked: another process held {database!r} for {seconds} s; try again, or "
+            "raise lock_timeout"
         )
 
 
 class ArchiveUnavailableError(ArchiveError, OSError):
-    """The archive's database cannot be reached, read or written."""
+    """The database is missing, full, read-only or not reachable."""
 
     lost = False
     """Whether the connection broke, so that a commit may have been done."""
@@ -175,12 +176,12 @@ class ArchiveUnavailableError(ArchiveError, OSError):
         self.lost = lost
         outcome = "nothing was changed"
         if lost:
-            outcome = "what was being written may be there: do it again, a turn is stored once"
+            outcome = "the last write may have succeeded: repeat it, a turn is stored only once"
         super().__init__(
-            f"the archive {database!r} cannot be used ({why}): check that it is there, may be "
-            f"written and has room, then go on; {outcome}"
+            f"the archive {database!r} cannot be used ({why}): check that it exists, is writable "
+            f"and has free space, then try again; {outcome}"
         )
 
 
 class ArchiveFormatError(ArchiveError, ValueError):
-    """The tables are of another version than this program knows, or are damaged."""
+    """The tables are damaged, or of a version that this program does not know."""

@@ -106,7 +106,7 @@ def test_efforts_by_hand() -> None:
         ("/expand nope x 3-5", "no effort 'nope-x'"),
         ("/search the", "The query holds only words that say nothing of a topic."),
         ("/message 1", "write /message remove TURN"),
-        ("/message remove 9", "turn 9 not found on this branch: the turns are 1-1"),
+        ("/message remove 9", "turn 9 not found on this branch: its turns are 1-1"),
         ("/undo 3", "/undo takes nothing after it; '3' was given"),
     ],
 )
@@ -218,7 +218,7 @@ def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
     with serving(Fail(400), Say("Here it is.")) as server:
         page = asked("What is it?", "/message remove 1", "", "/quit", url=server.url, fails=True)
 
-    assert "turn 1 not found on this branch: there is none" in page
+    assert "turn 1 not found on this branch: it has no turns" in page
     assert "Here it is." in page
 
 

@@ -162,7 +162,7 @@ def test_an_answer_of_a_block_alone(tmp_path: Path, content: Any) -> None:
 
     assert shown(state) == [""]
     assert state["memory"]["banners"] == [
-        "--- Answered without words: only the state block was written ---"
+        "--- Empty answer: the model wrote only its state block ---"
     ]
     assert state["memory"]["anchor"] == FIRST
     assert answers(chat, state)[0].endswith(block(FIRST))

@@ -273,7 +273,7 @@ async def test_turn_that_comes_while_one_is_erased_stays(tmp_path: Path, path: s
             return {"summary": "Cables.", "keywords": []}
 
         chat.model.structured = summarise
-        with pytest.raises(TurnArrivedError, match="went on while turn 2 was erased"):
+        with pytest.raises(TurnArrivedError, match="ran while turn 2 was being erased"):
             await aerase(chat.agent, THREAD, 2) if path == "ainvoke" else erase(
                 chat.agent, THREAD, 2
             )
@@ -429,7 +429,7 @@ def test_unknown_turn_changes_nothing(tmp_path: Path, turn: int) -> None:
     with begun(tmp_path, WORDS[:3]) as chat:
         before = [one.config for one in chat.agent.get_state_history(THREAD)]
 
-        with pytest.raises(TurnNotFoundError, match="the turns are 1-3"):
+        with pytest.raises(TurnNotFoundError, match="its turns are 1-3"):
             erase(chat.agent, THREAD, turn)
 
         assert [one.config for one in chat.agent.get_state_history(THREAD)] == before

@@ -144,7 +144,7 @@ def test_read_only(*, begun: bool) -> None:
         said = told_to_nobody(lambda: commit_all(archive, [turn(2 if begun else 1)], tip))
 
         assert said.startswith("ArchiveUnavailableError")
-        assert "may be written and has room, then go on; nothing was changed" in said
+        assert "is writable and has free space, then try again; nothing was changed" in said
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -227,7 +227,7 @@ def test_gone_between_two_turns(tmp_path: Path) -> None:
     here.say("one")
     (tmp_path / "here").rename(tmp_path / "there")
 
-    with pytest.raises(TipNotFoundError, match="use the archive that the thread was begun with"):
+    with pytest.raises(TipNotFoundError, match="use the archive that the thread was started with"):
         here.say("lost?")
     new = here.say("hello", {"configurable": {"thread_id": "new"}})
 
@@ -313,7 +313,9 @@ def test_commit_whose_answer_is_lost(own: Server) -> None:
             restarted(own)
 
         event.listen(archive.database._engine, "commit", lost)
-        with pytest.raises(ArchiveUnavailableError, match="may be there: do it again") as caught:
+        with pytest.raises(
+            ArchiveUnavailableError, match="may have succeeded: repeat it"
+        ) as caught:
             archive.commit(OWNER, tip, turn(2))
         event.remove(archive.database._engine, "commit", lost)
 

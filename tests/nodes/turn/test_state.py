@@ -97,7 +97,9 @@ def test_memory_that_the_archive_contradicts_is_put_right(
 
     assert "nobody" not in str(state["memory"][key])
     assert (state["memory"]["turn"], chat.said(state)) == (3, ["one", "two", "three"])
-    assert state["memory"]["banners"] == [f"--- Put right what the archive contradicts: {key} ---"]
+    assert state["memory"]["banners"] == [
+        f"--- Corrected the memory: the archive contradicts {key} ---"
+    ]
 
 
 MIDDLE: list[Any] = [
