@@ -87,11 +87,19 @@ def create_memory_agent(  # noqa: PLR0913 (the parts of an agent, each optional)
     token_counter: TokenCounter | None = None,
     attachment_price: AttachmentPrice | None = None,
 ) -> MemoryAgent:
-    """Return the compiled agent.
+    """Return a compiled agent whose prompt stays within a token budget.
 
-    `checkpointer` is any of LangGraph's; without one, each run is a session of its own. `store` is
-    any of LangGraph's, for the application's tools. All other arguments and errors are those of
-    `build_memory_graph`.
+    All arguments not listed here, and all errors, are those of `build_memory_graph`.
+
+    Args:
+        checkpointer: Any LangGraph checkpointer. Without one, each run is a session of its own.
+        store: Any LangGraph store, for your tools.
+
+    Examples:
+        >>> from ebbtide.testing import InMemoryArchive, ScriptedModel
+        >>> agent = create_memory_agent(ScriptedModel(["Hello."]), archive=InMemoryArchive())
+        >>> agent.invoke({"messages": "Hi"})["messages"][-1].text
+        'Hello.'
     """
     graph = build_memory_graph(
         model,
@@ -125,19 +133,31 @@ def build_memory_graph(  # noqa: PLR0913 (as above)
     token_counter: TokenCounter | None = None,
     attachment_price: AttachmentPrice | None = None,
 ) -> MemoryGraph:
-    """Return the uncompiled graph, to be compiled alone or inside a parent graph.
+    """Return the uncompiled graph, to compile alone or inside a parent graph.
 
-    `model` is a chat model, or a string such as "openai:gpt-5-mini". `tools` and `system_prompt`,
-    which follows Ebbtide's, are the application's. `archive` keeps the turns, by default
-    `DiskArchive("sessions")`; `settings` are the defaults of runs. `summary_model` concludes
-    efforts, `extraction_model` and `compression_model` shorten long open ones, by default those
-    that the settings name, else `model`.
-    `embeddings`, LangChain's or "minilm" (extra `semantic`), let search and compression go by
-    meaning too. `attention` is a cache for many processes. `token_counter` counts a text, by
-    default as o200k_base, and `attachment_price` an attachment, by default (also where it returns
-    None) as the provider of the model does. Raises `SettingsError` if one is invalid or the budget
-    too low. A parent mixes in `MemoryState` and has the checkpointer; never compile with
-    `checkpointer=True` inside.
+    A parent graph mixes in `MemoryState` and has the checkpointer. Do not compile this graph with
+    `checkpointer=True` inside a parent.
+
+    Args:
+        model: A chat model, or a name such as "openai:gpt-5-mini".
+        tools: Your tools.
+        archive: Where turns are kept. Default: `DiskArchive("sessions")`.
+        settings: Defaults for all runs. A run can override them with `context={...}`.
+        system_prompt: Your instructions. They follow Ebbtide's.
+        summary_model: Writes the summaries of concluded efforts. Default: `model`.
+        extraction_model: Chooses quotes when a long effort is compressed. Default: the one that
+            the settings name, otherwise `model`.
+        compression_model: Writes the background of a compressed effort. Default: as above.
+        embeddings: LangChain embeddings, or "minilm" (extra `semantic`). With embeddings, search
+            and compression also work by meaning.
+        attention: A cache for attention, such as `RedisAttention`, for many processes.
+        token_counter: Counts the tokens of a text. Default: OpenAI's vocabulary o200k_base.
+        attachment_price: Counts the tokens of an attachment, or returns None for the default,
+            which is the rule of the model's provider.
+
+    Raises:
+        SettingsError: An argument is invalid, or the budget is too small for the instructions and
+            the tools.
     """
     counter = count if token_counter is None else _checked_counter(token_counter)
     is_price = attachment_price is None or callable(attachment_price)

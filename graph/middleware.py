@@ -108,11 +108,19 @@ class AgentOptions(TypedDict, total=False):
 
 
 class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
-    """Give an agent of `create_agent` a working memory that manages itself.
+    """Give an agent of `create_agent` a prompt within a token budget and a lossless archive.
 
     Put it after middleware that changes the prompt, the tools or the model, so that the changes are
     counted, and before middleware that repeats calls (retries, fallbacks) or checks them
-    (approval). Each agent needs an instance of its own.
+    (approval). Each agent needs its own instance.
+
+    Examples:
+        >>> from langchain.agents import create_agent
+        >>> from ebbtide.testing import InMemoryArchive, ScriptedModel
+        >>> memory = EbbtideMiddleware(archive=InMemoryArchive())
+        >>> agent = create_agent(ScriptedModel(["Hello."]), middleware=[memory])
+        >>> agent.invoke({"messages": "Hi"})["messages"][-1].text
+        'Hello.'
     """
 
     state_schema = MemoryAgentState
@@ -124,7 +132,15 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         settings: Settings | None = None,
         **options: Unpack[AgentOptions],
     ) -> None:
-        """Take the arguments of `build_memory_graph`; models are by default the agent's own."""
+        """Set up the memory.
+
+        Args:
+            archive: Where turns are kept. Default: `DiskArchive("sessions")`.
+            settings: Defaults for all runs. A run can override them with its `context`.
+            options: `summary_model`, `extraction_model`, `compression_model`, `embeddings`,
+                `attention`, `token_counter` and `attachment_price`, as for `build_memory_graph`.
+                Models default to the agent's own.
+        """
         graph = build_memory_graph(UnknownModel(), archive=archive, settings=settings, **options)
         # The anchor has no model of its own: if the agent's is not known, the given one writes it.
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}

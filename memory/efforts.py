@@ -27,10 +27,19 @@ _BULLET = re.compile(r"^[-*•] ")  # the mark with which models begin an item o
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """An effort as its newest status change left it.
+    """An effort after its newest change of status.
 
-    `turn` is the turn of that change; `tokens` is the size of its raw log when it was concluded.
-    `stale` marks a summary that was redacted because a turn it was made from was erased.
+    Attributes:
+        id: Its name, such as `auth-bug`.
+        status: `open` or `concluded`.
+        goal: What it should achieve.
+        constraints: What must hold.
+        summary: The summary, if concluded.
+        keywords: Words by which references are recognised.
+        importance: 0 to 100, chosen by the summary's model.
+        tokens: The size of its log when it was concluded.
+        turn: The turn of the change.
+        stale: Whether the summary was emptied because one of its turns was erased.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Owners and stored turns. A turn is a commit: its id is a hash of what it says and follows."""
+"""Sessions and stored turns. A turn is a commit: its id is a hash of its content and parent."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from .messages import Message, fingerprint
 
 Event: TypeAlias = Mapping[str, Any]
 Status: TypeAlias = Literal["done", "aborted", "erased", "command"]
-"""How a turn ended; a `command` is no turn, but what a person did by hand after one."""
+"""How a turn ended. A `command` is not a turn: a person used a memory tool after one."""
 
 _ID = 32
-"""Hexadecimal digits of a turn's id: 128 bits, so that no two turns ever have the same."""
+"""Hexadecimal digits of a turn's id: 128 bits, so that ids do not collide."""
 
 ANONYMOUS = ""
-"""The user of sessions without a user, which share no memory; no user id is empty."""
+"""The user of anonymous sessions, which share no memory. User ids are never empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a session: user, thread, and checkpoint namespace without task ids."""
+    """A session: its user, its thread, and the checkpoint namespace of the agent in a graph."""
 
     user: str
     thread: str
@@ -27,12 +27,12 @@ class Owner:
 
     @property
     def anonymous(self) -> bool:
-        """Whether there is no user, so no memory across sessions."""
+        """Whether the session has no user, and so no memory across sessions."""
         return self.user == ANONYMOUS
 
     @property
     def user_label(self) -> str:
-        """The user as people are shown it.
+        """The name of the user for display.
 
         >>> Owner("ann", "t").user_label, Owner(ANONYMOUS, "t").user_label
         ('ann', '(anonymous)')
@@ -42,9 +42,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Tip:
-    """The last turn that a state has committed: its number (0 for none) and its id.
+    """The last turn of a branch: its number (0 for none) and its id.
 
-    With a smaller number than that of the turn it stands for what this turn sees up to there.
+    With a smaller number it means the same branch up to that turn.
     """
 
     turn: int = 0
@@ -53,12 +53,18 @@ class Tip:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The messages and events of one turn before it is committed.
+    """A turn before it is committed.
 
-    `at` is ISO 8601 in UTC, `state` the memory's state after the turn as plain data. `nonce` is
-    drawn when the turn begins: a retry has the same one, a question that is repeated another.
-    `attachments` are data to which the messages refer, by digest. A `command` has events alone, and
-    the number of the turn that it follows.
+    Attributes:
+        turn: Its number. A command has the number of the turn before it.
+        messages: Its messages; none for a command.
+        at: The time, ISO 8601 in UTC.
+        efforts: The efforts that it belongs to.
+        events: What happened to efforts in it.
+        status: How it ended.
+        state: The memory's state after it, as plain data.
+        nonce: Drawn when the turn starts. A retry has the same nonce, a repeated question another.
+        attachments: Data that the messages refer to, by digest.
     """
 
     turn: int
@@ -73,15 +79,15 @@ class Group:
 
     @property
     def content(self) -> Sequence[Mapping[str, Any]]:
-        """What the id is made of, see `Record.content`."""
+        """The content that is hashed for the id: messages, or the events of a command."""
         return self.events if self.status == "command" else self.messages
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A committed group with its id and that of its parent, "" for a session's first turn.
+    """A committed turn, with its id and the id of its parent ("" for the first turn).
 
-    An `erased` record is a tombstone: it keeps its place and its id, and has no text.
+    An `erased` record is a tombstone: it has an id and no text.
     """
 
     turn: int
@@ -95,12 +101,12 @@ class Record:
 
     @property
     def tip(self) -> Tip:
-        """The tip of a state whose last turn is this record."""
+        """The tip of a branch that ends with this turn."""
         return Tip(self.turn, self.id)
 
     @property
     def content(self) -> Sequence[Mapping[str, Any]]:
-        """What the id is made of: the messages of a turn, the events of a command."""
+        """The content that is hashed for the id: messages, or the events of a command."""
         return self.events if self.status == "command" else self.messages
 
 

@@ -10,88 +10,89 @@ from .errors import SettingsError
 from .messages import clean
 
 ATTENTION_THRESHOLD = 40.0
-"""Strength from which a memory is in attention: an unused one of 50 stays above it for 20 days."""
+"""Minimum strength in attention. An unused memory of base 50 stays above it for 20 days."""
 
 
 class Settings(BaseModel):
-    """The settings of an agent; each can be overridden for one run with `context={...}`."""
+    """The settings of an agent. One run can override them with `context={...}`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     context_budget: int = Field(
-        16_000, ge=2_000, le=2_000_000, description="Tokens of the working context at most"
+        16_000, ge=2_000, le=2_000_000, description="Token limit for everything that is sent"
     )
     ambient_window: int = Field(
         10,
         ge=0,
         le=10_000,
-        description="Ambient turns in the context, or half as many more; 0 = all",
+        description="Ambient turns in the context, up to half as many more; 0 = all",
     )
     rebuild: Literal["on-change", "every-turn"] = Field(
-        "on-change", description="When what is due leaves: with the next change, or every turn"
+        "on-change",
+        description="When due text leaves: with the plan's next change, or each turn",
     )
     messages_window: int = Field(
-        2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat UIs"
+        2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat pages"
     )
     max_tool_rounds: int | None = Field(
         None,
         ge=0,
         le=1_000,
-        description="Rounds of tool calls in a turn at most; None = no limit",
+        description="Maximum rounds of tool calls in a turn; None = no limit",
     )
     decay_threshold: int = Field(
-        3, ge=1, le=100_000, description="Turns without a reference that collapse an expanded log"
+        3, ge=1, le=100_000, description="Turns without a reference until an expanded log collapses"
     )
     min_keyword_overlap: int = Field(
-        2, ge=1, le=50, description="Distinctive keywords in one passage that are a reference"
+        2, ge=1, le=50, description="Distinctive keywords in a message that count as a reference"
     )
     summary_eviction_threshold: int = Field(
-        20, ge=1, le=100_000, description="Turns without a reference that evict a summary"
+        20, ge=1, le=100_000, description="Turns without a reference until a summary is evicted"
     )
     search_limit: int = Field(
-        5, ge=1, le=50, description="Efforts and turns that `search_efforts` finds at most"
+        5, ge=1, le=50, description="Maximum efforts and turns that `search_efforts` returns"
     )
     semantic_floor: float = Field(
-        0.3, ge=0, le=1, description="Cosine that finds what shares no word, with embeddings"
+        0.3, ge=0, le=1, description="Minimum cosine for text that shares no word, with embeddings"
     )
     recall_hints: int = Field(
-        3, ge=0, le=20, description="Hints at stored efforts beside a user message at most; 0 = off"
+        3, ge=0, le=20, description="Maximum hints at archived efforts per user message; 0 = off"
     )
     summary_max_tokens: int = Field(
-        120, ge=20, le=4_000, description="Length of an effort's summary at most, in tokens"
+        120, ge=20, le=4_000, description="Maximum length of a summary, in tokens"
     )
     anchor: Literal["on-change", "always", "off"] = Field(
-        "on-change", description="When the model is told to write the state block that it keeps"
+        "on-change", description="When the model writes its state block"
     )
     compression: Literal["salience", "protected-core", "off"] = Field(
-        "salience", description="How the older part of a long open effort is shortened"
+        "salience", description="How the older part of a long open effort is compressed"
     )
     extraction_model: str | None = Field(
-        None, min_length=1, description="Chooses what is quoted (default: the agent's model)"
+        None, min_length=1, description="Model that chooses quotes (default: the agent's)"
     )
     compression_model: str | None = Field(
-        None, min_length=1, description="Writes the background (default: the agent's model)"
+        None, min_length=1, description="Model that writes backgrounds (default: the agent's)"
     )
     similarity_threshold: float = Field(
-        0.85, gt=0, le=1, description="Similarity above which two salient items say the same"
+        0.85, gt=0, le=1, description="Similarity above which two quotes are merged"
     )
     attention_threshold: float = Field(
         ATTENTION_THRESHOLD,
         gt=0,
         le=100,
-        description="What a memory holds at least to be in attention, 0-100",
+        description="Minimum strength of a memory in attention",
     )
     attention_limit: int = Field(
-        10, ge=0, le=200, description="Memories surfaced when a session starts at most; 0 = off"
+        10, ge=0, le=200, description="Maximum memories surfaced when a session starts; 0 = off"
     )
     timezone: str = Field(
         "",
-        description="Time zone of dates and hours, such as Europe/Berlin; empty = the machine's",
+        description="Time zone of dates and hours, such as Europe/Berlin; default: the machine's",
     )
     user_id: str | None = Field(
         None,
         coerce_numbers_to_str=True,
-        description="Whose memory this is; only a run may set it, never the agent",
+        description="The user of the run; cannot be set for the agent",
     )
 
     @field_validator("timezone")
@@ -104,7 +105,7 @@ class Settings(BaseModel):
 
 
 def user_named(user: object) -> str:
-    """Return a user id as text; raise `SettingsError` if it is not a valid one.
+    """Return a user id as text; raise `SettingsError` if it is not valid.
 
     >>> user_named("ann"), user_named(42)
     ('ann', '42')
@@ -112,16 +113,16 @@ def user_named(user: object) -> str:
     name = str(user) if isinstance(user, str | int) and not isinstance(user, bool) else ""
     if not name or clean(name) != name:
         raise SettingsError(
-            f"user_id: pass a string that is not empty, without lone surrogates (got {user!r})"
+            f"user_id: pass a non-empty string without lone surrogates (got {user!r})"
         )
     return name
 
 
 def resolve(context: object, defaults: Settings) -> Settings:
-    """Return the settings of one run: those of `context`, and `defaults` for the others.
+    """Return the settings of a run: those in `context`, otherwise `defaults`.
 
-    `context` is a `Settings`, a mapping, or any object of the application, whose other names are
-    ignored. Raises `SettingsError` for a bad value.
+    `context` is a `Settings`, a mapping, or any object of the application; names that are no
+    settings are ignored. Raises `SettingsError` for a bad value.
 
     >>> resolve({"ambient_window": 3, "tenant": "x"}, Settings(max_tool_rounds=2)).max_tool_rounds
     2

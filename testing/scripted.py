@@ -45,18 +45,18 @@ class ScriptError(EbbtideError):
 
 
 class ScriptedModel(BaseChatModel):
-    """A chat model for tests and for trying things out, with no key and no network.
+    """A chat model that needs no key and no network, for tests and for trying things out.
 
-    With a list it gives these answers, one for each call:
+    With a list, it returns these answers, one for each call:
 
     >>> model = ScriptedModel([ToolCall(name="add", args={"a": 1}, id=None), "It is 1."])
     >>> [call["name"] for call in model.invoke("Add 1.").tool_calls], model.invoke("And?").text
     (['add'], 'It is 1.')
 
-    Without one it follows plain rules: "let's work on …", "that's done", "show me the log of …" and
-    the like call the memory's tools, "use NAME with key=value" a tool of the application. Anything
-    else is answered by the sentence of the prompt that fits best, so its answers show what the
-    context holds.
+    Without a list, it follows rules. "let's work on …", "that's done", "show me the log of …" and
+    similar requests call memory tools, and "use NAME with key=value" calls one of your tools. It
+    answers anything else with the sentence of the prompt that fits best, so its answers show what
+    is in the context.
     """
 
     answers: list[Any] | None = None

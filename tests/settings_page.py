@@ -8,12 +8,15 @@ PAGE = ROOT / "docs/settings.md"
 HEAD = """\
 # Settings
 
-What a user can say why he changes: each is a field of `ebbtide.Settings`, for an agent
-(`settings=Settings(...)`) or for one run (`context={...}`). The commands and the server also read
-them from `ebbtide.yaml` (`context_budget: 8000`) and from variables such as
-`EBBTIDE_CONTEXT_BUDGET`, beside `model` and `root`; an option beats a variable, which beats the
-file. `ebbtide settings` shows those in force and who gave each. Other numbers are constants of the
-code: each stands in the file of its rule, with its reason.
+Each setting is a field of `ebbtide.Settings`. Set it for an agent with `settings=Settings(...)`, or
+for one run with `context={...}`.
+
+The commands and the server also read settings, `model` and `root` from `ebbtide.yaml`
+(`context_budget: 8000`) and from variables such as `EBBTIDE_CONTEXT_BUDGET`. Options of a command
+override variables, and variables override the file. `ebbtide settings` shows the settings in force
+and where each was set.
+
+Other numbers are constants, in the file of their rule and with their reason.
 
 """
 

@@ -1,4 +1,4 @@
-"""The commands that change a thread: window, undo, restore, anchor, and memory tools by hand."""
+"""Commands that change a thread: window, undo, restore, anchor, and memory tools by hand."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -44,11 +44,19 @@ _restore_log = logging.getLogger("ebbtide.archive")
 
 
 def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) -> RunnableConfig:
-    """Rebuild a thread's state from a branch of the archive, by default its newest.
+    """Rebuild the state of a thread from the archive, and return the new config.
 
-    Returns the new config. An unfinished turn of the newest branch is archived first. Other keys of
-    a graph around the agent stay as they are. Raises `SessionNotFoundError` if the archive has no
-    such session, `SettingsError` if there is no such branch or no agent of Ebbtide's.
+    An unfinished turn of the newest branch is archived first. Other keys of a graph around the
+    agent are not changed.
+
+    Args:
+        agent: The agent, or a graph around it.
+        config: The config of the thread's runs.
+        branch: The first digits of the id of a branch's last turn. Default: the newest branch.
+
+    Raises:
+        SessionNotFoundError: The archive has no such session.
+        SettingsError: There is no such branch, or the graph has no agent with a memory.
     """
     place, latest = place_of(agent), newest_config(config)
     archive, settings, owner = place.parts.archive, place.parts.settings, place.owner(config)
@@ -84,11 +92,19 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
 
 
 def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
-    """Set how many ambient turns this thread has in its context: 0 for all, None for the settings'.
+    """Set how many ambient turns the context of this thread shows.
 
-    A run's own setting overrides it. It goes back with time travel; a thread rebuilt from the
-    archive has the window of its last turn. Raises `SettingsError` if it is out of range,
-    `TurnRunningError` if a turn is not finished.
+    A setting of the run overrides it. It goes back with time travel, and a restored thread has the
+    window of its last turn.
+
+    Args:
+        agent: The agent, or a graph around it.
+        config: The config of the thread's runs.
+        turns: The number of turns, 0 for all, None for the setting `ambient_window`.
+
+    Raises:
+        SettingsError: The number is out of range.
+        TurnRunningError: A turn is not finished.
     """
     window = None
     if turns is not None:
@@ -99,10 +115,10 @@ def set_window(agent: Agent, config: RunnableConfig, turns: int | None) -> None:
 
 
 def undo(agent: Agent, config: RunnableConfig) -> int:
-    """Go back to the state before the last turn, or the last command by hand.
+    """Go back to the state before the last turn or command.
 
-    Returns the number of the last turn of that state, 0 for none. What was undone stays in the
-    archive and the checkpoints; the next message begins a new branch.
+    Returns the number of the last turn of that state, or 0. What was undone stays in the archive
+    and the checkpoints. The next message starts a new branch.
 
     An unfinished turn is archived as aborted. Raises `CommandError` if there is nothing to undo, or
     no older checkpoint.
@@ -168,7 +184,7 @@ def _archive_unfinished(thread: Thread) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """The anchor after `rebuild_anchor`, and its source; with "none" it is the old one."""
+    """The anchor after `rebuild_anchor`, and where it is from; "none" means it is unchanged."""
 
     anchor: Mapping[str, str]
     source: Literal["block", "model", "none"]
@@ -177,11 +193,11 @@ class Rebuilt:
 def rebuild_anchor(
     agent: Agent, config: RunnableConfig, *, model: bool = False, context: object = None
 ) -> Rebuilt:
-    """Set the anchor to the newest complete state block in the turns of the context.
+    """Set the anchor to the newest complete state block in the context.
 
-    With `model`, the model writes one; if it fails or answers without a block, the newest block is
-    taken. The anchor goes back with time travel; a thread rebuilt from the archive has the anchor
-    of its last turn. Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not
+    With `model`, the model writes one. If it fails or answers without a block, the newest block is
+    used. The anchor goes back with time travel, and a restored thread has the anchor of its last
+    turn. Raises `CommandError` if anchors are off, `TurnRunningError` if a turn is not
     finished.
     """
     thread = _changeable(agent, config, context).with_sizes()

@@ -1,4 +1,4 @@
-"""The commands that change nothing: turns, efforts, search, metrics, the next context."""
+"""Commands that change nothing: turns, efforts, search, metrics, the next context."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ class TurnLine:
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """Turns of a lineage, the newest first; page 1 has the newest of all."""
+    """A page of turns, newest first; page 1 has the newest turns."""
 
     lines: tuple[TurnLine, ...]
     page: int
@@ -64,10 +64,11 @@ class TurnPage:
 
 
 def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
-    """Return the turns of the state's lineage, 20 on a page, the newest first.
+    """List the turns of this branch, 20 on a page, newest first.
 
-    Raises `CommandError` if there is no such page. Like all commands here, raises
-    `SessionNotFoundError` if the thread has no turn or is another user's.
+    Raises:
+        CommandError: There is no such page.
+        SessionNotFoundError: The thread has no turn of this user. All commands raise it.
     """
     thread = thread_at(agent, config)
     last = thread.tip.turn
@@ -87,7 +88,7 @@ def _line(record: Record) -> TurnLine:
 
 
 def efforts(agent: Agent, config: RunnableConfig) -> Mapping[str, Any]:
-    """Return the result of the tool `effort_status`: `efforts`, and `more` if there are more."""
+    """List the efforts, like the tool `effort_status`: `efforts`, and `more` if there are more."""
     return effort_status(_work(thread_at(agent, config)))[1]
 
 
@@ -98,13 +99,21 @@ def transcript(
     limit: int | None = None,
     before: int | None = None,
 ) -> tuple[list[BaseMessage], bool]:
-    """Return the messages of a thread, and whether there are earlier ones.
+    """Return the messages of a thread as the user saw them, and whether there are earlier ones.
 
-    They are those of the last `limit` turns, by default of all, or of those before turn `before`,
-    as the user saw them, oldest first, without state blocks and calls of memory tools. Each has its
-    `turn` and `status` under `ebbtide` in `response_metadata`. One system message stands for an
-    `erased` turn; a `running` turn is not archived yet. Of a thread without any turn they are the
-    messages of its checkpoint as they are. Raises `CommandError` if a number is below 1.
+    Messages are in chronological order, without state blocks and calls of memory tools. Each has
+    its `turn` and `status` (`done`, `aborted`, `running`, `erased`) under `ebbtide` in
+    `response_metadata`. An erased turn is one system message. For a thread without a turn, the
+    messages of its checkpoint are returned unchanged.
+
+    Args:
+        agent: The agent, or a graph around it.
+        config: The config of the thread's runs.
+        limit: How many turns to return. Default: all.
+        before: Only return turns before this one.
+
+    Raises:
+        CommandError: A number is below 1.
     """
     for number in (limit, before):
         if number is not None and (type(number) is not int or number < 1):
@@ -154,10 +163,19 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
     since: str = "",
     until: str = "",
 ) -> Mapping[str, Any]:
-    """Return the result of the tool `search_efforts`; this search is not counted in metrics.
+    """Search like the tool `search_efforts`. The metrics do not count this search.
 
-    `also` are further phrasings, `since` and `until` dates that narrow it; `limit` is of efforts
-    and turns, 0 for the setting. Raises `CommandError` for an empty query and for what is no date.
+    Args:
+        agent: The agent, or a graph around it.
+        config: The config of the thread's runs.
+        query: What to search for.
+        also: Up to three other phrasings of the query.
+        limit: How many efforts and turns to return. 0 means the setting `search_limit`.
+        since: The first day, such as "2026-03-22" or "2026-03".
+        until: The last day.
+
+    Raises:
+        CommandError: The query is empty, or a date is not valid.
     """
     if not isinstance(query, str):
         raise CommandError(f"query must be a text, got {query!r}")
@@ -171,7 +189,7 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
 
 
 def stats(agent: Agent, config: RunnableConfig) -> Report:
-    """Return the metrics of the state's lineage."""
+    """Return the metrics of this branch."""
     view = thread_at(agent, config).view
     return report([*every_commit(view.archive, view.owner, view.tip)])
 

@@ -52,11 +52,15 @@ _OWN_KEYS = AgentState.__annotations__.keys() | {
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """The result of erasing a turn.
+    """What `erase` did.
 
-    `id` is that of the erased turn; `quoted` are other turns that repeat some of it. `resummarised`
-    are efforts whose summary was written again from the remaining turns, `stale` those whose
-    summary is empty. `not_erased` describes what remains, a sentence each.
+    Attributes:
+        turn: The number of the erased turn.
+        id: Its id.
+        quoted: Other turns that repeat some of its text. They were not changed.
+        resummarised: Efforts whose summary was written again from the remaining turns.
+        stale: Efforts whose summary is empty now.
+        not_erased: What could not be erased, one sentence each.
     """
 
     turn: int
@@ -78,17 +82,26 @@ class DeletionReport:
 def erase(
     agent: Agent, config: RunnableConfig, turn: int, *, branch: str | None = None
 ) -> ErasureReport:
-    """Erase a turn of a thread from the archive, attention and checkpoints, and report it.
+    """Erase a turn from the archive, attention and checkpoints, in every thread that has it.
 
-    The thread must belong to the user of `config`, or to nobody if that names none. `branch` is by
-    default the thread's own, else the first digits of the id of its last turn. The thread continues
-    from its newest state; older checkpoints are deleted. So it is in threads that have the turn
-    because one was copied from the other. If interrupted, erase again to complete it. No turn of
-    the thread may run meanwhile: if one writes a checkpoint, `TurnArrivedError` asks to erase
-    again; one with `durability="exit"` cannot be detected, and loses the text that it repeats.
-    Other keys of a graph around the agent stay as they are. Raises `TurnNotFoundError`,
-    `TurnRunningError`, `SessionNotFoundError`, and `SettingsError` without an agent of Ebbtide's,
-    before anything is changed.
+    The thread continues from its newest state, and older checkpoints are deleted. Other keys of a
+    graph around the agent are not changed. If erasing is interrupted, erase again.
+
+    No turn of the thread may run meanwhile. If one writes a checkpoint, `TurnArrivedError` asks you
+    to erase again. A run with `durability="exit"` cannot be detected, and loses the text that it
+    repeats.
+
+    Args:
+        agent: The agent, or a graph around it.
+        config: The config of the thread's runs, with its `user_id` if it has one.
+        turn: The number of the turn.
+        branch: The first digits of the id of a branch's last turn. Default: the thread's branch.
+
+    Raises:
+        SessionNotFoundError: The user has no such thread.
+        TurnNotFoundError: The branch has no such turn.
+        TurnRunningError: A turn of the thread is not finished.
+        SettingsError: The graph has no agent with a memory.
     """
     if not isinstance(turn, int):
         raise SettingsError(f"turn must be the number of a turn, got {turn!r}")
@@ -117,9 +130,10 @@ def erase(
 
 
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
-    """Delete a thread's turns, memories in attention and checkpoints for good.
+    """Delete the turns, memories and checkpoints of a thread for good.
 
-    The thread must belong to the user of `config`. Raises `SessionNotFoundError` if there is none.
+    Raises:
+        SessionNotFoundError: The user of `config` has no such thread.
     """
     place = place_of(agent)
     parts, owner = place.parts, place.owner(config)
@@ -142,10 +156,13 @@ def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:
 
 
 def delete_user(agent: Agent, user_id: str) -> DeletionReport:
-    """Delete all sessions of a user, as `delete_session` does, and all memories.
+    """Delete all sessions and memories of a user for good, as `delete_session` does.
 
-    It is one transaction of the archive: if it fails, no session was deleted; delete again to
-    complete it. Raises `SettingsError` for an invalid `user_id`.
+    The archive does it in one transaction: if it fails, no session was deleted. Call it again to
+    complete it.
+
+    Raises:
+        SettingsError: The `user_id` is not valid.
     """
     user_id, place = user_named(user_id), place_of(agent)
     not_erased: list[str] = []

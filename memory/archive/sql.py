@@ -112,7 +112,7 @@ class _ThreadState(local):
 
 
 class SqlArchive(Archive):
-    """An archive in a database, for any number of threads, processes and machines."""
+    """An archive in PostgreSQL or SQLite, for any number of threads, processes and machines."""
 
     def __init__(
         self,
@@ -122,11 +122,14 @@ class SqlArchive(Archive):
         lock_timeout: float = LOCK_TIMEOUT,
         pool_size: int = POOL_SIZE,
     ) -> None:
-        """Take a folder, in which a SQLite file is created, or the URL of a database.
+        """Set the place; the archive connects when it is first used.
 
-        `durable`: a committed turn survives a power cut (SQLite; PostgreSQL has its own setting).
-        `lock_timeout`: seconds to wait for another writer, and for a connection of the pool.
-        `pool_size`: the most connections to PostgreSQL.
+        Args:
+            place: The URL of a database, or a folder for a SQLite file.
+            durable: Whether committed turns survive a power cut. SQLite only: PostgreSQL has a
+                setting of its own.
+            lock_timeout: Seconds to wait for another writer, or for a connection of the pool.
+            pool_size: Maximum connections to PostgreSQL.
         """
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
         self._thread = _ThreadState()
@@ -158,7 +161,7 @@ class SqlArchive(Archive):
                 self._leave()
 
     def close(self) -> None:
-        """Close all connections and empty the caches; a later use opens connections again."""
+        """Close all connections and empty the caches. Using the archive again reconnects."""
         self._forget()
         self.database.close()
 
@@ -615,7 +618,7 @@ class SqlArchive(Archive):
 
 
 class DiskArchive(SqlArchive):
-    """The embedded archive: a SQLite file in a folder, created by the first commit."""
+    """An archive in a SQLite file in a folder. The first commit creates both."""
 
     def __init__(
         self,
@@ -624,7 +627,7 @@ class DiskArchive(SqlArchive):
         durable: bool = True,
         lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
-        """Keep sessions in the folder `root`; see `SqlArchive`."""
+        """Set the folder. The other arguments are those of `SqlArchive`."""
         scheme, is_url, _ = os.fspath(root).partition("://")
         if is_url or not scheme:
             raise ArchiveError(

@@ -51,7 +51,7 @@ def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.Mon
     assert result.exit_code == 0
     assert lines[:2] == [
         "context_budget: 3_000 (ebbtide.yaml:2)",
-        "  Tokens of the working context at most; ≥ 2_000, ≤ 2_000_000",
+        "  Token limit for everything that is sent; ≥ 2_000, ≤ 2_000_000",
     ]
     assert "decay_threshold: 7 (EBBTIDE_DECAY_THRESHOLD)" in lines
     assert "ambient_window: 10 (default)" in lines
