@@ -1,4 +1,4 @@
-"""The scores of compressions that a program makes by itself, without the harness.
+"""Scores for compressions of your own, without `ebbtide eval`.
 
 >>> collector = MetricsCollector()
 >>> collector.collect("a b c d e f", "a b c", ["a b c"], ["a b c"])["salience_recall"]
@@ -28,7 +28,7 @@ def measure_salience_accuracy(
 ) -> Scores:
     """Return `precision`, `recall` and `f1` of quotes against the sentences that matter.
 
-    Each quote counts for one sentence at most: one with the same words, else one that is as similar
+    Each quote matches at most one sentence: one with the same words, else one that is as similar
     as the threshold, by letters or, with `embeddings` (LangChain's, or "minilm"), by meaning.
 
     >>> measure_salience_accuracy(["It rains.", "So what?"], ["It rains."])["precision"]
@@ -41,7 +41,7 @@ def measure_salience_accuracy(
 
 
 class MetricsCollector:
-    """Collects the scores of one compression after the other."""
+    """Collects the scores of several compressions."""
 
     def __init__(self, *, embeddings: Embeddings | str | None = None) -> None:
         """Begin without scores; `embeddings` are those of `measure_salience_accuracy`."""

@@ -1,10 +1,10 @@
-"""Selective salience compression on its own, for a list of messages and without an agent.
+"""Selective salience compression for a list of messages, without an agent.
 
     strategy = SelectiveSalienceStrategy()
     strategy.initialize("Plan the trip", ["At most 900 euros"])
     prompt = strategy.compress(messages, trigger_point=40)
 
-It asks the questions that the agent asks, and verifies and merges the answers by the same rules.
+It sends the same prompts as the agent, and verifies and merges the quotes by the same rules.
 """
 
 import logging
@@ -47,7 +47,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass
 class SelectiveSalienceState:
-    """What a strategy holds between two compressions; the quotes are word for word."""
+    """The state of a strategy between two compressions. Quotes are verbatim."""
 
     salience_set: list[str]
     original_goal: str
@@ -58,11 +58,11 @@ class SelectiveSalienceState:
 
 
 class SelectiveSalienceStrategy:
-    """A model quotes what the goal depends on; the rest becomes a short background.
+    """A model quotes what the goal depends on, and summarises the rest as a short background.
 
-    The set of quotes grows from one compression to the next and is never cut: what a later quote
-    revises or repeats leaves it. `calls` has the cost of each question, `fallbacks` counts the
-    compressions in which rules chose the quotes because the model failed.
+    The set of quotes grows with each compression and has no size limit. Quotes leave it when a
+    later quote revises or repeats them. `calls` has the cost of each model call, and `fallbacks`
+    counts compressions in which rules chose the quotes because the model failed.
     """
 
     name = "selective-salience"
@@ -84,7 +84,7 @@ class SelectiveSalienceStrategy:
         self.initialize("", [])
 
     def initialize(self, original_goal: str, constraints: Sequence[str]) -> None:
-        """Begin a conversation with this goal and these constraints."""
+        """Start a conversation with this goal and these constraints."""
         self.original_goal, self.constraints = original_goal, [*constraints]
         self.calls: list[Call] = []
         self.fallbacks = 0
@@ -94,23 +94,23 @@ class SelectiveSalienceStrategy:
         self._changes = 0
 
     def update_goal(self, new_goal: str, rationale: str = "") -> None:
-        """Change the goal; the next compression quotes the first goal and the reason."""
+        """Change the goal. The next compression quotes the original goal and the reason."""
         changes = (*self._goals.changes, (self._compression.through + 1, new_goal, rationale))
         self._goals = replace(self._goals, current=new_goal, changes=changes)
 
     @property
     def goal(self) -> str:
-        """The goal that holds now."""
+        """The current goal."""
         return self._goals.current
 
     @property
     def salience_set(self) -> list[str]:
-        """The quotes that hold, in the order of their turns."""
+        """The current quotes, in the order of their turns."""
         return [item.quote for item in self._compression.current]
 
     @property
     def state(self) -> SelectiveSalienceState:
-        """A copy of what the strategy holds."""
+        """A copy of the current state."""
         return SelectiveSalienceState(
             self.salience_set,
             self.original_goal,
@@ -123,9 +123,14 @@ class SelectiveSalienceStrategy:
     def compress(self, context: Messages, trigger_point: int) -> str:
         """Return the context with its first `trigger_point` messages compressed.
 
-        `context` is the whole conversation: messages that were compressed before are not read
-        again. Raises `SettingsError` for a model that cannot be made, and `ValueError` for a
-        negative `trigger_point`.
+        Args:
+            context: The whole conversation. Messages that were compressed before are not read
+                again.
+            trigger_point: How many leading messages to compress.
+
+        Raises:
+            SettingsError: The model cannot be created.
+            ValueError: `trigger_point` is negative.
         """
         if trigger_point < 0:
             raise ValueError(f"trigger_point is a number of messages, not {trigger_point}")

@@ -1,4 +1,4 @@
-"""The anchor: old turns leave a rolling window, and anchored facts stay in the context."""
+"""The anchor: turns leave the rolling window, anchored facts stay in the context."""
 
 import os
 from importlib import import_module
@@ -34,7 +34,7 @@ COLUMNS = ("turn", "the user says", "ambient turns", "anchor", "tokens", "prefix
 
 
 def main() -> None:
-    """State facts, talk until they have left the window, then ask for them."""
+    """State facts, talk until they leave the window, then ask about them."""
     settings = Settings(ambient_window=4, rebuild="every-turn", recall_hints=0)
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:
-    """Run a turn; return the state, and the ambient turns in the last call of the model."""
+    """Run a turn; return the state, and the number of ambient turns in the last model call."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
     *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
     requests = [m for m in sent["messages"] if m.type == "human" and m.name != "ebbtide"]

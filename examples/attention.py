@@ -1,4 +1,4 @@
-"""Attention: a year of one user, and which concluded efforts are in attention on which day."""
+"""Attention: which memories of a user are in attention on each day of a year."""
 
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
@@ -23,7 +23,7 @@ USED = {"used-weekly": dict.fromkeys(range(7, DAYS, 7), 1), "came-back": {58: 20
 
 
 def main() -> None:
-    """Simulate the year day by day, and read attention every evening."""
+    """Simulate the year day by day, and read attention each evening."""
     levels: dict[str, list[float | None]] = {name: [] for name in CONCLUDED}
     attended: list[set[str]] = []
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
@@ -69,7 +69,7 @@ def live(attention: Attention, day: int, now: datetime) -> None:
 
 
 def cell(level: float | None, *, inside: bool) -> str:
-    """Return the salience of a memory, in brackets if it is not in attention."""
+    """Return the strength of a memory, in brackets if it is not in attention."""
     return "" if level is None else f"{level:.1f}" if inside else f"({level:.1f})"
 
 

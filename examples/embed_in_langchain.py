@@ -1,4 +1,4 @@
-"""The agent in an application: with its tools, as a node of a larger graph, in an LCEL chain."""
+"""The agent with tools, as a node of a larger graph, and in an LCEL chain."""
 
 import os
 from importlib import import_module
@@ -32,13 +32,13 @@ def order_status(order: str) -> str:
 
 
 class ShopState(MemoryState, total=False):
-    """The state of the larger graph: the memory, and a key of its own."""
+    """The state of the larger graph: the memory and one more key."""
 
     requests: int
 
 
 def parent(agent: Any) -> Any:
-    """Return a larger graph, given messages only; the agent in it inherits its checkpointer."""
+    """Return a larger graph. The agent in it inherits the checkpointer."""
     count = "count", lambda state: {"requests": state.get("requests", 0) + 1}
     graph = StateGraph(ShopState, input_schema=MessagesState)
     graph.add_sequence([count, ("agent", agent)]).add_edge(START, "count")
@@ -46,12 +46,12 @@ def parent(agent: Any) -> Any:
 
 
 def hold(agent: Any, config: Any) -> Any:
-    """Hold the conversation with one variant of the agent; return the last state."""
+    """Run the conversation with one of the three; return the last state."""
     return [agent.invoke({"messages": words}, config) for words in SAID][-1]
 
 
 def main() -> None:
-    """Hold the same conversation in three variants; the memory is the same in each."""
+    """Run the same conversation in all three; the memory is the same."""
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model = choose_model(None, os.environ)
         memory = build_memory_graph(model, tools=[order_status], archive=archive)

@@ -1,4 +1,4 @@
-"""A long turn: one request and forty rounds of tools, in a context of 4,000 tokens."""
+"""A long turn: one request and forty rounds of tools, with a budget of 4,000 tokens."""
 
 import os
 from importlib import import_module
@@ -30,7 +30,7 @@ def read_source(path: str) -> str:
 
 
 def script() -> list[AIMessage]:
-    """Return the answers where no key is set: one effort for each task, closed when it is done."""
+    """Return the answers for a run without a key: one effort for each task."""
     calls: list[tuple[str, dict[str, str]]] = []
     for task in TASKS:
         files = [("read_source", {"path": f"{task}/{number}.py"}) for number in range(8)]
@@ -42,7 +42,7 @@ def script() -> list[AIMessage]:
 
 
 def main() -> None:
-    """Run the turn, and show what each seventh call of the model was sent."""
+    """Run the turn, and show what every seventh model call was sent."""
     has_key = "OPENAI_API_KEY" in os.environ
     model = choose_model(None, os.environ) if has_key else ScriptedModel(script())
     budget = 4_000  # the default is 16,000; with less it shows sooner what leaves

@@ -1,4 +1,4 @@
-"""Selective salience: in a long open effort, important sentences stay verbatim in the context."""
+"""Selective salience: important sentences of a long effort stay in the context verbatim."""
 
 import os
 from importlib import import_module
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:
-    """Run a turn; return the state, and the text of the last call of the model."""
+    """Run a turn; return the state and the text of the last model call."""
     steps = [*agent.stream({"messages": words}, CONFIG, stream_mode="updates")]
     *_, sent = (step["assemble_context"]["context"] for step in steps if "assemble_context" in step)
     return agent.get_state(CONFIG).values, "\n".join(m.text for m in sent["messages"])

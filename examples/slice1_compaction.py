@@ -1,4 +1,4 @@
-"""Slice 1: concluding an effort replaces its raw log in the context by a summary."""
+"""Slice 1: concluding an effort replaces its log in the context with a summary."""
 
 import os
 from importlib import import_module
@@ -36,7 +36,7 @@ def server_log(path: str) -> str:
 
 
 def main() -> None:
-    """Hold the conversation, then print the context of each turn."""
+    """Run the conversation, then print the context of each turn."""
     calls = talk()
     table = Table("turn", *PARTS.values(), title="Tokens of the context by part")
     for number, turn in enumerate(calls, start=1):
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def talk() -> list[list[dict[str, int]]]:
-    """Return for each turn, and each model call in it, the tokens of the context by part."""
+    """Return the tokens of each model call by part, turn by turn."""
     model, saver, calls = choose_model(None, os.environ), InMemorySaver(), []
     config: Any = {"configurable": {"thread_id": "slice1"}}
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:

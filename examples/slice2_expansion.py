@@ -1,4 +1,4 @@
-"""Slice 2: expanding an effort brings its log back word for word; collapsing removes it again."""
+"""Slice 2: expanding an effort brings its log back verbatim; collapsing removes it."""
 
 import os
 from importlib import import_module
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
-    """Run a turn; return for each call of the model the tokens by part, and the text."""
+    """Run a turn; return the tokens by part and the text of each model call."""
     steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
     calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
     tokens = (call["memory"]["context_report"]["tokens"] for call in calls)
@@ -67,7 +67,7 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
 
 
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
-    """Return the raw log of an effort and its entry in the manifest."""
+    """Return the log of an effort and its entry in the archive."""
     (tip,) = archive.tips(owner := Owner("", "slice2"))
     turns = archive.turns(owner, tip, archive.effort_turns(owner, tip, name))
     return transcript(turns), archive.effort(owner, tip, name)

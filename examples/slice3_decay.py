@@ -1,4 +1,4 @@
-"""Slice 3: an expanded log that nobody mentions collapses by itself, and comes back when needed."""
+"""Slice 3: an expanded log that nobody mentions collapses, and can be expanded again."""
 
 import os
 from importlib import import_module
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def plot(turns: Any) -> str:
-    """Draw what was sent in each turn, beside the baseline without decay and the budget."""
+    """Draw what each turn sent, the baseline without decay, and the budget."""
     figure = charts.Figure(figsize=(7, 4), layout="constrained")
     axes, numbers = figure.subplots(), range(1, len(turns) + 1)
     baseline = [turn.always_expanded for turn in turns]

@@ -1,4 +1,4 @@
-"""Slice 4: the context of 1,000 turns stays small; search finds what has left it."""
+"""Slice 4: the context stays small over 1,000 turns; search finds evicted efforts."""
 
 import os
 from importlib import import_module
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def plot(turns: Any) -> str:
-    """Draw the context of each turn beside full history and the budget."""
+    """Draw the context of each turn, the full history, and the budget."""
     figure = charts.Figure(figsize=(7, 4), layout="constrained")
     axes, numbers = figure.subplots(), range(1, len(turns) + 1)
     axes.plot(numbers, [turn.full_history for turn in turns], "--", label="full history")

@@ -1,4 +1,4 @@
-"""A chat model without a model: answers from a list, or plain rules if it is given none."""
+"""A chat model for tests: it answers from a list, or by rules if it has none."""
 
 import json
 import re
@@ -70,7 +70,7 @@ class ScriptedModel(BaseChatModel):
 
     @property
     def prompts(self) -> list[list[BaseMessage]]:
-        """The messages of each call so far, if there is a list of answers."""
+        """The prompts of all calls so far, if it answers from a list."""
         return self._prompts
 
     @property
@@ -84,7 +84,7 @@ class ScriptedModel(BaseChatModel):
         tool_choice: str | None = None,
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with these tools; the choice may force one, "any" the last."""
+        """Return the model with these tools. `tool_choice` can force one; "any" forces the last."""
         formatted = [convert_to_openai_tool(tool) for tool in tools]
         return self.bind(tools=formatted, tool_choice=tool_choice, **kwargs)
 

@@ -1,4 +1,4 @@
-"""A chat behind FastAPI whose memory is Ebbtide's; `plain.py` is the same without."""
+"""A chat behind FastAPI with Ebbtide; `plain.py` is the same with plain `create_agent`."""
 
 import os
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ User = Annotated[str, Header(alias="x-user", min_length=1)]  # in place of your 
 
 
 def thread_of(thread: str, user: User) -> RunnableConfig:
-    """Return the config of a user's thread; two users may have threads of one name."""
+    """Return the config of a user's thread. Two users may have threads of the same name."""
     return {"configurable": {"thread_id": f"{user}/{thread}", "user_id": user}}
 
 

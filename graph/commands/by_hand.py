@@ -1,4 +1,4 @@
-"""The commands that use the memory's tools by hand: they change efforts, and are no turns."""
+"""Commands that use the memory's tools by hand. They change efforts and are not turns."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from .threads import Agent, Thread, channels, newest_config, on_a_thread, restin
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """The result of a command: the turn before it, 0 for none, the tool's result, the banners."""
+    """The result of a command: the turn before it (or 0), the tool's result, the banners."""
 
     turn: int
     result: dict[str, Any]
@@ -84,14 +84,14 @@ def _committed(thread: Thread, waiting: Mapping[str, Any]) -> dict[str, Any]:
 def open_effort(
     agent: Agent, config: RunnableConfig, name: str, goal: str = "", *, context: object = None
 ) -> CommandResult:
-    """Begin an effort and make it active."""
+    """Open an effort and make it active."""
     return _run_by_hand(agent, config, "open", {"name": name, "goal": goal}, context)
 
 
 def close_effort(
     agent: Agent, config: RunnableConfig, effort_id: str | None = None, *, context: object = None
 ) -> CommandResult:
-    """Conclude an effort, by default the active one; this calls the summary model."""
+    """Conclude an effort, by default the active one. This calls the summary model."""
     arguments = {"effort_id": effort_id} if effort_id else {}
     return _run_by_hand(agent, config, "close", arguments, context)
 
@@ -99,28 +99,28 @@ def close_effort(
 def switch_effort(
     agent: Agent, config: RunnableConfig, effort_id: str = "", *, context: object = None
 ) -> CommandResult:
-    """Make another open effort the active one; without an id none is active."""
+    """Make another open effort active; without an id, none is active."""
     return _run_by_hand(agent, config, "switch", {"effort_id": effort_id}, context)
 
 
 def reopen_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
-    """Continue a concluded effort."""
+    """Reopen a concluded effort."""
     return _run_by_hand(agent, config, "reopen", {"effort_id": effort_id}, context)
 
 
 def expand_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, turns: str = "", *, context: object = None
 ) -> CommandResult:
-    """Put the raw log of a concluded effort into the context, or turns of it such as "3-5,8"."""
+    """Bring the log of a concluded effort into the context, or turns of it such as "3-5,8"."""
     return _run_by_hand(agent, config, "expand", {"effort_id": effort_id, "turns": turns}, context)
 
 
 def collapse_effort(
     agent: Agent, config: RunnableConfig, effort_id: str, *, context: object = None
 ) -> CommandResult:
-    """Take the raw log of an expanded effort out of the context."""
+    """Remove the log of an expanded effort from the context."""
     return _run_by_hand(agent, config, "collapse", {"effort_id": effort_id}, context)
 
 

@@ -46,7 +46,7 @@ _log = logging.getLogger("ebbtide.attention")
 
 
 class RedisAttention(SqlAttention):
-    """Attention that is read through a cache in Redis, and written to the table.
+    """A cache of attention in Redis. Writes go to the archive's table.
 
     Threads, processes and machines may share a server (no cluster), and keys may be evicted or
     flushed; each archive needs a database of its own there. While Redis cannot be reached the table

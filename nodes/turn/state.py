@@ -278,15 +278,15 @@ _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
 
 
 class InputState(TypedDict, total=False):
-    """The input of a run: messages alone, so that it cannot name another session or turn."""
+    """The input of a run: only messages, so that it cannot name another session or turn."""
 
     messages: Annotated[list[AnyMessage], add_messages]
 
 
 class MemoryState(InputState, total=False):
-    """What a run returns. Mix it into the schema of a parent graph to embed the agent.
+    """The state that a run returns. Mix it into a parent graph's schema to embed the agent.
 
-    `messages` holds this turn and the last few for chat UIs; the context is not built from it.
+    `messages` has this turn and the last few, for chat pages. The context is not built from it.
     """
 
     memory: Annotated[Memory, merged]
