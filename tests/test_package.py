@@ -45,11 +45,11 @@ def test_the_names_are_listed_before_they_are_used() -> None:
 
 
 def test_a_star_imports_all_names() -> None:
-    """`from ebbtide import *` brings what `dir` lists."""
+    """`from ebbtide import *` brings what `__all__` lists."""
     names: dict[str, object] = {}
     exec("from ebbtide import *", names)  # noqa: S102 (a module cannot do that in a function)
 
-    assert {*dir(ebbtide)} <= {*names}
+    assert {*ebbtide.__all__} <= {*names}
 
 
 def test_the_version_is_the_installed_one() -> None:
