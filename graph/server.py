@@ -274,7 +274,7 @@ def _chosen_user(request: Request) -> dict[str, Any]:
     """Return the user of a request as a config names one."""
     if "user" not in request.scope:
         raise SettingsError(
-            "the server does not say who asks: set http.enable_custom_route_auth to true in "
+            "this route is not authenticated: set http.enable_custom_route_auth to true in "
             "langgraph.json"
         )
     _check_request(request)
@@ -288,14 +288,14 @@ def _check_request(request: Request) -> None:
     """Raise `RequestError` for a change without our header, and for another user's id."""
     if request.method not in {"GET", "HEAD"} and _HEADER not in request.headers:
         raise RequestError(
-            f"{request.method} {request.url.path} has no header {_HEADER}, so that it may come "
-            f"from a page of another site: send {_HEADER}: 1 with it; nothing was changed"
+            f"{request.method} {request.url.path} has no header {_HEADER}, so it may come from "
+            f"another site: send {_HEADER}: 1 with it; nothing was changed"
         )
     named = request.query_params.getlist("user_id")
     if request.user.is_authenticated and {*named} - {"", str(request.user.identity)}:
         raise RequestError(
-            f"user_id is {named[-1]!r}, and you are {request.user.identity!r}: leave it out, since "
-            "the server knows who asks; nothing was changed"
+            f"user_id is {named[-1]!r}, but you are {request.user.identity!r}: leave it out, the "
+            "server knows who asks; nothing was changed"
         )
 
 

@@ -27,4 +27,4 @@ def export_html(
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write(content)
     except FileExistsError as error:
-        raise ArchiveError(f"{str(path)!r} is there already: name a new file") from error
+        raise ArchiveError(f"{str(path)!r} already exists: name a new file") from error

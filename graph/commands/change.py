@@ -85,8 +85,8 @@ def _changeable(agent: Agent, config: RunnableConfig, context: object = None) ->
     """Return a thread at rest; raises `SettingsError` if the graph's state has no memory."""
     if not place_of(agent).has_memory:
         raise SettingsError(
-            "the graph around the agent keeps messages alone: mix MemoryState into its state, with "
-            "an agent of create_memory_agent in it"
+            "the graph around the agent only keeps messages: mix MemoryState into its state, and "
+            "use an agent of create_memory_agent"
         )
     return resting(agent, config, context)
 
@@ -142,8 +142,8 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
         # A deleted checkpoint is still named as the parent of the next one, but is empty.
         if not parent or (older := agent.get_state(parent)).created_at is None:
             raise CommandError(
-                f"turn {thread.turn} cannot be undone: the thread has no checkpoint from before "
-                "it, since it was rebuilt from the archive, something was erased, or none was kept"
+                f"turn {thread.turn} cannot be undone: the thread has no earlier checkpoint: it "
+                "was restored from the archive, a turn was erased, or none was kept"
             )
     _archive_unfinished(thread)
     thread.place.write(older.config, {})
@@ -202,7 +202,7 @@ def rebuild_anchor(
     """
     thread = _changeable(agent, config, context).with_sizes()
     if thread.settings.anchor == "off":
-        raise CommandError("anchors are off (setting anchor), so there is none to rebuild")
+        raise CommandError("the setting anchor is off, so there is no anchor to rebuild")
     if model:
         thread.checked("anchor")
     shown_parts = next_context(thread).parts

@@ -117,7 +117,7 @@ def transcript(
     """
     for number in (limit, before):
         if number is not None and (type(number) is not int or number < 1):
-            raise CommandError(f"limit={limit!r}, before={before!r}: give numbers from 1 on")
+            raise CommandError(f"limit={limit!r}, before={before!r}: pass numbers of 1 or more")
     thread = thread_at(agent, config)
     running_messages = unarchived(thread.state)
     try:

@@ -101,8 +101,8 @@ def forget(agent: Agent, config: RunnableConfig, memory_id: str) -> Explanation:
 def nobody() -> CommandError:
     """Return the error for a command on attention without a user."""
     return CommandError(
-        "no user is named, and without one there is no memory across sessions: give a user id (in "
-        "the terminal `--user NAME`)"
+        "the run has no user, so it has no memory across sessions: pass a user_id (in the terminal "
+        "`--user NAME`)"
     )
 
 

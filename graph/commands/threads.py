@@ -139,8 +139,8 @@ def place_of(agent: Agent) -> Place:
     """Find the agent with the memory in a graph; raises `SettingsError` if there is none."""
     if not hasattr(agent, "builder"):  # a `RemoteGraph` has none; `server` passes an agent that has
         raise SettingsError(
-            f"{type(agent).__name__} is no compiled graph: pass the agent itself; the commands for "
-            "an agent on a LangGraph server are routes of that server"
+            f"{type(agent).__name__} is not a compiled graph: pass the agent itself; for an agent "
+            "on a LangGraph server, use the routes of that server"
         )
     graphs: Iterable[tuple[str, Any]] = chain([("", agent)], agent.get_subgraphs(recurse=True))
     for path, graph in graphs:

@@ -116,7 +116,7 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write("\n\n".join(parts) + "\n")
     except FileExistsError as error:
-        raise ArchiveError(f"{str(path)!r} is there already: name a new file") from error
+        raise ArchiveError(f"{str(path)!r} already exists: name a new file") from error
 
 
 def fenced(content: str) -> str:

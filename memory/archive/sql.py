@@ -631,7 +631,7 @@ class DiskArchive(SqlArchive):
         scheme, is_url, _ = os.fspath(root).partition("://")
         if is_url or not scheme:
             raise ArchiveError(
-                f"DiskArchive takes a folder, got {scheme + is_url!r}: SqlArchive takes a URL"
+                f"DiskArchive takes a folder, got {scheme + is_url!r}: use SqlArchive for a URL"
             )
         super().__init__(Path(root), durable=durable, lock_timeout=lock_timeout)
         self.root = Path(root).absolute()

@@ -294,7 +294,7 @@ def taking_tools(model: Any) -> Any:
     """Return the model; raise `SettingsError` if it takes no tools, like LangChain's fakes."""
     if not takes_tools(model):
         raise SettingsError(
-            f"{type(model).__name__} takes no tools, which the memory needs: pass a chat model "
+            f"{type(model).__name__} has no tools, which the memory needs: pass a chat model "
             "with bind_tools, and not what with_retry() makes of it"
         )
     return model

@@ -167,7 +167,7 @@ def test_export_overwrites_nothing(form: str) -> None:
     result = archived("export", "t", "out", "--format", form)
 
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "ebbtide: 'out' is" in result.stderr
+    assert "ebbtide: 'out' " in result.stderr
     assert Path("out").read_text("utf-8") == "mine"
 
 

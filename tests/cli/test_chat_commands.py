@@ -229,7 +229,7 @@ def test_what_was_typed_is_forgotten_with_an_erased_turn() -> None:
             ("The host is umbrella-17.", "Noted."),
             ("/message remove 1", "Type yes to go on."),
             ("yes", "turn 1 erased"),
-            ("/undo", "turn 1 cannot be undone: the thread has no checkpoint from before it"),
+            ("/undo", "turn 1 cannot be undone: the thread has no earlier checkpoint"),
         )
 
         assert person.quit() == 0

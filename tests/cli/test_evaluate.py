@@ -18,7 +18,7 @@ from tests.evaluation.conversations import plain, written
         (("--template", "mine"), "template 'mine': no such file; shipped are coding-session"),
         (("--model", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),
         (("--judge", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),
-        (("--embeddings", "mine"), "embeddings 'mine' is no name of a model"),
+        (("--embeddings", "mine"), "embeddings 'mine' is not known"),
         (("--replay", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--config", "nowhere.yaml"), "nowhere.yaml"),
     ],

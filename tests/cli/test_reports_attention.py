@@ -104,7 +104,7 @@ def test_without_a_user_there_is_no_attention(user: tuple[str, ...]) -> None:
     result = run("attention", "list", *user)
 
     assert result.exit_code == 1
-    assert "no user is named" in result.stderr
+    assert "the run has no user" in result.stderr
 
 
 def test_in_the_chat() -> None:

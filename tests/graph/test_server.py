@@ -600,7 +600,7 @@ def test_no_route_takes_the_id_of_another_user(tmp_path: Path) -> None:
 
     assert len(named) > 20
     assert {(one.status_code, one.json()["error"]) for one in named} == {(403, "RequestError")}
-    assert "user_id is 'bob', and you are 'ann'" in named[0].json()["detail"]
+    assert "user_id is 'bob', but you are 'ann'" in named[0].json()["detail"]
     assert [one.status_code for one in (foreign, unknown, own)] == [404, 401, 200]
     assert [one["thread"] for one in deleted.json()["sessions"]] == [thread]
 

@@ -138,7 +138,7 @@ def test_where_anchors_are_off_it_says_so(tmp_path: Path) -> None:
     chat = talk(tmp_path, ["yes"], settings=Settings(anchor="off"))
     chat.say("hi")
 
-    with pytest.raises(CommandError, match="anchors are off"):
+    with pytest.raises(CommandError, match="the setting anchor is off"):
         commands.rebuild_anchor(chat.agent, THREAD)
 
 

@@ -37,7 +37,7 @@ def client() -> RemoteGraph:
 
 def refused(call: Callable[[], Any]) -> bool:
     """Tell whether a call says what to do, before it asks any server."""
-    with pytest.raises(SettingsError, match=r"RemoteGraph is no compiled graph.*routes"):
+    with pytest.raises(SettingsError, match=r"RemoteGraph is not a compiled graph.*routes"):
         call()
     return True
 

@@ -117,7 +117,7 @@ def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) ->
     assert not surfaced(turn)
     assert turn.results[0]["results"] == []
     assert chat.archive.attention().explain("", MEMORY, now=datetime.now(UTC)) is None
-    with pytest.raises(CommandError, match="no user is named"):
+    with pytest.raises(CommandError, match="the run has no user"):
         commands.attention(chat.agent, session("x", user))
 
 
