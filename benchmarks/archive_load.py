@@ -1,11 +1,11 @@
-"""Many conversations at once: how long a turn takes, and whether a dead process loses anything.
+"""Many conversations at once: the time of a turn, and whether a killed process loses anything.
 
-python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@HOST/NAME
+    python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@HOST/NAME
 
-A hundred threads of fifty turns (see `talks`) in four processes on one PostgreSQL, which
-has the archive and the checkpoints, written at each step. One process is killed when its threads
-are half-way; another resumes them. Then every question must stand there once, in its order, with
-its answer. LangChain's agent has the same conversations on the same database.
+A hundred threads of fifty turns (see `talks`) run in four processes on one PostgreSQL, which has
+the archive and the checkpoints of every step. One process is killed half-way, and another one
+resumes its threads. Then every question must be stored once, in order and with its answer.
+LangChain's agent has the same conversations on the same database.
 """
 
 import argparse

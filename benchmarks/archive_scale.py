@@ -1,15 +1,17 @@
-"""The archive at scale: times of committing, searching and opening, and the size of a turn.
+"""The archive at scale: time to commit, search and open, and the size of a turn.
 
-python benchmarks/archive_scale.py --out results --turns 100000
-python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --copies 49 \
+    python benchmarks/archive_scale.py --out results --turns 100000
+    python benchmarks/archive_scale.py --out results --turns 1000000 --users 1000 --copies 49 \
     --url postgresql+psycopg://...
 
-Made-up sessions of 100 turns, of which every tenth concludes an effort; half of the words are from
-a vocabulary of 50,000 in Zipf's proportions. They are loaded by the statements with which a turn is
-committed, a session in a transaction, by several processes; on SQLite by one, without fsync. With
---copies only a part of the users is written so, and PostgreSQL copies their rows for the others.
-Then single turns are committed, sessions searched and opened, each time another one. Beside the
-times stand the plans of all statements that this took: none may read a large table whole.
+Sessions have 100 made-up turns, and every tenth turn concludes an effort. Half of the words are
+from a vocabulary of 50,000 with Zipf's frequencies. Several processes load the sessions with the
+statements that commit a turn, one transaction for each session; on SQLite it is one process without
+fsync. With --copies only some users are written so, and PostgreSQL copies their rows for the
+others.
+
+Then single turns are committed, and sessions searched and opened, a different one each time. The
+results include the plans of all statements; a plan that reads a large table as a whole is an error.
 """
 
 import random

@@ -1,12 +1,13 @@
-"""Attention at scale: times of its methods for a user of many memories.
+"""Attention at scale: times of its methods for a user with many memories.
 
-python benchmarks/attention.py --out results 1000 10000 100000 --redis redis://localhost:6379/9
+    python benchmarks/attention.py --out results 1000 10000 100000 --redis redis://localhost:6379/9
 
-Memories are concluded all over three years, importance 0-100, each with twelve keywords from a
-vocabulary of 50,000 in Zipf's proportions. They are added each at its moment; a tenth is accessed
-once, later. A message is a text of forty words, half of them of that vocabulary. With `--postgres`
-a database is measured as well, whose user `scale` is deleted before each size, and with `--redis` a
-server in front of SQLite: the database of its URL is emptied before each size.
+Memories are spread over three years and have an importance of 0-100 and twelve keywords from a
+vocabulary of 50,000 with Zipf's frequencies. A tenth is accessed once, later. A message has forty
+words, half of them from that vocabulary.
+
+`--postgres` also measures a database, whose user `scale` is deleted before each size. `--redis`
+also measures a cache in front of SQLite; the database of its URL is emptied before each size.
 """
 
 import random

@@ -1,17 +1,20 @@
-"""The requests to the model: tokens of each call, cached tokens, tokens over the budget.
+"""The cost of requests: tokens of each call, cached tokens, tokens over the budget.
 
-python benchmarks/context_cost.py --out results --jobs 2
+    python benchmarks/context_cost.py --out results --jobs 2
 
-Three conversations (see `talks`), the same for each agent, with the same model and checkpointer. A
-request is counted as OpenAI bills it, tool schemas included, for everyone alike. *Cached* is the
-byte-identical prefix that a request shares with the one before (tool schemas, messages, and the
-text of the first message that differs), as far as a provider keeps it. Calls that ask for a
-summary, a compression or quotes are counted, as not cached; "cached %", "tokens per call", "worst
-call" and "over" are about the others. *Cost* is a tenth of the cached tokens and all others, of
-everything that was sent, per turn; answers cost the same for everyone and are left out. "Calls
-without the question" are those in which the user's own message of the running turn is missing.
+Each agent runs the same three conversations (see `talks`) with the same model and checkpointer. All
+requests are counted as OpenAI bills them, with tool schemas.
 
-A peer that is not installed (extra `bench`) has a row that says so.
+- cached %: the part of a request that equals the start of the previous one byte for byte (tool
+  schemas, messages, and the start of the first message that differs), as far as a provider caches
+  it.
+- cost per turn: cached tokens count as a tenth, everything else in full. Calls for summaries,
+  compressions and quotes are included and count as not cached. Answers are left out, since they
+  cost the same for everyone.
+- tokens per call, worst call, over: without calls for summaries, compressions and quotes.
+- calls without the question: calls that do not have the user's message of the current turn.
+
+An agent that is not installed (extra `bench`) gets a row that says so.
 """
 
 import argparse

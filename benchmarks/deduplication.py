@@ -1,14 +1,16 @@
-"""Merging of salient items: how many correctly, and the time.
+"""Merging of quotes: how many correctly, and the time.
 
-python benchmarks/deduplication.py --data tests/memory/paraphrases.json tests/memory/pairs.json
+    python benchmarks/deduplication.py --data tests/memory/paraphrases.json tests/memory/pairs.json
     --out results --embeddings minilm
 
-Of labelled pairs, "merged" is the percentage of pairs of one meaning that are merged, "kept apart"
-that of the other pairs that are not; "above 0.85" are the pairs of one meaning, and "alike above
-0.85" the other ones, that the bare similarity would merge, without the veto. The pairs of the first
-file were written before the veto. Then made-up items are merged: "cold" with empty caches, "again"
-with all vectors cached, "10 more" with ten new items; the best of three rounds.
-"cold CPU s" is the time of all threads, which other programs do not lengthen.
+For labelled pairs, "merged" is the percentage of pairs with the same meaning that are merged, and
+"kept apart" the percentage of the other pairs that are not. "above 0.85" and "alike above 0.85" are
+the pairs of either kind that similarity alone would merge. The pairs of the first file were
+written before the veto.
+
+Then made-up quotes are merged, and the best of three rounds counts: "cold" with empty caches,
+"again" with all vectors cached, "10 more" with ten new quotes. "cold CPU s" is the CPU time of all
+threads, which other programs do not influence.
 """
 
 import json

@@ -1,12 +1,12 @@
 """What grows with a session: an endless day of efforts, with tools and searches.
 
-python benchmarks/growth.py --out results 100 1000 5000 10000 20000
+    python benchmarks/growth.py --out results 100 1000 5000 10000 20000
 
-One agent holds the conversation, with a search every tenth turn; the model answers from a list. A
-row is one of the lengths asked for: the median CPU time of the 100 turns around it; that of turns
-51-150 of five other sessions, the same at each length, held in between, so that all have the same
-machine; the ratio; the memory of the process after them, the bytes of the archive per turn, and how
-long it takes then to open the session anew: its archive, its state and its context.
+One agent has the conversation, with a search every tenth turn. The model answers from a list. A row
+has, for one of the given lengths: the median CPU time of the 100 turns around it, the same for
+turns 51-150 of five other sessions that alternate with them, the ratio of both, the memory of the
+process, the bytes of the archive per turn, and the time to open the session: archive, state and
+context.
 """
 
 import gc

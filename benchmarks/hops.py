@@ -1,6 +1,6 @@
-"""How far a turn walks: files entered, functions called, and changes from file to file.
+"""How many files and functions a turn enters, and how often it changes from file to file.
 
-Frames of the agent's own package are counted by `sys.setprofile`, in a warmed process.
+`sys.setprofile` counts the frames of the agent's own package, in a warm process.
 """
 
 import sys

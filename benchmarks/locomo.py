@@ -1,4 +1,4 @@
-"""LoCoMo's conversations, replayed into an archive: a session is an effort with its summary."""
+"""LoCoMo's conversations in an archive: each session is an effort with its summary."""
 
 import json
 import re

@@ -1,16 +1,17 @@
-"""One request and eighty rounds of tools: what of them each call of the model has, and the cost.
+"""One request and eighty rounds of tools: what each model call contains, and the cost.
 
-python benchmarks/long_turn.py --out results
+    python benchmarks/long_turn.py --out results
 
-The request asks for six pieces of work, and names four constraints. Each piece of work reads files
-(50 to 30,000 tokens), edits some (arguments up to 3,000 tokens) and runs checks, and a fact stands
-in the middle of one of the results. Every agent gives the same calls to the same tools; ours also
-opens and closes an effort for each piece of work in the rows that say so, and has a budget.
+The request asks for six pieces of work and names four constraints. Each piece of work reads files
+(50 to 30,000 tokens), edits some (arguments up to 3,000 tokens) and runs checks. One result of each
+contains a fact. Every agent makes the same calls to the same tools. Ebbtide has a budget, and in
+the rows that say so it opens and closes an effort for each piece of work.
 
-"Newest result" and "last three" count the calls in which each of those results, as far as it is
-not larger than a quarter of the room, is whole. "Breaks" are the calls whose request does not begin
-with all of the one before. *Cost* is counted as in `context_cost`, with summaries. "Facts" are
-those that stand in the last request, or that a search, `read_log` or a file of the agent gives.
+- newest result, last three: calls that contain these results completely, as far as a result is not
+  larger than a quarter of the room.
+- breaks: calls that do not start with all of the previous call.
+- cost: as in `context_cost`, with summaries.
+- facts: those in the last request, or that a search, `read_log` or a file of the agent returns.
 """
 
 import json

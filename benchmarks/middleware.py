@@ -1,10 +1,10 @@
 """What `EbbtideMiddleware` changes in an agent of `create_agent`: checkpoints, requests, losses.
 
-python benchmarks/middleware.py --out results
+    python benchmarks/middleware.py --out results
 
-All hold the scripted conversation (see `talks`), turn by turn in one process, with checkpoints in
-SQLite files and `durability="sync"`. "Lost" are the turns of which the question or the answer can
-be read neither in the thread's newest state nor, where there is one, in the archive.
+All agents have the scripted conversation (see `talks`), turn by turn in one process, with
+checkpoints in SQLite files and `durability="sync"`. "Lost" counts turns whose question or answer is
+neither in the newest state of the thread nor in an archive.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The agents to compare: ours, and those that a user would take instead."""
+"""The agents that are compared: Ebbtide and its alternatives."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,13 +1,12 @@
-"""Rules of a long effort: how many are in view, and how many are named as out of view.
+"""Rules of a long effort: how many are visible, and how many are named as left out.
 
-python benchmarks/planted_rules.py --out benchmarks/results
+    python benchmarks/planted_rules.py --out benchmarks/results
 
 A user states 60 rules in 300 turns of one effort, one in every fifth turn. A scripted model quotes
-each rule that it reads. After every turn each rule that was said until then is in the last call
-word for word, among those that the block of quotes counts as out of view, or in a turn that left
-before a pass read it and that the list of turns out of view has ("waiting": the most of any turn).
-"neither" is the most rules of any turn that were none of these; the other counts are those of the
-last turn.
+each rule that it reads. After every turn, each rule stated so far must be in the last call
+verbatim, or counted as left out by the block of quotes, or in a turn that left before a pass read
+it and that the list of missing turns contains ("waiting": the maximum of all turns). "neither" is
+the maximum of rules that were none of these; the other counts are from the last turn.
 """
 
 import re

@@ -1,12 +1,12 @@
-"""Recall: how much of the evidence for questions a search finds, with no model.
+"""Recall: how much of the evidence for a question a search finds, without a model.
 
-python benchmarks/recall.py --data locomo.json --out results
-python benchmarks/recall.py --data locomo.json --out results --embeddings minilm
-python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl --out results
+    python benchmarks/recall.py --data locomo.json --out results
+    python benchmarks/recall.py --data locomo.json --out results --embeddings minilm
+    python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl --out results
 
-A cell is the share of a question's evidence that is found, the mean over all questions, in percent.
-The packed texts are the excerpts that a search would return, up to the first that does not fit;
-evidence counts if all of it is among them.
+A cell is the percentage of a question's evidence that is found, averaged over all questions.
+Packed texts are the excerpts that a search would return, up to the first that does not fit.
+Evidence counts only if all of it is in them.
 
 A line of a talk is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …, "assistant": …}`
 with null for no effort, or the end of an effort, `{"effort": …, "concluded": 57, "summary": …}`. A

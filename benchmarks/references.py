@@ -1,24 +1,23 @@
-"""Which mentions of an effort are recognised, and how many summaries stay in the context.
+"""Which references to an effort are recognised, and how many summaries stay in the context.
 
-python benchmarks/references.py --data locomo.json --out results
+    python benchmarks/references.py --data locomo.json --out results
 
-LoCoMo: a question mentions the sessions that hold its evidence; to the other sessions of its
-conversation it is an unrelated message. Then each conversation is replayed, an utterance and its
-answer to a turn: a session is an effort, which is concluded at its end but for the last one.
+LoCoMo: a question refers to the sessions that have its evidence, and is an unrelated message for
+the other sessions. Then each conversation is replayed with an utterance and its answer as a turn. A
+session is an effort, and all but the last are concluded at their end.
 
-Dialogues, which need no `--data`: made-up ones in `data`, each with two to five efforts. They are
-opened, worked on and concluded one after the other, the first one is expanded, and turns of other
-work follow, some of which mention an effort, as their writers labelled them. There are three kinds:
-`work` about software, `long` of mails and minutes of a hundred words, of which one sentence
-mentions an effort, and `terse` of coding in a few words a turn. The rule was chosen on the half
-called development; the half called check was left for the end.
+Dialogues, which need no `--data`: made-up dialogues in `data`, each with two to five efforts that
+are opened, worked on and concluded one after the other. Then the first effort is expanded, and
+turns of other work follow, some of which refer to an effort, as their authors labelled them. There
+are three kinds: `work` about software, `long` mails and minutes of a hundred words in which one
+sentence refers to an effort, and `terse` talk while coding. The rule was chosen on the half called
+development. The half called check was kept for the end.
 
-- true %: of these mentions, those that are recognised.
-- false %: of the pairs of one of these turns and a concluded effort in the context that it
-  does not mention, those that the rule takes for a mention.
-- expanded %: the same, of the pairs with the effort that was expanded, whose log alone is long.
-- turns %: of the turns that mention no effort, those that are taken for a mention of any.
-- AUC: how often a mention weighs more than a pair that is none, ids aside.
+- true %: references that are recognised.
+- false %: pairs of a turn and a concluded effort that it does not refer to, taken for a reference.
+- expanded %: the same for the expanded effort, which is the only one with a long log.
+- turns %: turns without a reference that are taken for a reference to any effort.
+- AUC: how often a reference weighs more than an unrelated pair, ids aside.
 """
 
 import json

@@ -1,15 +1,16 @@
-"""Search at scale: times of searching, opening and appending, and the size of the archive.
+"""Search at scale: time to search, open and append, and the size of the archive.
 
-python benchmarks/search_scale.py --out results 1000 10000
-python benchmarks/search_scale.py --out results --semantic 1000 10000
-python benchmarks/search_scale.py --out results --semantic --url postgresql+psycopg://... 10000
+    python benchmarks/search_scale.py --out results 1000 10000
+    python benchmarks/search_scale.py --out results --semantic 1000 10000
+    python benchmarks/search_scale.py --out results --semantic --url postgresql+psycopg://... 10000
 
-Made-up efforts of two turns each, half of their words from a vocabulary of 50,000 in Zipf's
-proportions. A query is five words of one turn; "found first" is how often its effort leads. CPU is
-the processor time of a search, which other programs on the machine disturb little. With --semantic
-every passage and every heading has a vector of 384 numbers, which mean nothing; the first search
-reads them, and what a model takes to embed a query comes on top. With --url the archive is in that
-database, which is empty; what the server works is then no part of the processor time.
+Made-up efforts have two turns each. Half of their words are from a vocabulary of 50,000 with Zipf's
+frequencies. A query is five words of one turn; "found first" is how often its effort comes first.
+CPU is the CPU time of a search, which other programs hardly influence.
+
+With --semantic each passage and each heading has a random vector of 384 numbers. The first search
+reads the vectors. The time to embed a query is not included. With --url the archive is in that
+database, which must be empty, and the CPU time does not include the server's.
 """
 
 import random

@@ -1,10 +1,10 @@
-"""Search in many sessions: the time to find efforts of a user's other sessions.
+"""Search in many sessions: the time to find efforts in a user's other sessions.
 
-python benchmarks/search_sessions.py --out results 100 1000 10000
+    python benchmarks/search_sessions.py --out results 100 1000 10000
 
-Made-up sessions that concluded three efforts each, with summaries of 40 words and 8 keywords. A
-query is four words of one summary; "found first" is how often its effort leads. The first search
-makes the user's index; before each "after a change" another session concluded an effort.
+Made-up sessions concluded three efforts each, with summaries of 40 words and 8 keywords. A query is
+four words of one summary; "found first" is how often its effort comes first. The first search makes
+the user's index. Before each "after a change", another session concluded an effort.
 """
 
 import random

@@ -1,14 +1,16 @@
 """The cost of a turn in time and in checkpoints, beside other agents.
 
-python benchmarks/turn_cost.py --out results --url postgresql+psycopg://USER@HOST/NAME
-python benchmarks/turn_cost.py --out results --turns 5000 --cases "SQLite"
+    python benchmarks/turn_cost.py --out results --url postgresql+psycopg://USER@HOST/NAME
+    python benchmarks/turn_cost.py --out results --turns 5000 --cases "SQLite"
 
-In each case a conversation (see `talks`) is held by all agents in turn, turn by turn, in one
-process, so that what else the machine does hits all alike. A cell is the median of milliseconds
-over some turns, "of" is the CPU time as a ratio to that of `create_agent` there; the model answers
-from a list, so that its own time is next to nothing. Only the first case is as long as `--turns`
-says, where the peers, which send everything, stop after 500; the others end after 60 turns. Without
-`--url` there is no PostgreSQL. Bytes of checkpoints are those of all turns, by turn.
+In each case all agents have the same conversation (see `talks`), turn by turn in one process, so
+that other load on the machine affects all of them. A cell is the median of some turns in
+milliseconds; "of" is the CPU time relative to `create_agent`. The model answers from a list, so its
+own time is negligible.
+
+Only the first case is as long as `--turns`. Peers that send everything stop there after 500 turns.
+The other cases have 60 turns. Without `--url` there is no PostgreSQL. Checkpoint bytes are per
+turn, averaged over all turns.
 """
 
 import asyncio
