@@ -1,7 +1,7 @@
-"""The protocol of an archive, which stores the manifest and the raw logs.
+"""The protocol of an archive, which stores turns and efforts.
 
-An archive is whatever passes the conformance suite in `tests/memory/conformance`. An operation sees
-only the sessions of the owner that it names, and a read only what its `Tip` sees.
+An archive must pass the conformance suite in `tests/memory/conformance`. Each operation only sees
+the session of its `owner`, and each read only what its `tip` sees.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from ..record import Group, Owner, Record, Tip
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that `verify` found: where (a turn and its id), what, and whether it is damage."""
+    """A finding of `verify`: where (a turn and its id), what, and whether it is damage."""
 
     where: str
     what: str
@@ -30,7 +30,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class EffortList:
-    """The newest efforts, newest status change first, and how many there are in all."""
+    """The newest efforts, newest change first, and the total number of efforts."""
 
     efforts: tuple[Effort, ...]
     total: int
@@ -38,12 +38,17 @@ class EffortList:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A passage that matches a query, of an effort or of an ambient turn, which has none.
+    """A passage that matches a query.
 
-    `said` are the terms of the query that the effort, or the turn, contains; `passage` is the
-    passage's number in the turn, None if only the effort's heading matches. `user`: the user wrote
-    it. `near`: only its neighbours or its effort match. `weak`: it says little of the query. Scores
-    of two searches cannot be compared.
+    Attributes:
+        effort: Its effort, None for an ambient turn.
+        turn: Its turn.
+        score: Its rank. Scores of two searches cannot be compared.
+        said: Terms of the query in the effort or the ambient turn.
+        passage: Its number in the turn, None if only the heading of the effort matches.
+        user: Whether the user wrote it.
+        near: Whether only its neighbours or its effort match.
+        weak: Whether it contains little of the query.
     """
 
     effort: str | None
@@ -72,9 +77,15 @@ class Pointing:
 class Elsewhere:
     """A concluded effort, or a turn, of another session of the same user.
 
-    `effort` is as the newest branch left it, None for a turn, which has `efforts` and the place of
-    its best `passage` instead; `tip` and the time `at` are of the turn, or of the one that
-    concluded the effort; `said` are the terms of the query that it contains.
+    Attributes:
+        owner: The other session.
+        effort: The effort on the newest branch, None for a turn.
+        tip: The turn, or the turn that concluded the effort.
+        at: The time of that turn.
+        score: Its rank.
+        said: Terms of the query that it contains.
+        efforts: The efforts of the turn.
+        passage: The number of the turn's best passage.
     """
 
     owner: Owner
@@ -96,7 +107,7 @@ class Saved:
 
 
 class Archive(Protocol):
-    """Storage of the turns of many sessions, fork-safe, exactly once, until they are erased."""
+    """Stores the turns of many sessions, each exactly once, on branches, until they are erased."""
 
     @property
     def id(self) -> str:

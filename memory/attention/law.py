@@ -112,9 +112,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A memory in attention: how much it has now, 0-100, and how relevant it is to a message.
+    """A memory in attention.
 
-    `relevance` is the share of its keywords in the message, 0 without a message.
+    Attributes:
+        id: The memory.
+        effective: Its strength now, 0-100.
+        relevance: The share of its keywords in the message, 0 without a message.
     """
 
     id: str
@@ -126,8 +129,16 @@ class Ranked:
 class Explanation:
     """Why a memory is in attention or not.
 
-    `days` since it was created; `fades` is the first moment in UTC, by whole days since then, at
-    which it is below the threshold without further access, None if it never is.
+    Attributes:
+        id: The memory.
+        base: Its importance, 0-100.
+        days: Its age.
+        accesses: How often it was expanded, or found and used.
+        effective: Its strength now, 0-100.
+        level: `high` from 70 on, `low` below the threshold, otherwise `medium`.
+        fades: When it falls below the threshold without another access, None for never.
+        suppressed: Whether somebody took it out of attention.
+        attended: Whether it is in attention.
     """
 
     id: str
@@ -203,11 +214,11 @@ def ranked(
 
 
 class Attention(Protocol):
-    """The attention of users; `tests/memory/attention` is the contract of a store.
+    """A store of attention. The tests in `tests/memory/attention` are its contract.
 
-    Each method takes the user, and most the time. A memory is in attention if it is at the
-    threshold or above, unless it was suppressed or withdrawn, or did not fit in. A method that
-    fails raises `AttentionError` and changes nothing.
+    A memory is in attention if its strength reaches the threshold, unless it was suppressed or
+    withdrawn, or exceeds the capacity. A method that fails raises `AttentionError` and changes
+    nothing.
     """
 
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
