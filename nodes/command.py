@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import accessed
 from ..memory.archive.records import left_by
 from ..memory.context.changes import made
-from ..memory.record import Tip
+from ..memory.record import Owner, Tip
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import past
@@ -45,20 +45,15 @@ def run_command(
     The events wait in the state under a nonce until `commit_command` commits them: whatever happens
     in between, they are committed once.
     """
-    settings = resolve(runtime.context, parts.settings)
-    owner = owner_of(state, runtime, settings)
-    before = recovered(state, parts.archive, owner, settings.messages_window + 1)
-    if before is not state:
-        before = resumed(before, runtime, parts)
+    owner, before = _recovered(state, runtime, parts)
     rest = turn_at_rest(before, runtime, parts)
     work = replace(
         rest.put(replace(rest.state, banners=())),
         related=lambda text: parts.related(rest.view, text, runtime),
     )
-    calls: list[Call] = []
+    asked: list[Call] = []
     steps = run(work, [call], frozenset())
-    done = drive(steps, parts.models, calls.append, about=traced(before))
-    done = costing(done, calls)
+    done = costing(drive(steps, parts.models, asked.append, about=traced(before)), asked)
     waiting = {
         "archive": parts.archive.id,
         "turn": rest.view.tip.turn,
@@ -66,9 +61,18 @@ def run_command(
         "command": drawn(parts.archive, owner, secrets.token_hex(8)),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
-    texts = texts_of(done.state, rest.view, before.get("texts", {}))
-    update = {**own, **packed(done.state), **waiting, "texts": texts}
-    return {**update, "messages": from_dicts(done.results)}
+    own |= {"texts": texts_of(done.state, rest.view, before.get("texts", {}))}
+    return {**own, **packed(done.state), **waiting, "messages": from_dicts(done.results)}
+
+
+def _recovered(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> tuple[Owner, TurnState]:
+    """Return the session, and the state as the archive knows it."""
+    settings = resolve(runtime.context, parts.settings)
+    owner = owner_of(state, runtime, settings)
+    before = recovered(state, parts.archive, owner, settings.messages_window + 1)
+    return owner, before if before is state else resumed(before, runtime, parts)
 
 
 def commit_command(
