@@ -38,7 +38,7 @@ WARMING = ("begin an effort", "go on")
 
 @dataclass
 class Walk:
-    """The frames of a package that a turn entered, each file without the doubles for tests."""
+    """The frames of a package that a turn entered, without doubles for tests and what they call."""
 
     package: ModuleType
     files: Counter[str] = field(default_factory=Counter)
@@ -50,19 +50,28 @@ class Walk:
         own = self._own(frame)
         if event != "call" or own is None:
             return
-        self.files[own] += 1
-        self.functions.add((own, frame.f_code.co_qualname))
         caller, before = frame.f_back, None
         while caller is not None and before is None:
+            if self._is_double(caller):
+                return
             caller, before = caller.f_back, self._own(caller)
+        self.files[own] += 1
+        self.functions.add((own, frame.f_code.co_qualname))
         self.changes += before is not None and before != own
 
     def _own(self, frame: FrameType) -> str | None:
         """Return the file of a frame in the package, None elsewhere."""
-        root = Path(str(self.package.__file__)).parent
         name = frame.f_code.co_filename
-        inside = name.startswith(f"{root}/") and not name.startswith(f"{root}/testing/")
+        inside = name.startswith(f"{self._root}/") and not self._is_double(frame)
         return name if inside else None
+
+    def _is_double(self, frame: FrameType) -> bool:
+        """Tell whether a frame is of a double for tests, as the scripted model."""
+        return frame.f_code.co_filename.startswith(f"{self._root}/testing/")
+
+    @property
+    def _root(self) -> Path:
+        return Path(str(self.package.__file__)).parent
 
     def row(self, agent: str, turn: str) -> dict[str, Any]:
         """Return the row of a table."""

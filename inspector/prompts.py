@@ -73,7 +73,7 @@ def _context(
         ArchiveView(archive, owner, before, running),
         Settings(context_budget=event.get("budget", Settings().context_budget)),
         exact,
-        room=plan.room(0),
+        room=plan.room,
         free=0,
         plan=plan,
     )

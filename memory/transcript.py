@@ -488,8 +488,10 @@ def visible_text(message: Message) -> str:
     >>> visible_text({"type": "ai", "data": {"content": block}})
     'Done.'
     """
-    content = message["data"].get("content")
-    if isinstance(content, str) and content and START not in content:
+    data = message["data"]
+    content = data.get("content")
+    is_spoken = not content and "audio" in (data.get("additional_kwargs") or ())
+    if isinstance(content, str) and START not in content and not is_spoken:
         return content
     return text(without_blocks(message))
 
@@ -519,7 +521,8 @@ def _said(message: Message, words: str) -> Iterator[tuple[str, str, bool]]:
     if references:
         yield f"{name}: ", f"({'; '.join(map(str, references))})", False
         return
-    called = calls(message) if message["type"] == "ai" else ()
+    data = message["data"]
+    called = calls(message) if data.get("tool_calls") or data.get("invalid_tool_calls") else ()
     if words or not called:
         yield f"{name}: ", words, False
     for call in called:

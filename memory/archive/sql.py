@@ -557,7 +557,7 @@ class SqlArchive(Archive):
     def _read_once(
         self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T, tip: Tip | None
     ) -> T:
-        with self.database.using(), self.together():
+        with self.together():
             moment = self._thread.moment = self._thread.moment or _Moment(self.database)
             try:
                 if owner not in moment.sessions:
@@ -574,7 +574,8 @@ class SqlArchive(Archive):
                     ) from error
             except BaseException:
                 self._leave()
-                raise
+                with self.database.using():  # what the error means
+                    raise
 
     def _session(self, moment: _Moment, owner: Owner) -> Session | None:
         """Return a session, None if there is none; from the cache if it was read recently."""

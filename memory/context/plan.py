@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from ..names import numbers, ranges
@@ -74,7 +75,7 @@ class Rounds:
         return cls(**{**state, **pairs})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
 class Plan:
     """Which turns the context shows, and how. What came after it was made is appended to it."""
 
@@ -124,14 +125,15 @@ class Plan:
         """
         return turn > self.after_turn or turn in self.turns
 
-    def room(self, default: int) -> int:
-        """Return the room that it was made for, in tokens; its parts have their shares of that.
+    @cached_property
+    def room(self) -> int:
+        """The room that it was made for, in tokens, 0 for none: its parts have shares of that.
 
-        >>> Plan(9, key="ab12cd34:900").room(800), Plan(9).room(800)
-        (900, 800)
+        >>> Plan(9, key="ab12cd34:900").room, Plan(9).room
+        (900, 0)
         """
         tokens = self.key.rpartition(":")[2]
-        return int(tokens) if tokens.isdecimal() else default
+        return int(tokens) if tokens.isdecimal() else 0
 
     def with_anchor(self, anchor: Mapping[str, str]) -> "Plan":
         """Keep showing this state block until a change, unless an older one is shown already."""

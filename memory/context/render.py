@@ -82,16 +82,16 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
 
 
 def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
-    return part_limit(share, plan.room(work.room))
+    return part_limit(share, (plan.room or work.room))
 
 
 def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     """Yield summary lines, then quotes; the effort that was active last takes its tokens first."""
-    lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room(work.room))
+    lines = summary_lines(work, _known(work, plan, plan.summaries), (plan.room or work.room))
     if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
         yield Part.of("memory", summaries, work.count)
     block = sum(part.tokens for part in _state_block(work, plan)) if plan.quotes else 0
-    limit = quotes_limit(plan.room(work.room), block)
+    limit = quotes_limit((plan.room or work.room), block)
     quotes: dict[str, Message] = {}
     goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
     for name in [name for name in reversed(plan.open) if name in plan.quotes]:
@@ -149,7 +149,7 @@ def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Ite
 
 def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]:
     """Yield the logs that commands brought back after a turn."""
-    limit = log_limit(plan.room(work.room))
+    limit = log_limit(plan.room or work.room)
     for name, turns in plan.by_hand.items():
         result = {"effort_id": name, "turns": turns}
         if plan.logs.get(name) == turn.turn:
@@ -282,7 +282,7 @@ def _committed(
     has_notes = tools & LOG_TOOLS.keys() or {event["type"] for event in events} & _ADDING_EVENTS
     form = (
         *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(record, plan), plan.room(work.room)),
+        *(plan.short.get(turn), is_whole(record, plan), (plan.room or work.room)),
         plan.rounds if turn == plan.after_turn + 1 else None,
         _finished(record, plan),
     )
@@ -304,9 +304,9 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     if turn.messages and turn.messages[0]["type"] == "ai":
         before.append(work.fences.note(render("unasked")))
     rounds = _cut_of(turn, plan)
-    limit = plan.short.get(turn.turn, 4 * plan.room(work.room)) // 4
+    limit = plan.short.get(turn.turn, 4 * (plan.room or work.room)) // 4
     if rounds is not None and rounds.limits:
-        limit = 0 if rounds.bare else plan.room(work.room) // _NOTES_SHARE
+        limit = 0 if rounds.bare else (plan.room or work.room) // _NOTES_SHARE
     for event in turn.events if turn.turn > plan.after_turn else ():
         if notes := _notes(work, turn, event):
             limit -= count_messages(notes, work.count)
@@ -361,9 +361,9 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         insertions = _insertions(work, head, plan, known, frozenset())
         insertions = _with_back(insertions, head, back)
         if cut.limits or cut.bare:
-            free = 0 if cut.bare else int(LOGS_SHARE * plan.room(work.room))
+            free = 0 if cut.bare else int(LOGS_SHARE * (plan.room or work.room))
             insertions = _fitting(insertions, free, work)
-        short = cut_turn(head, messages[:end], cut, plan.room(work.room), work.fences)
+        short = cut_turn(head, messages[:end], cut, (plan.room or work.room), work.fences)
         yield from _with_insertions(short, insertions, name)
     elif (limit := plan.short.get(turn.turn)) is not None:
         limit = max(1, limit - notes)
@@ -372,7 +372,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         limit -= sum(_tokens(work, one) for one in insertions.values())
         yield from _with_insertions(_shortened(work, turn, messages, limit), insertions, name)
         return
-    most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
+    most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
     shown_whole = previewed(turn, messages, Limits(most), work.count)
     if not isinstance(turn, Record):
         # Whether its attachments are sent was decided for the turn.
@@ -529,7 +529,7 @@ def _insertions(
             insertions[call] = _Insertion(((_part_name(work, turn), message),))
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
     for at, call, result in log_results(turn.messages):
-        name, limit = result["effort_id"], log_limit(plan.room(work.room))
+        name, limit = result["effort_id"], log_limit(plan.room or work.room)
         new = {(name, number) for number in turns_of_log(result)} - loaded
         if not new or (at < known and name not in logs):
             continue
@@ -566,6 +566,6 @@ def _quoted(
 
 
 def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:
-    most = PREVIEW if turn.turn <= plan.previews else plan.room(work.room) // RESULT_SHARE
+    most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
     is_preview = has_long_results(work, turn, most)
     return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview

@@ -53,8 +53,9 @@ def summary_notes(
     work: RunningTurn, lines: Mapping[str, str], older: Sequence[str], unnamed: int
 ) -> list[Message]:
     """Return the lines of concluded efforts as notes, with the efforts that have no line."""
-    earlier = [line for name, line in lines.items() if is_qualified(name)]
-    own = [line for name, line in lines.items() if not is_qualified(name)]
+    elsewhere = {name for name in lines if is_qualified(name)}
+    earlier = [line for name, line in lines.items() if name in elsewhere]
+    own = [line for name, line in lines.items() if name not in elsewhere]
     texts = [
         render(prompt, quote="\n".join(group))
         for prompt, group in (("earlier_sessions", earlier), ("memory", own))

@@ -210,7 +210,7 @@ def _is_archived(message: BaseMessage, turn: Sequence[BaseMessage]) -> bool:
     """Tell whether a message is one of an archived turn; a history may give it another id."""
     namesake = next((archived for archived in turn if archived.id == message.id), None)
     if namesake is not None:
-        return to_dicts([message]) == to_dicts([namesake])
+        return message == namesake or to_dicts([message]) == to_dicts([namesake])
     return any((m.type, m.content) == (message.type, message.content) for m in turn)
 
 
