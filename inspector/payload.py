@@ -5,7 +5,7 @@ the model. Nothing is guessed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..memory.archive.protocol import Archive, every_effort
@@ -180,8 +180,8 @@ def _subjects(event: Event) -> Sequence[str]:
 
 def _metrics(metrics: Any) -> dict[str, Any]:
     """Return the figures of a report; the turns' own stand with the turns."""
-    names = (name for name in type(metrics).__dataclass_fields__ if name != "turns")
-    return {name: getattr(metrics, name) for name in names}
+    figures = asdict(replace(metrics, turns=()))
+    return {name: figure for name, figure in figures.items() if name != "turns"}
 
 
 def _message(message: Message) -> dict[str, Any]:
