@@ -182,6 +182,16 @@ class Archive(Protocol):
     def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
         """Return the `newest` visible efforts by their last status change, and the total."""
 
+    def search(
+        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
+    ) -> tuple[Found, ...]:
+        """Return up to `limit` visible efforts and ambient turns that match a query, best first.
+
+        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
+        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
+        find texts that share no word with the query but are as near as the meaning's floor.
+        """
+
     def search_passages(  # noqa: PLR0913 (a query, and how it is read)
         self,
         owner: Owner,
@@ -192,12 +202,10 @@ class Archive(Protocol):
         *,
         when: When | None = None,
     ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match a query, best first, with the weak ones.
+        """Return up to `limit` passages that match, best first, with the weak ones.
 
-        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
-        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
-        find texts that share no word with the query but are as near as the meaning's floor. A date
-        in the query is read as `when` says; a query of a date alone finds what was said then.
+        `search` returns only the best passage of each effort, with this score. A date in the query
+        is read as `when` says; a query of a date alone finds what was said then.
         """
 
     def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:

@@ -277,10 +277,6 @@ class SqlArchive(Archive):
     def search(
         self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
     ) -> tuple[Found, ...]:
-        """Return up to `limit` visible efforts and ambient turns that match a query, best first.
-
-        Of each it is the best passage that `search_passages` finds.
-        """
         best: dict[str | int, Found] = {}
         for hit in self.search_passages(owner, tip, query, sys.maxsize, meaning):
             if meaning or not hit.weak:

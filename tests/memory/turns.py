@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Event, Group, Owner, Record, Tip
 
 OWNER = Owner("ann", "t1")
@@ -52,6 +53,11 @@ def commit_all(archive: Archive, groups: Sequence[Group], tip: Tip = START) -> T
 def texts(records: Sequence[Record]) -> list[str]:
     """Return what the user said in each record."""
     return [record.messages[0]["data"]["content"] for record in records]
+
+
+def effort_in(archive: Archive, owner: Owner, tip: Tip, name: str) -> Effort | None:
+    """Return an effort as `tip` sees it, None if it does not."""
+    return next(iter(archive.efforts_named(owner, tip, [name])), None)
 
 
 def visible(archive: Archive, tip: Tip, owner: Owner = OWNER) -> list[str]:

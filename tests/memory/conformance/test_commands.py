@@ -7,7 +7,7 @@ from ebbtide.memory.archive.records import mark
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from ebbtide.testing import InMemoryArchive
-from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, concluded, effort_in, opened, turn, visible
 
 OTHER = Owner("ann", "t2")
 
@@ -48,7 +48,7 @@ def test_command_changes_efforts_from_its_tip_on(archive: Archive) -> None:
     done = archive.commit(OWNER, first.tip, command(opened("a")))
     second = archive.commit(OWNER, done.tip, turn(2))
 
-    seen = [archive.effort(OWNER, one.tip, "a") is not None for one in (first, done, second)]
+    seen = [effort_in(archive, OWNER, one.tip, "a") is not None for one in (first, done, second)]
 
     assert seen == [False, True, True]
     assert [archive.efforts(OWNER, one.tip, 9).total for one in (first, done, second)] == [0, 1, 1]
@@ -86,8 +86,8 @@ def test_branches_see_their_own_commands(archive: Archive) -> None:
     done = archive.commit(OWNER, first.tip, command(opened("a")))
     other = archive.commit(OWNER, done.tip, turn(2, "beside"))
 
-    assert archive.effort(OWNER, second.tip, "a") is None
-    assert archive.effort(OWNER, other.tip, "a") is not None
+    assert effort_in(archive, OWNER, second.tip, "a") is None
+    assert effort_in(archive, OWNER, other.tip, "a") is not None
     assert archive.commits(OWNER, other.tip, [1, 2]) == (first, done, other)
     assert visible(archive, other.tip) == ["question 1", "beside"]
 
@@ -122,12 +122,12 @@ def test_erased_summary_of_a_command(archive: Archive) -> None:
 
     archive.erase(OWNER, done.tip, 1)
 
-    effort = archive.effort(OWNER, done.tip, "a")
+    effort = effort_in(archive, OWNER, done.tip, "a")
     assert effort is not None
     assert effort.stale
     assert not [finding for finding in archive.verify(OWNER) if finding.fatal]
     archive.resummarised(OWNER, done.tip, replace(effort, summary="Something.", stale=False))
-    renewed = archive.effort(OWNER, done.tip, "a")
+    renewed = effort_in(archive, OWNER, done.tip, "a")
     assert renewed is not None
     assert renewed.summary == "Something."
 
@@ -140,7 +140,7 @@ def test_other_sessions_find_what_a_command_concluded(archive: Archive) -> None:
     (found,) = archive.concluded_elsewhere(OTHER, 9)
 
     assert found.tip == done.tip
-    effort = archive.effort(OWNER, found.tip, "a")
+    effort = effort_in(archive, OWNER, found.tip, "a")
     assert effort is not None
     assert effort.status == "concluded"
 

@@ -5,7 +5,7 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group, Tip
-from tests.memory.turns import OWNER, START, commit_all, concluded, opened, turn
+from tests.memory.turns import OWNER, START, commit_all, concluded, effort_in, opened, turn
 
 UPDATED = {"type": "goal_updated", "effort": "a", "goal": "better"}
 
@@ -24,7 +24,7 @@ def test_effort_is_as_its_last_change_left_it(archive: Archive) -> None:
     """An effort has what the event of its last status change says."""
     tip = commit_all(archive, life())
 
-    assert archive.effort(OWNER, tip, "a") == Effort(
+    assert effort_in(archive, OWNER, tip, "a") == Effort(
         "a", "concluded", summary="Done.", keywords=("k",), tokens=9, turn=4
     )
 
@@ -36,7 +36,7 @@ def test_effort_goes_back_with_the_tip(archive: Archive, number: int, goal: str 
     """An effort is seen as it was at the tip."""
     tip = commit_all(archive, life())
 
-    effort = archive.effort(OWNER, Tip(number, tip.id), "a")
+    effort = effort_in(archive, OWNER, Tip(number, tip.id), "a")
 
     assert (effort and effort.goal) == goal
 
@@ -59,7 +59,7 @@ def test_last_change_of_one_turn_wins(archive: Archive) -> None:
     events = [opened("a"), concluded("a", "At once.")]
     tip = commit_all(archive, [turn(1, efforts=["a"], events=events)])
 
-    effort = archive.effort(OWNER, tip, "a")
+    effort = effort_in(archive, OWNER, tip, "a")
 
     assert effort is not None
     assert (effort.status, effort.summary) == ("concluded", "At once.")
@@ -69,8 +69,8 @@ def test_unknown_effort_is_none(archive: Archive) -> None:
     """There is no effort that no visible turn names."""
     tip = commit_all(archive, life())
 
-    assert archive.effort(OWNER, tip, "b") is None
-    assert archive.effort(OWNER, tip, "\ud800") is None
+    assert effort_in(archive, OWNER, tip, "b") is None
+    assert effort_in(archive, OWNER, tip, "\ud800") is None
     assert archive.effort_turns(OWNER, tip, "b") == ()
 
 
@@ -126,5 +126,5 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
 
     assert archive.effort_turns(OWNER, tip, name) == (1,)
     assert archive.efforts(OWNER, tip, 2).efforts[0].id == name
-    assert archive.effort(OWNER, tip, name) == archive.efforts(OWNER, tip, 2).efforts[0]
+    assert effort_in(archive, OWNER, tip, name) == archive.efforts(OWNER, tip, 2).efforts[0]
     assert archive.verify(OWNER) == ()

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError, TurnNotFoundError
 from ebbtide.memory.record import Group, Owner, Tip
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn, visible
+from tests.memory.turns import OWNER, commit_all, concluded, effort_in, opened, turn, visible
 
 SAID = "The safe opens with seven left, nine right."
 
@@ -148,11 +148,11 @@ def test_effort_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
     """What is said of an effort whose log does not hold the turn is not guessed to be of it."""
     events = [opened("b", goal=SAID), concluded("b", f"Noted. {SAID}", keywords=["safe"])]
     tip = commit_all(archive, [turn(1, SAID), turn(2, "", ["b"], events), turn(3)])
-    before = archive.effort(OWNER, tip, "b")
+    before = effort_in(archive, OWNER, tip, "b")
 
     erased = archive.erase(OWNER, tip, 1)
 
-    assert archive.effort(OWNER, tip, "b") == before
+    assert effort_in(archive, OWNER, tip, "b") == before
     assert ([quoted.turn for quoted in erased.quoted], erased.stale) == ([2], ())
 
 
@@ -168,7 +168,7 @@ def test_summary_of_what_was_before_stays(archive: Archive) -> None:
 
     archive.erase(OWNER, tip, 2)
 
-    effort = archive.effort(OWNER, tip, "a")
+    effort = effort_in(archive, OWNER, tip, "a")
     assert effort is not None
     assert (effort.summary, effort.goal, effort.stale) == (
         *("Nothing but cables.", "Count cables"),
@@ -181,12 +181,12 @@ def test_summary_written_again_is_no_longer_stale(archive: Archive) -> None:
     groups = [turn(1, SAID, ["a"], [opened("a")]), turn(2, "", ["a"], [concluded("a", SAID)])]
     tip = commit_all(archive, groups)
     archive.erase(OWNER, tip, 1)
-    stale = archive.effort(OWNER, tip, "a")
+    stale = effort_in(archive, OWNER, tip, "a")
     assert stale is not None
 
     archive.resummarised(OWNER, tip, type(stale)("a", "concluded", summary="New.", turn=stale.turn))
 
-    fresh = archive.effort(OWNER, tip, "a")
+    fresh = effort_in(archive, OWNER, tip, "a")
     assert fresh is not None
     assert (fresh.summary, fresh.stale, fresh.turn) == ("New.", False, 2)
 
@@ -194,12 +194,12 @@ def test_summary_written_again_is_no_longer_stale(archive: Archive) -> None:
 def test_summary_that_is_not_stale_is_not_replaced(archive: Archive) -> None:
     """What a conclusion says is only replaced after an erasure."""
     tip = commit_all(archive, [turn(1, "", ["a"], [opened("a"), concluded("a", "Kept.")])])
-    effort = archive.effort(OWNER, tip, "a")
+    effort = effort_in(archive, OWNER, tip, "a")
     assert effort is not None
 
     archive.resummarised(OWNER, tip, type(effort)("a", "concluded", summary="New.", turn=1))
 
-    assert archive.effort(OWNER, tip, "a") == effort
+    assert effort_in(archive, OWNER, tip, "a") == effort
 
 
 def test_erasing_again_is_no_error(archive: Archive) -> None:
@@ -225,7 +225,7 @@ def test_what_a_turn_that_ran_meanwhile_repeats_goes_with_that_turn(archive: Arc
 
     erased = archive.erase(OWNER, tip, 3)
 
-    effort = archive.effort(OWNER, tip, "a")
+    effort = effort_in(archive, OWNER, tip, "a")
     assert effort is not None
     assert (effort.goal, effort.constraints, effort.stale) == ("", (), True)
     assert SAID not in effort.summary

@@ -7,7 +7,7 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import TipNotFoundError
 from ebbtide.memory.record import Owner, Tip
-from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, effort_in, opened, turn, visible
 
 
 def test_second_child_of_a_turn_is_a_branch(archive: Archive) -> None:
@@ -130,8 +130,8 @@ def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
     other = turn(2, "another", efforts=["b"], events=[opened("b")])
     branch = commit_all(archive, [other], before)
 
-    assert archive.effort(OWNER, main, "b") is None
-    assert archive.effort(OWNER, branch, "a") is None
+    assert effort_in(archive, OWNER, main, "b") is None
+    assert effort_in(archive, OWNER, branch, "a") is None
     assert archive.effort_turns(OWNER, branch, "a") == ()
     assert archive.efforts(OWNER, branch, 10).total == 1
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from tests.draws import examples
-from tests.memory.turns import START, concluded, opened, texts, turn
+from tests.memory.turns import START, concluded, effort_in, opened, texts, turn
 
 THREADS = itertools.count()
 EFFORTS = ("a", "b", "c")
@@ -94,7 +94,7 @@ def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> 
             own = tuple(group.turn for group in history if name in group.efforts)
             assert archive.effort_turns(owner, tip, name) == own
             last = [turn for turn, event in changed if event["effort"] == name][-1:]
-            effort = archive.effort(owner, tip, name)
+            effort = effort_in(archive, owner, tip, name)
             assert ([effort.turn] if effort else []) == last
 
 

@@ -13,7 +13,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import SessionNotFoundError
 from ebbtide.memory.record import Owner, Record
-from tests.memory.turns import OWNER, START, commit_all, opened, turn, visible
+from tests.memory.turns import OWNER, START, commit_all, effort_in, opened, turn, visible
 
 STRANGERS = [
     Owner("bob", "t1"),
@@ -34,7 +34,7 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
 
     assert archive.turns(stranger, tip, [1, 2]) == ()
     assert archive.ambient(stranger, tip, 9) == ()
-    assert archive.effort(stranger, tip, "a") is None
+    assert effort_in(archive, stranger, tip, "a") is None
     assert archive.effort_turns(stranger, tip, "a") == ()
     assert archive.efforts(stranger, tip, 9).total == 0
     assert archive.newest(stranger) is None

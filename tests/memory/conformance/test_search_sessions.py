@@ -6,7 +6,7 @@ import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Elsewhere
 from ebbtide.memory.record import ANONYMOUS, Event, Group, Owner, Tip
-from tests.memory.turns import OWNER, START, concluded, human, opened
+from tests.memory.turns import OWNER, START, concluded, effort_in, human, opened
 
 OTHER = Owner("ann", "t2")
 SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
@@ -268,7 +268,7 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
     archive.erase(OTHER, tip, 1)
     assert found(archive, "cat") == []
 
-    stale = archive.effort(OTHER, tip, "pet")
+    stale = effort_in(archive, OTHER, tip, "pet")
     assert stale is not None
     fresh = type(stale)("pet", "concluded", summary="A tabby.", turn=stale.turn)
     archive.resummarised(OTHER, tip, fresh)
