@@ -13,9 +13,11 @@ from contextvars import ContextVar, copy_context
 from dataclasses import replace
 from inspect import getclosurevars
 from itertools import takewhile
+from threading import Lock
 from typing import Annotated, Any, NotRequired, Unpack, cast
 from uuid import uuid4
 
+from cachetools import LRUCache
 from langchain.agents import AgentState
 from langchain.agents.middleware import (
     AgentMiddleware,
@@ -49,7 +51,6 @@ from ..memory.attention.law import Attention
 from ..memory.context.budget import LEAST_ROOM, check_budget, instructions
 from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
-from ..memory.lru_cache import LruCache
 from ..memory.messages import unanswered
 from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
@@ -145,7 +146,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         # The anchor has no model of its own: if the agent's is not known, the given one writes it.
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
         self._initial = replace(graph.parts, models=models)
-        self._requests: LruCache[AgentParts] = LruCache(_REQUESTS)
+        self._requests, self._lock = LRUCache[str, AgentParts](_REQUESTS), Lock()
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -321,7 +322,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""
-        return self._requests.get(state.get("ebbtide_request")) or self.sized(state)
+        with self._lock:
+            parts = self._requests.get(state.get("ebbtide_request", ""))
+        return parts or self.sized(state)
 
     def _begun(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
@@ -359,7 +362,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
-        self._requests.drop(state.get("ebbtide_request"))
+        with self._lock:
+            self._requests.pop(state.get("ebbtide_request", ""), None)
         return repacked(update, unpacked(state), self._settings(runtime))
 
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
@@ -421,8 +425,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         final_call = replace(call, limit=None) if ended else call
         update = final_call.answered(response.result)
         shown = replace(response, result=update.pop("messages"))
-        self._requests.drop(request.state.get("ebbtide_request"))
-        self._requests.put(key := uuid4().hex, call.parts)
+        key, before = uuid4().hex, request.state.get("ebbtide_request", "")
+        with self._lock:
+            self._requests.pop(str(before), None)
+            self._requests[key] = call.parts
         replaced = update.pop("ebbtide_replaced", None)
         update = repacked(update, call.state, call.settings)
         if replaced is not None:

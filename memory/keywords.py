@@ -7,15 +7,17 @@ the share of a text, but it is no keyword that makes a reference.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice, pairwise
 from math import log
-from typing import Any, NamedTuple, TypeAlias
+from threading import Lock
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from cachetools import LRUCache
 
 from .efforts import Effort
-from .lru_cache import LruCache
 from .messages import Message
 from .names import parted
 from .running_turn import RunningTurn
@@ -256,12 +258,31 @@ def counted(messages: Iterable[Message]) -> Counts:
     return counts
 
 
-class KeywordCache(LruCache[Any]):
+T = TypeVar("T")
+
+
+class KeywordCache(LRUCache[Any, Any]):
     """The keywords of efforts, and the terms of their turns, as a log grows by one turn a time."""
 
     def __init__(self, limit: int = _CACHED) -> None:
         """Cache up to `limit` efforts and turns, of any session, for any thread."""
         super().__init__(limit)
+        self._lock = Lock()
+
+    def get_or_make(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what is cached under a key, made if there is nothing."""
+        with self._lock:
+            found: T | None = self.get(key)
+        if found is None:
+            found = make()
+            with self._lock:
+                self[key] = found
+        return found
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            super().clear()
 
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:

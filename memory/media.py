@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from .lru_cache import LruCache
+from cachetools import LRUCache, cached
 
 _log = logging.getLogger("ebbtide.attachments")
 
@@ -147,11 +148,16 @@ def facts_of(data: Any) -> Mapping[str, Any]:
         return {**known, **(facts if isinstance(facts, Mapping) else {})}
     if not isinstance(data, str):
         return {}
-    key = hashlib.blake2b(data.encode("utf-8", "replace"), digest_size=16).digest()
-    return _measured.get_or_make(key, lambda: _facts(_decoded(data)))
+    return _measured(data)
 
 
-_measured: LruCache[Mapping[str, Any]] = LruCache(_MEASURED)
+def _digest(data: str) -> bytes:
+    return hashlib.blake2b(data.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+@cached(LRUCache[bytes, Mapping[str, Any]](_MEASURED), _digest, Lock())
+def _measured(data: str) -> Mapping[str, Any]:
+    return _facts(_decoded(data))
 
 
 def is_pdf(data: str) -> bool:

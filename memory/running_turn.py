@@ -4,7 +4,10 @@ import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from threading import Lock
 from typing import Any, TypeAlias, TypeVar
+
+from cachetools import LRUCache
 
 from ..prompts.loader import render
 from .context.plan import Plan
@@ -12,7 +15,6 @@ from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
 from .fences import Fences
-from .lru_cache import LruCache
 from .messages import Message
 from .names import is_qualified, parted, session_called, slug
 from .record import Record
@@ -33,8 +35,11 @@ _LARGE = 20_000
 From 50,000 on it would be useless too: the archive reads such a record anew, under another key.
 """
 
-LaidOut: TypeAlias = LruCache[tuple[Sequence[Record], Any]]
+LaidOut: TypeAlias = LRUCache[Any, tuple[Sequence[Record], Any]]
 T = TypeVar("T")
+
+LAYING_OUT = Lock()
+"""Guards the caches of what is laid out, which threads share."""
 
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
@@ -66,7 +71,7 @@ class RunningTurn:
     provider: str = ""
     results: tuple[Message, ...] = ()
     now: str = ""
-    laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: LRUCache(LAID_OUT))
     fence_key: bytes = b""
 
     @cached_property
@@ -88,11 +93,13 @@ class RunningTurn:
         these ids meanwhile.
         """
         key = (*form, *map(id, records))
-        entry = self.laid_out.get(key)
+        with LAYING_OUT:
+            entry = self.laid_out.get(key)
         if entry is None:
             entry = records, make()
             if all(map(_may_be_cached, records)):
-                self.laid_out.put(key, entry)
+                with LAYING_OUT:
+                    self.laid_out[key] = entry
         value: T = entry[1]
         return value
 

@@ -43,7 +43,8 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         record = _committed(state, messages, work.view.owner, parts, fixed)
         view = past(parts.archive, work.view.owner, record.tip)
         after = replace(work, state=replace(work.state, events=()), view=view)
-        parts.turns.drop(key_of(state, runtime, work.settings))
+        with parts.lock:
+            parts.turns.pop(key_of(state, runtime, work.settings), None)
         stored = {"fixed": fixed[0]["digest"]} if fixed else {}
         return {**committed(record, str(messages[-1].id)), **_due(after), **stored}
 

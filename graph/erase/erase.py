@@ -109,9 +109,7 @@ def erase(
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip
     erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
-    parts.keywords.clear()
-    parts.laid_out.clear()
-    parts.turns.clear()
+    parts.forget()
     resummarised = _resummarise(thread)
     not_erased = [*erased.left, *_drop_caches(parts, owner)]
     if saver and (thread.has_checkpoints or archive.reseeding(owner)):
@@ -180,9 +178,7 @@ def delete_user(agent: Agent, user_id: str) -> DeletionReport:
 
 def _drop_caches(parts: AgentParts, owner: Owner) -> list[str]:
     """Empty the caches of a user; return a sentence if one could not be reached."""
-    parts.keywords.clear()
-    parts.laid_out.clear()
-    parts.turns.clear()
+    parts.forget()
     if parts.memories_changed(owner):
         return []
     return [f"attention of {owner.user!r}: its cache was not reached, and keeps it a day at most"]

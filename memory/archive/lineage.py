@@ -9,14 +9,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
+from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
+from cachetools import LRUCache
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 
 from ..compressions import Compression, from_data
 from ..efforts import Effort, changed
 from ..errors import SessionNotFoundError
-from ..lru_cache import LruCache
 from ..names import session_name
 from ..record import Owner, Record, Tip
 from .index import any_of
@@ -56,7 +57,8 @@ RECORDS = 500
 LARGE = 50_000
 """Characters from which on a record is not cached but read again."""
 
-_UNCACHED: LruCache[Any] = LruCache(0)
+CACHING = Lock()
+"""Guards the caches that lineages of all threads share."""
 
 _SPARE = 8
 """Further changes that are read at once: an effort seldom changes its status more than twice."""
@@ -290,16 +292,16 @@ def _cached(read: Callable[["Lineage", *Ts], T]) -> Callable[["Lineage", *Ts], T
 class Lineage:
     """What one tip of a session sees.
 
-    `records` and `vectors` (of `Matrix`) are caches that lineages share. Their keys have the
-    `edition` of the session, which changes when a record loses something or an older one gets a
-    vector.
+    `records` and `vectors` (of `Matrix`) are caches that lineages share under `CACHING`. Their keys
+    have the `edition` of the session, which changes when a record loses something or an older one
+    gets a vector.
     """
 
     connect: Callable[[], Connection]
     session: Session
     snapshot: Snapshot
-    records: LruCache[Record] = field(default_factory=lambda: _UNCACHED)
-    vectors: LruCache[Any] = field(default_factory=lambda: _UNCACHED)
+    records: LRUCache[Any, Record] = field(default_factory=lambda: LRUCache(RECORDS))
+    vectors: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(0))
     edition: tuple[int, ...] = ()
 
     @property
@@ -338,12 +340,14 @@ class Lineage:
         """Return the records of these turns, ascending."""
         parts = [*self._by_segment(numbers)]
         keys = [(self.edition, one.run, number) for one, part in parts for number in part]
-        by_number = {record.turn: record for record in self.records.known(keys)}
+        with CACHING:
+            by_number = {key[-1]: self.records[key] for key in keys if key in self.records}
         unread = [number for number in numbers if number not in by_number]
         for row in self._rows(unread, (*RECORD, turns.c.run)):
             record = by_number[row.turn] = record_of(row)
             if len(row.messages) < LARGE:
-                self.records.put((self.edition, row.run, row.turn), record)
+                with CACHING:
+                    self.records[self.edition, row.run, row.turn] = record
         return tuple(by_number[number] for number in sorted(by_number))
 
     def commits(self, numbers: Sequence[int]) -> tuple[Record, ...]:

@@ -14,6 +14,7 @@ from threading import local
 from time import monotonic
 from typing import Any, Self, TypeVar, TypeVarTuple
 
+from cachetools import LRUCache
 from sqlalchemy import URL, Connection, Row, Select, bindparam, select, text
 
 from ..attachments import Texts
@@ -29,7 +30,6 @@ from ..errors import (
     ArchiveUnavailableError,
     SessionNotFoundError,
 )
-from ..lru_cache import LruCache
 from ..messages import clean
 from ..messages import text as text_of
 from ..names import session_name
@@ -43,7 +43,7 @@ from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, scope_of
 from .index import among, any_of, look_up
-from .lineage import LARGE, RECORDS, TIP, Lineage, Session, Snapshot
+from .lineage import CACHING, LARGE, RECORDS, TIP, Lineage, Session, Snapshot
 from .memories import SqlAttention, attend
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
@@ -134,10 +134,10 @@ class SqlArchive(Archive):
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
         self._thread = _ThreadState()
         self._rewritten = 0.0  # when something was erased or rewritten: older reads do not count
-        self._sessions: LruCache[tuple[float, Session]] = LruCache(_SNAPSHOTS)
-        self._snapshots: LruCache[Snapshot] = LruCache(_SNAPSHOTS)
-        self._records: LruCache[Record] = LruCache(RECORDS)
-        self._matrices: LruCache[Any] = LruCache(_VECTORS, attrgetter("size"))
+        self._sessions: LRUCache[Any, tuple[float, Session]] = LRUCache(_SNAPSHOTS)
+        self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
+        self._records: LRUCache[Any, Record] = LRUCache(RECORDS)
+        self._matrices: LRUCache[Any, Any] = LRUCache(_VECTORS, attrgetter("size"))
         self._vectors = Vectors(self.database)
 
     def __enter__(self) -> Self:
@@ -185,7 +185,8 @@ class SqlArchive(Archive):
         self._leave()
         with self.database.writing() as connection:
             session = session_of(connection, owner)
-            snapshot = self._snapshots.get(self._key(session, tip))
+            with CACHING:
+                snapshot = self._snapshots.get(self._key(session, tip))
             done = commit(connection, session, tip, group, snapshot)
             if done.before is not None:
                 moved = done.before.row != session.newest
@@ -203,12 +204,13 @@ class SqlArchive(Archive):
         if done.before is None:
             return record
         is_small = sum(len(text_of(message)) for message in record.messages) < LARGE
-        if is_small and record.status != "command":
-            key = (self._edition(session), snapshot.segments[0].run, record.turn)
-            self._records.put(key, record)
-        self._snapshots.put(self._key(session, record.tip), snapshot)
         after = replace(session, turns=session.turns + 1, newest=snapshot.row)
-        self._sessions.put((self.database.opened, owner), (at, after))
+        with CACHING:
+            if is_small and record.status != "command":
+                run = snapshot.segments[0].run
+                self._records[self._edition(session), run, record.turn] = record
+            self._snapshots[self._key(session, record.tip)] = snapshot
+            self._sessions[self.database.opened, owner] = at, after
         if self._thread.depth:
             self._thread.moment = _Moment(self.database, sessions={owner: after})
         return record
@@ -507,8 +509,9 @@ class SqlArchive(Archive):
     def _forget(self) -> None:
         """Empty the caches: something in them was erased, or the archive is closed."""
         self._rewritten = monotonic()
-        for cache in (self._sessions, self._snapshots, self._records, self._matrices):
-            cache.clear()
+        with CACHING:
+            for cache in (self._sessions, self._snapshots, self._records, self._matrices):
+                cache.clear()
 
     @contextmanager
     def _writing(self, owner: Owner, *, copies: bool = False) -> Iterator[Scope]:
@@ -575,7 +578,9 @@ class SqlArchive(Archive):
 
     def _session(self, moment: _Moment, owner: Owner) -> Session | None:
         """Return a session, None if there is none; from the cache if it was read recently."""
-        at, session = self._sessions.get((self.database.opened, owner)) or (0.0, None)
+        key = (self.database.opened, owner)
+        with CACHING:
+            at, session = self._sessions.get(key) or (0.0, None)
         # An open connection may see an older moment than the one that the cache was filled at.
         if not moment.opened and at > max(self._thread.since, self._rewritten):
             return session
@@ -583,7 +588,9 @@ class SqlArchive(Archive):
             session = Session.of(moment.connection(), owner)
         except SessionNotFoundError:
             return None
-        return self._sessions.put((self.database.opened, owner), (moment.at, session))[1]
+        with CACHING:
+            self._sessions[self.database.opened, owner] = moment.at, session
+        return session
 
     def _lineage(self, moment: _Moment, session: Session, tip: Tip) -> Lineage:
         """Return the lineage of a tip in a moment."""
@@ -597,12 +604,14 @@ class SqlArchive(Archive):
     def _snapshot(self, moment: _Moment, session: Session, tip: Tip) -> Snapshot:
         """Return the snapshot of a tip, one that sees nothing if the user has no such turn."""
         key = self._key(session, tip)
-        snapshot = self._snapshots.get(key)
+        with CACHING:
+            snapshot = self._snapshots.get(key)
         if snapshot is None:
             snapshot = Snapshot.of(moment.connection(), session, tip)
             if snapshot is None:
                 return Snapshot((), 0)
-            self._snapshots.put(key, snapshot)
+            with CACHING:
+                self._snapshots[key] = snapshot
         return snapshot
 
     def _key(self, session: Session, tip: Tip) -> Any:

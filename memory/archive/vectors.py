@@ -7,6 +7,7 @@ each time takes 85, sqlite-vec, which many a Python cannot load, 47 to 85.
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -21,7 +22,7 @@ from ..record import Group, Owner, Record
 from .create import create_vectors
 from .database import Database, upsert
 from .index import among, is_sqlite
-from .lineage import CHANGES, Lineage, Session
+from .lineage import CACHING, CHANGES, Lineage, Session
 from .records import left_by, record_of
 from .schema import (
     PASSAGE_BITS,
@@ -264,11 +265,14 @@ def _nearest(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Cosi
     from .matrix import Matrix  # noqa: PLC0415 (numpy comes with an extra)
 
     key = (lineage.edition, table.name, meaning.model)
-    matrix = lineage.vectors.get(key) or Matrix()
+    with CACHING:
+        matrix = lineage.vectors.get(key) or Matrix()
     bound = {"session": lineage.session.id, "model": meaning.model, "last": matrix.last}
     rows = lineage.connection.execute(_AFTER[table.name], bound).all()
     if rows:
-        matrix = lineage.vectors.put(key, matrix.with_bytes(*zip(*rows, strict=True)))
+        matrix = matrix.with_bytes(*zip(*rows, strict=True))
+        with CACHING, suppress(ValueError):  # it may be larger than the cache
+            lineage.vectors[key] = matrix
     cosines: Cosines = matrix.cosines(meaning.vector, _DIGITS)
     return cosines
 

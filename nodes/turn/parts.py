@@ -28,10 +28,9 @@ from ...memory.efforts import EffortState
 from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
-from ...memory.lru_cache import LruCache
 from ...memory.questions import What
 from ...memory.record import Owner
-from ...memory.running_turn import LAID_OUT, LaidOut
+from ...memory.running_turn import LAID_OUT, LAYING_OUT, LaidOut
 from ...memory.salience.merge import Similarity
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
@@ -85,7 +84,8 @@ class AgentParts:
     `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
-    `turns` are the turns that run, each a `Turn`, loaded once for all their nodes.
+    `turns` are the turns that run, each a `Turn`, loaded once for all their nodes; `lock`
+    guards them.
     `provider` serves the model.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
@@ -106,12 +106,12 @@ class AgentParts:
     fixed: tuple[int, int] | None = None
     window: int | None = None
     _openings: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(_OPENINGS), init=False)
-    _lock: Any = field(default_factory=Lock, init=False)
     given: frozenset[What] = frozenset()
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
-    laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
-    turns: LruCache[Any] = field(default_factory=lambda: LruCache(CARRIED))
+    laid_out: LaidOut = field(default_factory=lambda: LRUCache(LAID_OUT))
+    turns: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CARRIED))
+    lock: Any = field(default_factory=Lock)
     provider: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,6 +134,14 @@ class AgentParts:
     def _profile(self) -> Mapping[str, Any]:
         is_plain = isinstance(self.model, BaseChatModel)  # and not what `bind` made of one
         return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
+
+    def forget(self) -> None:
+        """Empty the caches of what was read of the archive: something was erased in it."""
+        self.keywords.clear()
+        with LAYING_OUT:
+            self.laid_out.clear()
+        with self.lock:
+            self.turns.clear()
 
     def frame(self, context: object, ambient_window: int | None) -> Frame:
         """Return what all calls of a run have in common; see `settings_of`."""
@@ -161,7 +169,7 @@ class AgentParts:
     @cachedmethod(
         attrgetter("_openings"),
         key=lambda _, settings: (settings.anchor, settings.context_budget),
-        lock=attrgetter("_lock"),
+        lock=attrgetter("lock"),
     )
     def opening(self, settings: Settings) -> tuple[Part, Part]:
         """Return the parts that every call has: the system message and the tool schemas."""

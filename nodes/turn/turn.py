@@ -286,7 +286,12 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     """Return the running turn as the memory tools and the context read it."""
     frame = parts.frame(runtime.context, state.get("window"))
     key = key_of(state, runtime, frame.settings)
-    turn: Turn = parts.turns.get_or_make(key, lambda: loaded(state, runtime, parts, frame.settings))
+    with parts.lock:
+        turn: Turn | None = parts.turns.get(key)
+    if turn is None:
+        turn = loaded(state, runtime, parts, frame.settings)
+        with parts.lock:
+            parts.turns[key] = turn
     number, efforts = (
         state.get("turn", 0),
         memberships(state.get("active_effort"), state.get("events", ())),

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from cachetools import LRUCache
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
@@ -22,7 +23,6 @@ from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.keywords import KeywordCache
-from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
@@ -113,7 +113,7 @@ class Conversation:
     owner: Owner = OWNER
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
-    laid_out: LaidOut = field(default_factory=lambda: LruCache(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=lambda: LRUCache(LAID_OUT))
 
     @property
     def work(self) -> RunningTurn:

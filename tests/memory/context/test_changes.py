@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from cachetools import LRUCache
 
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compressions import Compression
@@ -14,7 +15,6 @@ from ebbtide.memory.context.changes import before_turn, made
 from ebbtide.memory.context.fit import size
 from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.context.render import parts_of
-from ebbtide.memory.lru_cache import LruCache
 from ebbtide.memory.messages import text
 from ebbtide.memory.salience.compress import outgrown
 from ebbtide.memory.tools.summary import EffortSummary
@@ -559,7 +559,7 @@ def both_ways(talk: Conversation, calls: list[Any]) -> list[list[Any]]:
     talk.ask("word " * 30)
     talk.run(*calls)
     plans = (plan_of(talk), made(replace(talk.work, plan=None), "new"))
-    works = (talk.work, replace(talk.work, laid_out=LruCache(0)))
+    works = (talk.work, replace(talk.work, laid_out=LRUCache(1)))
     laid_out = [[parts_of(work, plan) for plan in plans] for work in works]
     talk.answer()
     return laid_out
