@@ -64,10 +64,12 @@ def turn(number: int) -> Group:
 @contextmanager
 def served(inspected: Inspected) -> Iterator[str]:
     """Serve the inspector on a free port, and yield the address of its page."""
-    options = uvicorn.Config(
-        local_app(inspected, _TOKEN), port=0, lifespan="off", log_level="error"
+    app = local_app(inspected, _TOKEN)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, port=0, lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+        )
     )
-    server = uvicorn.Server(options)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

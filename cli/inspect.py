@@ -34,7 +34,10 @@ def inspect(
         if browser:
             webbrowser.open(address)
         options = uvicorn.Config(
-            server.local_app(inspected, token), log_level="warning", access_log=False
+            server.local_app(inspected, token),
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=1,  # open pages hold a stream of events
         )
         uvicorn.Server(options).run(sockets=[listening])
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+import anyio
 from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
@@ -146,11 +147,17 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
     }
 
     async def live(request: Request) -> Response:
+        stopping = anyio.Event()
         try:
             events = await _turns(await of(request), request)
         except EbbtideError as error:
             return _refused(str(error), 404, type(error).__name__)
-        return EventSourceResponse(events, headers=dict(_HEADERS))
+        return EventSourceResponse(
+            events(stopping),
+            headers=dict(_HEADERS),
+            shutdown_event=stopping,
+            shutdown_grace_period=1,
+        )
 
     return [
         *((path, _json(function, of)) for path, function in read.items()),
@@ -236,21 +243,26 @@ def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
     return {"threshold": threshold, "now": datetime.now(UTC), "memories": [*map(asdict, listed)]}
 
 
-async def _turns(inspected: Inspected, request: Request) -> AsyncIterator[ServerSentEvent]:
-    """Return the events of a session, one for each new turn."""
+async def _turns(
+    inspected: Inspected, request: Request
+) -> Callable[[anyio.Event], AsyncIterator[ServerSentEvent]]:
+    """Return what yields the events of a session, one for each new turn, until the server stops."""
     archive, owner, _ = await asyncio.to_thread(_session, inspected, request)
     newest = await asyncio.to_thread(archive.newest, owner)
 
-    async def watched() -> AsyncIterator[ServerSentEvent]:
+    async def watched(stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
         last = newest
         while not await request.is_disconnected():
-            await asyncio.sleep(_WATCH)
+            with anyio.move_on_after(_WATCH):
+                await stopping.wait()
+            if stopping.is_set():
+                return
             found = await asyncio.to_thread(archive.newest, owner)
             if found != last and found is not None:
                 last = found
                 yield ServerSentEvent(str(found.turn), event="turn")
 
-    return watched()
+    return watched
 
 
 app = Starlette(routes=[*routes(make_graph), *served_routes(make_graph)])

@@ -1,6 +1,7 @@
 """A real browser for the tests: the Chromium of the system, driven by Playwright."""
 
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +28,9 @@ _OPTIONS = (
 )
 """What keeps Chromium from calling its maker's servers, and lets it run as root."""
 
+_LONGEST = 15.0
+"""Seconds that anything in a test of the browser waits for."""
+
 
 @contextmanager
 def browsing() -> Iterator[Browser]:
@@ -37,35 +41,62 @@ def browsing() -> Iterator[Browser]:
         pytest.skip("needs Chromium (Debian: apt-get install chromium)")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=program, args=[*_OPTIONS])
-        yield browser
-        browser.close()
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Fail what takes longer: Playwright waits for a script in a page without a limit."""
+
+    def fail(*_: object) -> None:
+        raise TimeoutError(f"the test took longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager
 def serving(app: Starlette) -> Iterator[str]:
     """Serve an application on a free port of this machine, and yield its address."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, lifespan="off", log_level="error"))
+    options = uvicorn.Config(
+        app, port=0, lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+    )
+    server = uvicorn.Server(options)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
+    until = time.monotonic() + _LONGEST
     while not server.started:
+        assert time.monotonic() < until, "the server did not start"
         time.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(_LONGEST)
+        assert not thread.is_alive(), "the server did not stop"
 
 
 @contextmanager
 def page_of(browser: Browser, **options: Any) -> Iterator[Page]:
     """Open an empty page, and fail at its end if a script failed or broke the content policy."""
     context = browser.new_context(**options)
+    context.set_default_timeout(1_000 * _LONGEST)
     page, complaints = context.new_page(), []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    yield page
-    context.close()
+    try:
+        yield page
+    finally:
+        context.close()
     assert complaints == [], complaints
 
 

@@ -10,7 +10,7 @@ from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 from ebbtide.testing import ScriptedModel
-from tests.inspector.browser import Browser, browsing
+from tests.inspector.browser import Browser, browsing, limited
 
 HOSTILE = (
     "<script>document.title='owned'</script>"
@@ -67,6 +67,13 @@ def _turn(number: int) -> Group:
     return Group(
         number, (human, answer), "2026-03-01T10:00:00+00:00", events=events, nonce=f"{number:032x}"
     )
+
+
+@pytest.fixture
+def in_time() -> Iterator[None]:
+    """Fail a test that takes longer than two minutes."""
+    with limited(120):
+        yield
 
 
 @pytest.fixture(scope="module")  # Playwright keeps an event loop, which others would meet

@@ -17,6 +17,8 @@ from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
 
+pytestmark = pytest.mark.usefixtures("in_time")
+
 EBB_AND_RETURN = (
     "Let's work on the auth bug",
     "The token expires after 3600 s, and nobody refreshes it.",

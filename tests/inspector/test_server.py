@@ -1,7 +1,12 @@
 """The inspector's local server: who sees what, and what a browser may load."""
 
+import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from subprocess import PIPE, Popen
 
+import httpx
 import pytest
 from starlette.testclient import TestClient
 
@@ -110,6 +115,34 @@ def test_sessions_of_one_user(archive: SqlArchive) -> None:
     assert [entry["user"] for entry in listed] == ["ann"]
     assert others.status_code == 404
     assert others.json() == nobodys.json()
+
+
+@pytest.fixture
+def command(tmp_path: Path, owner: Owner) -> Iterator[Popen[str]]:
+    """Start `ebbtide inspect` as a process of its own, for an archive with one session."""
+    assert owner.thread
+    words = [sys.executable, "-m", "ebbtide.cli.main", "inspect", "--no-browser"]
+    root = ["--root", str(tmp_path / "sessions")]
+    with Popen([*words, *root], stdout=PIPE, stderr=PIPE, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def test_interrupt_with_an_open_page(command: Popen[str]) -> None:
+    """Ctrl-C ends the command although a page still waits for new turns."""
+    assert command.stdout is not None
+    address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
+    with httpx.Client(follow_redirects=True, timeout=10) as opened:
+        opened.get(address)
+        session = opened.get(address.join("/api/sessions")).json()[0]["name"]
+        live = address.join("/api/live").copy_set_param("session", session)
+        with opened.stream("GET", live) as stream:
+            assert stream.status_code == 200
+            command.send_signal(signal.SIGINT)
+
+            assert command.communicate(timeout=10)[1] == ""
 
 
 @pytest.mark.parametrize(
