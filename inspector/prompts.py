@@ -24,6 +24,10 @@ from ..memory.view import ArchiveView, every_commit, past
 from ..nodes.turn.state import TurnState
 from ..nodes.turn.turn import effort_state, memory_at
 
+_ROLES = {"human": "user", "ai": "assistant"}
+
+_CHANGED = "something that it was made of has changed since, or was erased"
+
 
 class NoCallError(ArchiveError, LookupError):
     """A turn has no such call, or the archive does not keep what it was made of."""
@@ -34,19 +38,22 @@ def prompt(archive: Archive, owner: Owner, tip: Tip, turn: int, call: int) -> di
 
     `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
-    context, event = _context(archive, owner, tip, (turn, call))
+    with archive.together():
+        return _prompt(archive, owner, tip, (turn, call))
+
+
+def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
+    context, event = _context(archive, owner, tip, place)
     digest = fingerprint([context.sent])
     is_exact = digest == event.get("digest")
-    why = "" if is_exact else "something that it was made of has changed since, or was erased"
+    changed = "another middleware changed the request" if event.get("by_middleware") else _CHANGED
     try:
-        before = _lines(
-            _context(archive, owner, tip, _before(archive, owner, tip, (turn, call)))[0]
-        )
+        before = _lines(_context(archive, owner, tip, _before(archive, owner, tip, place))[0])
     except EbbtideError:
         before = []
     return {
         "exact": is_exact,
-        "why": why,
+        "why": "" if is_exact else changed,
         "digest": event.get("digest", ""),
         "messages": [*_compared(before, _lines(context))],
     }
@@ -158,6 +165,7 @@ def _lines(context: WorkingContext) -> list[dict[str, Any]]:
         {
             "part": name,
             "speaker": speaker(message),
+            "role": _ROLES.get(message["type"], message["type"]),
             "tokens": count_message(message, exact),
             "text": text(message),
             "calls": [{"name": one.get("name"), "args": one.get("args")} for one in calls(message)],

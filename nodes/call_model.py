@@ -22,7 +22,7 @@ from ..memory.banners import banner_of
 from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
-from ..memory.messages import fingerprint, speaks
+from ..memory.messages import speaks
 from ..memory.settings import Settings
 from ..memory.state_block import ANCHOR_TOKENS, OWN, Cutter, cut_content, limited, newest, rendered
 from ..memory.tokens import TokenCounter
@@ -31,6 +31,7 @@ from ..prompts.loader import render
 from .assemble_context import assemble_context
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
 from .turn.parts import AgentParts, base_of, opened, taking_tools
+from .turn.started import Started
 from .turn.state import TurnState, updated
 from .turn.turn import effort_state, packed, running, traced
 
@@ -88,6 +89,7 @@ class Call:
     config: RunnableConfig
     limit: int | None
     update: dict[str, Any]
+    started: Started
 
     @classmethod
     def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
@@ -101,12 +103,17 @@ class Call:
         limit = settings.max_tool_rounds
         if limit is not None and sum(map(_is_calling, running(state))) < limit:
             limit = None
-        purpose = {**traced(state), "ebbtide_purpose": "answer"}
-        config = merge_configs(get_config(), {"metadata": purpose})
+        purpose, started = (
+            {**traced(state), "ebbtide_purpose": "answer"},
+            Started(context["messages"]),
+        )
+        config = merge_configs(get_config(), {"metadata": purpose, "callbacks": [started]})
         if settings.anchor != "off":  # the stream must not show the blocks of an anchor
             streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
             config = merge_configs(config, cast("RunnableConfig", streamed))
-        return cls(state, runtime, parts, settings, context["messages"], config, limit, update)
+        return cls(
+            *(state, runtime, parts, settings, context["messages"], config, limit, update, started)
+        )
 
     def cut(self) -> "Call":
         """Return the call with less in its context, after the provider said that it is too long."""
@@ -182,7 +189,7 @@ class Call:
             plan["anchor"] = {}
         return {
             **state.get("context_report", {}),
-            "digest": fingerprint([state.get("sent", "")]),
+            **self.started.report(state.get("sent", "")),
             "plan": plan,
             "after_events": len(state.get("events", ())),
         }
