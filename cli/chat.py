@@ -18,7 +18,7 @@ from rich.console import Console
 from ..memory.errors import CommandError, SessionNotFoundError
 from .chat_commands import COMMANDS, COMPLETED
 from .conversation import Conversation, conversation
-from .home import Compressing, ConfigFile, Extracting, Root, User, configured
+from .home import Compressing, ConfigFile, Embedding, Extracting, Root, User, configured
 from .printable import in_line, one_line
 from .screen import Screen
 
@@ -38,12 +38,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     model: Annotated[
         str | None, typer.Option(help="Such as openai:gpt-5-mini, or scripted.")
     ] = None,
-    embeddings: Annotated[
-        str | None,
-        typer.Option(
-            help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small.",
-        ),
-    ] = None,
+    embeddings: Embedding = None,
     extraction_model: Extracting = None,
     compression_model: Compressing = None,
     user: User = None,

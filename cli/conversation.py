@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from langchain.embeddings import init_embeddings
-from langchain_core.embeddings import Embeddings
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -19,7 +17,7 @@ from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
 from ..memory.errors import ArchiveError
 from ..memory.record import Owner
-from .home import Home, as_settings_error, name_given
+from .home import CHECKPOINTS, Home, name_given
 
 Result = TypeVar("Result")
 
@@ -92,12 +90,9 @@ def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iter
     owner = Owner(home.user, name_given(thread, "--thread"))
     model = home.chat_model()
     folder = home.chat_folder()
-    embedder: Embeddings | str | None = embeddings
-    if embeddings and ":" in embeddings:  # a provider's; the agent knows the others
-        with as_settings_error(f"embeddings {embeddings!r}"):
-            embedder = init_embeddings(embeddings)
+    embedder = home.embeddings(embeddings)
     with home.archive() as archive, asyncio.Runner() as runner, ExitStack() as stack:
-        saver = _checkpointer(folder / "checkpoints.sqlite", runner, stack)
+        saver = _checkpointer(folder / CHECKPOINTS, runner, stack)
         agent = create_memory_agent(
             model,
             checkpointer=saver,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from langchain.embeddings import init_embeddings
+from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
 from ..graph.commands.on_attention import UserAttention, nobody
@@ -32,9 +34,17 @@ Compressing = Annotated[
     str | None, typer.Option(help="Writes the background, such as openai:gpt-4o-mini.")
 ]
 Session = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
+Embedding = Annotated[
+    str | None,
+    typer.Option(help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small."),
+]
 AnySession = Annotated[
     str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
 ]
+
+
+CHECKPOINTS = "checkpoints.sqlite"
+"""The file of a user's checkpoints in `Home.chat_folder`."""
 
 
 @contextmanager
@@ -85,6 +95,16 @@ class Home:
         """Return the model; raises `SettingsError` for an unknown model or a missing key."""
         with as_settings_error(f"model {self.model!r}"):
             return choose_model(self.model, os.environ)
+
+    def embeddings(self, name: str | None) -> Embeddings | str | None:
+        """Return embeddings by a name such as `minilm` or `openai:text-embedding-3-small`.
+
+        Raises `SettingsError` if a provider's cannot be used.
+        """
+        if not name or ":" not in name:  # the agent knows the others
+            return name
+        with as_settings_error(f"embeddings {name!r}"):
+            return init_embeddings(name)
 
     def redis(self, archive: SqlArchive) -> Attention | None:
         """Return attention in the Redis that the environment names, or None if it names none.

@@ -49,7 +49,7 @@ _MESSAGES: TypeAdapter[list[AnyMessage]] = TypeAdapter(list[AnyMessage])
 _OF_THE_BODY = {"content-length", "content-type", "host", "transfer-encoding"}
 """Headers of one request that are not passed on: its body is not sent again."""
 
-_HEADER = "X-Ebbtide"
+HEADER = "X-Ebbtide"
 """A header that forms and simple requests of browsers cannot have; any value will do."""
 
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
@@ -231,9 +231,14 @@ def _route(method: str, path: str, make: Make, command: Callable[[_CommandCall],
         except APIStatusError as error:
             return _refused(error, error.status_code)
         except EbbtideError as error:
-            return _refused(error, next((n for kind, n in _STATUS if isinstance(error, kind)), 500))
+            return _refused(error, status_of(error))
 
     return Route(path, respond, methods=[method])
+
+
+def status_of(error: EbbtideError) -> int:
+    """Return the HTTP status of an error."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def _refused(error: Exception, status: int) -> Response:
@@ -286,10 +291,10 @@ def _chosen_user(request: Request) -> dict[str, Any]:
 
 def _check_request(request: Request) -> None:
     """Raise `RequestError` for a change without our header, and for another user's id."""
-    if request.method not in {"GET", "HEAD"} and _HEADER not in request.headers:
+    if request.method not in {"GET", "HEAD"} and HEADER not in request.headers:
         raise RequestError(
-            f"{request.method} {request.url.path} has no header {_HEADER}, so it may come from "
-            f"another site: send {_HEADER}: 1 with it; nothing was changed"
+            f"{request.method} {request.url.path} has no header {HEADER}, so it may come from "
+            f"another site: send {HEADER}: 1 with it; nothing was changed"
         )
     named = request.query_params.getlist("user_id")
     if request.user.is_authenticated and {*named} - {"", str(request.user.identity)}:

@@ -11,7 +11,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-SCRIPTS = ("d3.min.js", "plot.umd.min.js", "inspector.js")
+_OWN = ("elements.js", "words.js", "figures.js", "views.js", "inspector.js")
+SCRIPTS = ("d3.min.js", "plot.umd.min.js", *_OWN)
 STATIC = (*SCRIPTS, "inspector.css")
 
 _KINDS: Mapping[str, str] = {"js": "text/javascript", "css": "text/css"}
@@ -39,9 +40,9 @@ def static(name: str) -> tuple[bytes, str]:
     return content, _KINDS[name.rpartition(".")[2]]
 
 
-def shell() -> str:
-    """Return the page that fetches its data."""
-    return str(_template().render(embedded=False))
+def shell(actions: str = "") -> str:
+    """Return the page that fetches its data; with `actions` "on" or "off" it can change it."""
+    return str(_template().render(embedded=False, actions=actions, scripts=SCRIPTS))
 
 
 def standalone(payload: Mapping[str, Any]) -> str:

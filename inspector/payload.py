@@ -25,6 +25,8 @@ from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import rendered, speaker, visible_text
 from ..memory.view import every_commit, past
+from .branches import branches
+from .standing import standing
 
 _PASSAGES = 100
 """Passages that the page lists for a query."""
@@ -40,12 +42,16 @@ _STATES: Mapping[str, str] = {
 }
 """The state of an effort after an event of this type."""
 
-_UNSEEN = frozenset({"context", "referenced", "sent", "dated"})
+_UNSEEN = frozenset({"context", "fixed", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
 
-def session(archive: Archive, owner: Owner, tip: Tip | None = None) -> dict[str, Any]:
+def session(
+    archive: Archive, owner: Owner, tip: Tip | None = None, settings: Settings | None = None
+) -> dict[str, Any]:
     """Return what the page shows of a session: one entry a turn, one an effort, and the metrics.
+
+    `settings` are those in force where a turn does not tell its own.
 
     Without a `tip` it is the newest branch. Raises `SessionNotFoundError`.
     """
@@ -64,12 +70,15 @@ def session(archive: Archive, owner: Owner, tip: Tip | None = None) -> dict[str,
         "session": {**named(owner), "turn": tip.turn, "id": tip.id},
         "turns": entries,
         "efforts": _efforts(archive, owner, tip, commits),
+        "standing": standing(archive, owner, commits[-1], settings or Settings()),
         "metrics": _metrics(metrics),
-        "branches": [{"turn": end.turn, "id": end.id} for end in archive.tips(owner)],
+        "branches": branches(archive, owner),
     }
 
 
-def turn(archive: Archive, owner: Owner, tip: Tip | None, number: int) -> dict[str, Any]:
+def turn(
+    archive: Archive, owner: Owner, tip: Tip | None, number: int, settings: Settings | None = None
+) -> dict[str, Any]:
     """Return one turn with its texts: messages, events, and what each call sent.
 
     Raises `SessionNotFoundError`, `TurnNotFoundError`.
@@ -86,6 +95,7 @@ def turn(archive: Archive, owner: Owner, tip: Tip | None, number: int) -> dict[s
         "id": record.id,
         "calls": _calls(record),
         "messages": [_message(message) for message in messages],
+        "standing": standing(archive, owner, record, settings or Settings()),
     }
 
 
@@ -105,7 +115,12 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
 
 def named(owner: Owner) -> dict[str, str]:
     """Return what tells a session from others."""
-    return {"user": owner.user, "name": session_name(owner), "label": session_label(owner)}
+    return {
+        "user": owner.user,
+        "name": session_name(owner),
+        "label": session_label(owner),
+        "thread": owner.thread,
+    }
 
 
 def seen_from(archive: Archive, owner: Owner, tip: Tip | None) -> Tip:
@@ -262,7 +277,12 @@ def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> d
             for passage in passages
         )
         results.append({**entry, "shown": bool(shown)})
-    return {"results": results, "given": given["results"], "why": given.get("why", "")}
+    return {
+        "results": results,
+        "given": given["results"],
+        "why": given.get("why", ""),
+        "meaning": meaning is not None,
+    }
 
 
 def _passage(record: Record, number: int | None, terms: Sequence[str]) -> str:

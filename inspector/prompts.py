@@ -177,8 +177,11 @@ def _lines(context: WorkingContext) -> list[dict[str, Any]]:
 def _compared(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the messages of both in order, marked as the same, as come, or as left."""
-    old, new = ([fingerprint(line) for line in lines] for lines in (before, after))
+    """Yield the messages of both in order, marked as the same, as come, or as left.
+
+    A message of the running turn is the same in the turn after it, though in another part.
+    """
+    old, new = ([fingerprint({**line, "part": ""}) for line in lines] for lines in (before, after))
     steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     for kind, old_begin, old_end, new_begin, new_end in steps:
         if kind == "equal":

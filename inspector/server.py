@@ -9,7 +9,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import anyio
@@ -26,16 +25,18 @@ from ..graph.commands.on_attention import UserAttention
 from ..graph.server import Make, asking_user, routes
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
-from ..memory.attention.law import Attention
+from ..memory.attention.law import Attention, Explanation, effective
 from ..memory.embeddings import Embedder
 from ..memory.errors import EbbtideError, RequestError, SettingsError
 from ..memory.record import ANONYMOUS, Owner, Tip
 from ..memory.settings import Settings
 from . import page, payload, prompts
+from .actions import Opened, action_routes
 
 COOKIE = "ebbtide-inspector"
 HOSTS = ("127.0.0.1", "localhost")
 
+_AHEAD = 60  # days from now that the curve of a memory goes on
 _WATCH = 1.0  # seconds between two looks for a new turn
 
 _HEADERS: Mapping[str, str] = {
@@ -68,9 +69,19 @@ class Inspected:
                     return owner
         raise RequestError(f"session {name!r} not found: choose one of the list")
 
+    def attending(self, user: str) -> UserAttention:
+        """Return the attention of a user; raises `RequestError` for one who may not be seen."""
+        if user not in self.users():
+            raise RequestError(f"user {user!r} not found: choose a session of the list")
+        threshold = self.settings.attention_threshold
+        return UserAttention(self.attention or self.archive.attention(threshold), user)
 
-def local_app(inspected: Inspected, token: str) -> Starlette:
-    """Return the application of `ebbtide inspect`, which who knows the token may see."""
+
+def local_app(inspected: Inspected, token: str, opened: Opened | None = None) -> Starlette:
+    """Return the application of `ebbtide inspect`, which who knows the token may see.
+
+    With `opened` the page can change what it shows.
+    """
 
     async def of(request: Request) -> Inspected:
         del request
@@ -85,17 +96,19 @@ def local_app(inspected: Inspected, token: str) -> Starlette:
 
         return respond
 
-    async def opened(request: Request) -> Response:
+    async def entrance(request: Request) -> Response:
         given = request.query_params.get("token")
         if given is None:
-            return await guarded(_shell)(request)
+            return await guarded(_shell("on" if opened else ""))(request)
         if not secrets.compare_digest(given.encode(), token.encode()):
             return _refused("this token is of another run: open the address printed last", 403)
         entered = RedirectResponse("/", 303, headers=_HEADERS)
         entered.set_cookie(COOKIE, token, httponly=True, samesite="strict")
         return entered
 
-    routes = [Route("/", opened), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
+    routes = [Route("/", entrance), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
+    if opened:
+        routes += action_routes(opened, inspected.attending, guarded)
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[*HOSTS], www_redirect=False)
     return Starlette(routes=routes, middleware=[hosts])
 
@@ -125,7 +138,7 @@ def served_routes(make: Make) -> list[Route]:
 
         return respond
 
-    paths = [("", _shell), *_routes(of)]
+    paths = [("", _shell("off")), *_routes(of)]
     return [Route(f"/ebbtide/{path}", checked(to)) for path, to in paths]
 
 
@@ -133,13 +146,13 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
     """Return path and function of what the page loads; `of` returns what a request may see."""
     read: Mapping[str, Callable[[Inspected, Request], Any]] = {
         "api/sessions": lambda seen, _: payload.sessions(seen.archive, seen.users()),
-        "api/session": lambda seen, request: payload.session(*_session(seen, request)),
+        "api/session": lambda seen, request: payload.session(
+            *_session(seen, request), seen.settings
+        ),
         "api/turn": lambda seen, request: payload.turn(
-            *_session(seen, request), _number(request, "turn")
+            *_session(seen, request), _number(request, "turn"), seen.settings
         ),
-        "api/prompt": lambda seen, request: prompts.prompt(
-            *_seen(seen, request), _number(request, "turn"), _number(request, "call")
-        ),
+        "api/prompt": _prompt,
         "api/search": lambda seen, request: payload.search(
             *_session(seen, request), _search(seen, request)
         ),
@@ -181,9 +194,14 @@ def _json(
     return respond
 
 
-async def _shell(_: Request) -> Response:
-    headers = {**_HEADERS, "Content-Security-Policy": page.content_policy()}
-    return Response(page.shell(), media_type="text/html", headers=headers)
+def _shell(actions: str) -> _Route:
+    """Return the route of the page; its actions are "on", "off" until they are chosen, or ""."""
+
+    async def respond(_: Request) -> Response:
+        headers = {**_HEADERS, "Content-Security-Policy": page.content_policy()}
+        return Response(page.shell(actions), media_type="text/html", headers=headers)
+
+    return respond
 
 
 async def _static(request: Request) -> Response:
@@ -212,6 +230,15 @@ def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip]:
     return archive, owner, payload.seen_from(archive, owner, tip)
 
 
+def _prompt(inspected: Inspected, request: Request) -> dict[str, Any]:
+    """Return the prompt of a call, or why it is `missing`."""
+    turn, call = _number(request, "turn"), _number(request, "call")
+    try:
+        return prompts.prompt(*_seen(inspected, request), turn, call)
+    except prompts.NoCallError as error:
+        return {"missing": str(error)}
+
+
 def _search(inspected: Inspected, request: Request) -> payload.Search:
     """Return the search of a request, with the options of the tool."""
     params = request.query_params
@@ -237,10 +264,16 @@ def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
     user = request.query_params.get("user", ANONYMOUS)
     if user == ANONYMOUS or user not in inspected.users():
         return {"memories": []}
-    threshold = inspected.settings.attention_threshold
-    attention = inspected.attention or inspected.archive.attention(threshold)
-    listed = UserAttention(attention, user).listed()
-    return {"threshold": threshold, "now": datetime.now(UTC), "memories": [*map(asdict, listed)]}
+    listed, threshold = inspected.attending(user).listed(), inspected.settings.attention_threshold
+    memories = [{**asdict(memory), "curve": _curve(memory)} for memory in listed]
+    return {"threshold": threshold, "memories": memories}
+
+
+def _curve(memory: Explanation) -> list[tuple[float, float]]:
+    """Return the attention of a memory by day from now, with the accesses that it has now."""
+    days = range(int(memory.days) + _AHEAD + 1)
+    held = (effective(memory.base, day, memory.accesses) for day in days)
+    return [(day - memory.days, round(value, 1)) for day, value in zip(days, held, strict=True)]
 
 
 async def _turns(

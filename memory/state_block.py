@@ -361,7 +361,7 @@ OWN = "ebbtide"
 
 _REPORTED = (
     *("tokens", "total", "budget", "changed", "left_out", "prefix", "digest"),
-    *("plan", "after_events", "by_middleware"),
+    *("plan", "after_events", "by_middleware", "thresholds"),
 )
 """What the archive keeps of a call's report."""
 

@@ -43,6 +43,9 @@ Providers count up to a fifth more than the tokenizer that the budget is counted
 
 _log = logging.getLogger("ebbtide.context")
 
+_THRESHOLDS = ("decay_threshold", "summary_eviction_threshold")
+"""The settings that say for how many turns an effort stays in the context."""
+
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
 
@@ -190,6 +193,7 @@ class Call:
         return {
             **state.get("context_report", {}),
             **self.started.report(state.get("sent", "")),
+            "thresholds": {name: getattr(self.settings, name) for name in _THRESHOLDS},
             "plan": plan,
             "after_events": len(state.get("events", ())),
         }

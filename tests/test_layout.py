@@ -26,6 +26,7 @@ PACKAGED = sorted(
 OPTIONAL = {
     "graph/server.py",
     "inspector/page.py",
+    "inspector/actions.py",
     "inspector/server.py",
     "memory/archive/matrix.py",
     "memory/attention/redis.py",

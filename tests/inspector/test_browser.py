@@ -3,7 +3,9 @@
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -16,29 +18,12 @@ from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
+from tests.inspector.conversation import EBB_AND_RETURN
 
 pytestmark = pytest.mark.usefixtures("in_time")
 
-EBB_AND_RETURN = (
-    "Let's work on the auth bug",
-    "The token expires after 3600 s, and nobody refreshes it.",
-    "An axios interceptor asks for a new one on a 401. " * 12,
-    "That's done",
-    "What is new today?",
-    "Show me the log of the auth bug",
-    "How long does the token live?",
-    "Let's work on the late parcel",
-    "Parcel 4711 is three days late. " * 15,
-    "Tell me about the weather.",
-    "That's done",
-    *(f"Small talk number {number}, about a blue sky." for number in range(28)),
-    "What did we decide about the auth bug?",
-    "Show me the log of the auth bug",
-    *(f"More small talk, number {number}." for number in range(6)),
-)
-"""A conversation in which memory ebbs and returns."""
-
 TOKEN = "the-token"  # noqa: S105 (of these tests)
+THREAD: Any = {"configurable": {"thread_id": "demo", "user_id": "ann"}}
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 380, "height": 800}
 
 
@@ -104,10 +89,9 @@ def test_the_prompt_of_a_call(browser: Browser, address: str) -> None:
     with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
         drawn(page, f"{path_of(page)}/turn/2")
-        page.click("text=The prompt of call 1")
         page.wait_for_selector("text=Exactly what was sent")
 
-        assert "The token expires after 3600 s." in page.inner_text("section.come >> nth=-1")
+        assert "The token expires after 3600 s." in page.inner_text("details.come >> nth=-1")
         assert page.locator("main img, main script").count() == 0
 
 
@@ -188,24 +172,92 @@ def test_a_line_of_five_megabytes(browser: Browser, address: str, archive: SqlAr
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.fixture(scope="module")
+def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Any, SqlArchive]]:
+    """Talk so that memory ebbs and returns; serve the page with actions, and return its parts."""
+    settings = Settings(context_budget=6_000, summary_eviction_threshold=12)
+    with SqlArchive(tmp_path_factory.mktemp("remembering")) as archive:
+        agent = create_memory_agent(
+            ScriptedModel(), archive=archive, checkpointer=InMemorySaver(), settings=settings
+        )
+        for words in EBB_AND_RETURN:
+            agent.invoke({"messages": words}, THREAD)
+
+        @contextmanager
+        def opened(user: str) -> Iterator[Any]:
+            assert user == "ann"
+            yield agent
+
+        app = local_app(Inspected(archive, archive.users, settings), TOKEN, opened)
+        with serving(app) as served:
+            yield served, agent, archive
+
+
+def test_questions_of_a_newcomer(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
+    """Why it left, what brought it back, what a turn sent and cost: the page answers by clicks."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, remembering[0])
+        page.click("nav a:has-text('Efforts')")
+        page.click("main a:has-text('late-parcel')")
+        page.wait_for_selector("p.answer")
+        why = page.inner_text("p.answer")
+        page.click("main a:has-text('auth-bug')")
+        page.wait_for_selector("h2:has-text('auth-bug')")
+        back = page.inner_text(".chosen tr:has-text('its summary came back')")
+        page.click(".chosen tr:has-text('its summary came back') a")
+        page.wait_for_selector("text=Exactly what was sent")
+        turn = page.inner_text("main")
+
+    assert "not in the prompt any more" in why
+    assert "nobody mentioned it for 13 turns" in why
+    assert "What did we decide about the auth bug?" in back
+    assert "Turn 40" in turn
+    assert "an axios interceptor asks for a new token" in turn
+    assert re.search(r"Sent\s+[45],\d{3}\s+tokens in 1 call", turn)
+    assert re.search(r"Full history\s+\d+.\dk\s+tokens, had all been sent: \d\d % saved", turn)
+
+
 def test_pictures_of_the_docs(
-    browser: Browser, address: str, archive: SqlArchive, tmp_path: Path
+    browser: Browser, remembering: tuple[str, Any, Any], tmp_path: Path
 ) -> None:
     """The pictures of docs/ are of this page; PICTURES=docs/images writes them anew."""
-    agent = create_memory_agent(
-        ScriptedModel(),
-        archive=archive,
-        checkpointer=InMemorySaver(),
-        settings=Settings(context_budget=4_000, summary_eviction_threshold=10),
-    )
-    for words in EBB_AND_RETURN:
-        agent.invoke({"messages": words}, {"configurable": {"thread_id": "demo"}})
     folder = Path(os.environ.get("PICTURES", tmp_path))
-    with page_of(browser, viewport=WIDE, color_scheme="light") as page:
+    archive = remembering[2]
+    with (
+        serving(local_app(Inspected(archive, archive.users), TOKEN)) as read_only,
+        page_of(browser, viewport=WIDE, color_scheme="light") as page,
+    ):
+        enter(page, read_only)
+        base = path_of(page)
+        for view in ("context", "efforts/auth-bug", "turn/40"):
+            drawn(page, f"{base}/{view}")
+            page.wait_for_timeout(500)
+            page.mouse.move(0, 0)
+            target = folder / f"inspector-{view.split('/')[0]}.png"
+            page.screenshot(path=str(target))
+            assert target.stat().st_size < 200_000
+
+
+def test_actions(browser: Browser, remembering: tuple[str, Any, SqlArchive]) -> None:
+    """An effort is expanded, a turn erased after a question, and the page shows it."""
+    address, agent, archive = remembering
+    with page_of(browser, viewport=WIDE) as page:
         enter(page, address)
         base = path_of(page)
-        for view in ("context", "efforts", "turn/6"):
-            drawn(page, f"{base}/{view}")
-            saved(page, folder, f"inspector-{view.split('/')[0]}")
+        drawn(page, f"{base}/efforts/late-parcel")
+        page.click("text=Expand its log")
+        page.wait_for_selector("#notice:not(:has-text('Working'))")
+        assert page.inner_text("#notice").startswith("Done.")
+        assert "The whole log of late-parcel is in the prompt" in page.inner_text("p.answer")
+        drawn(page, f"{base}/turn/12")
+        page.click("text=Erase this turn")
+        page.keyboard.press("Escape")
+        assert page.locator("dialog").count() == 0
+        page.click("text=Erase this turn")
+        page.click("dialog button.danger")
+        page.wait_for_selector("#notice:has-text('Done.')")
 
-    assert len([*folder.glob("inspector-*.png")]) == 3
+    assert "late-parcel" in agent.get_state(THREAD).values["memory"]["expanded"]
+    owner = Owner("ann", "demo")
+    (erased,) = archive.turns(owner, cast("Any", archive.newest(owner)), [12])
+    assert erased.status == "erased"

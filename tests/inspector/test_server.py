@@ -3,16 +3,24 @@
 import signal
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import httpx
 import pytest
+from langchain_core.embeddings import Embeddings
+from langgraph.checkpoint.memory import InMemorySaver
 from starlette.testclient import TestClient
 
+from ebbtide import create_memory_agent
+from ebbtide.inspector.branches import branches
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.testing import ScriptedModel
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 WORDS = {"type": "human", "data": {"content": "Mine alone", "id": "1"}}
@@ -90,6 +98,53 @@ def test_payload_of_a_session(entered: TestClient, owner: Owner) -> None:
     assert states == [(1, "open"), (3, "concluded"), (5, "expanded")]
 
 
+def test_countdown(entered: TestClient) -> None:
+    """After each turn a log and a summary have turns left, from the settings of the turn."""
+    session = entered.get("/api/sessions").json()[0]["name"]
+
+    after = [
+        entered.get("/api/turn", params={"session": session, "turn": str(turn)}).json()["standing"]
+        for turn in (1, 3, 4, 5, 6)
+    ]
+
+    assert after[0] == {"auth-bug": {"state": "open"}}
+    assert after[1] == {"auth-bug": {"state": "concluded", "last": 3, "leaves": 20}}
+    assert after[2] == {"auth-bug": {"state": "concluded", "last": 3, "leaves": 19}}
+    assert after[3] == {"auth-bug": {"state": "expanded", "last": 5, "leaves": 3}}
+    assert after[4] == {"auth-bug": {"state": "expanded", "last": 5, "leaves": 2}}
+
+
+def test_thresholds_of_a_run(archive: SqlArchive) -> None:
+    """Settings of one run count for its turn, though others are in force."""
+    agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    for words in ("Let's work on the auth bug", "That's done"):
+        agent.invoke({"messages": words}, thread, context={"summary_eviction_threshold": 7})
+
+    with client(archive) as page:
+        page.get("/", params={"token": TOKEN})
+        found = page.get("/api/session", params={"session": "t"}).json()
+
+    assert found["standing"] == {"auth-bug": {"state": "concluded", "last": 2, "leaves": 7}}
+
+
+def test_branches(archive: SqlArchive) -> None:
+    """The longest branch is the trunk; another one tells at which turn it left it."""
+    owner, at = Owner(ANONYMOUS, "t"), "2026-03-01T10:00:00+00:00"
+    tips = [Tip()]
+    for number, before in ((1, 0), (2, 1), (3, 2), (2, 1)):
+        said = {"type": "human", "data": {"content": "Hi", "id": f"{len(tips)}"}}
+        nonce = f"{len(tips):032x}"
+        tips.append(
+            archive.commit(owner, tips[before], Group(number, (said,), at, nonce=nonce)).tip
+        )
+
+    trunk, other = branches(archive, owner)
+
+    assert trunk == {"turn": 3, "id": tips[3].id}
+    assert other == {"turn": 2, "id": tips[4].id, "from": {"turn": 1, "id": tips[3].id}}
+
+
 def test_search(entered: TestClient) -> None:
     """Results have scores, and those that the model would get are marked."""
     session = entered.get("/api/sessions").json()[0]["name"]
@@ -163,3 +218,48 @@ def test_bad_requests(entered: TestClient, path: str, values: dict[str, str]) ->
 
     assert answer.status_code == 404
     assert answer.json()["detail"]
+
+
+def test_search_by_meaning(archive: SqlArchive) -> None:
+    """With embeddings, what was said in other words is found too."""
+
+    class Colours(Embeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            return [self.embed_query(text) for text in texts]
+
+        def embed_query(self, text: str) -> list[float]:
+            return [1.0, 0.0] if {"azure", "blue"} & {*text.lower().split()} else [0.0, 1.0]
+
+    agent = create_memory_agent(
+        ScriptedModel(), archive=archive, checkpointer=InMemorySaver(), embeddings=Colours()
+    )
+    thread: Any = {"configurable": {"thread_id": "t"}}
+    agent.invoke({"messages": "The sky was blue all day."}, thread)
+    asked = {"session": "t", "query": "azure"}
+    found = {}
+    for embedder in (None, Embedder(Colours())):
+        inspected = Inspected(archive, archive.users, embedder=embedder)
+        with TestClient(local_app(inspected, TOKEN), base_url="http://127.0.0.1") as page:
+            page.get("/", params={"token": TOKEN})
+            found[embedder is not None] = page.get("/api/search", params=asked).json()
+
+    assert found[False]["results"] == []
+    assert "blue" in found[True]["results"][0]["text"]
+    assert (found[False]["meaning"], found[True]["meaning"]) == (False, True)
+
+
+def test_memories(archive: SqlArchive) -> None:
+    """Each memory has its curve, which crosses the threshold on the day it fades."""
+    agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
+    for words in ("Let's work on the auth bug", "The token expires.", "That's done"):
+        agent.invoke({"messages": words}, thread)
+
+    with client(archive) as page:
+        page.get("/", params={"token": TOKEN})
+        found = page.get("/api/memories", params={"user": "ann"}).json()
+
+    (memory,) = found["memories"]
+    below = next(day for day, attention in memory["curve"] if attention < found["threshold"])
+    fades = datetime.fromisoformat(memory["fades"]) - datetime.now(UTC)
+    assert below == pytest.approx(fades / timedelta(days=1), abs=0.01)

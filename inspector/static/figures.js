@@ -1,0 +1,218 @@
+"use strict";
+// The figures: each has one name for who hears the page, and its data in a table beside it.
+
+const PARTS = [
+  ["system", "Instructions", "#6b7280", ""],
+  ["tools", "Tool schemas", "#9aa3af", "/"],
+  ["memory", "Summaries", "#2f7ebc", ""],
+  ["quotes", "Quotes", "#7fb7df", "."],
+  ["expanded", "Expanded logs", "#c26a1c", ""],
+  ["turns", "Turns", "#3f9464", ""],
+  ["open", "Open efforts", "#8cc9a1", "\\"],
+  ["anchor", "State block", "#8b5fb0", ""],
+  ["hints", "Hints", "#c9a0dc", "/"],
+  ["turn", "Running turn", "#c9a227", "."],
+];
+const STATES = [
+  ["open", "open", "#3f9464", ""],
+  ["expanded", "whole log in the prompt", "#c26a1c", "/"],
+  ["concluded", "summary in the prompt", "#2f7ebc", ""],
+  ["evicted", "in the archive alone", "#9aa3af", "."],
+];
+const MOST_BARS = 400;
+const MOST_EFFORTS = 60;
+const STYLE = { fontSize: "12px", background: "transparent" };
+
+// Fills that differ without colour: each kind has a pattern over its colour.
+function patterns(kinds) {
+  const svg = d3.create("svg").attr("width", 0).attr("height", 0).attr("aria-hidden", "true").attr("class", "patterns");
+  const defs = svg.append("defs");
+  for (const [key, , colour, sign] of kinds) {
+    const pattern = defs.append("pattern").attr("id", `fill-${key}`).attr("width", 6).attr("height", 6)
+      .attr("patternUnits", "userSpaceOnUse");
+    pattern.append("rect").attr("width", 6).attr("height", 6).attr("fill", colour);
+    if (sign === "/") pattern.append("path").attr("d", "M0,6L6,0").attr("stroke", "#fff").attr("stroke-width", 1.2);
+    if (sign === "\\") pattern.append("path").attr("d", "M0,0L6,6").attr("stroke", "#fff").attr("stroke-width", 1.2);
+    if (sign === ".") pattern.append("circle").attr("cx", 3).attr("cy", 3).attr("r", 1.1).attr("fill", "#fff");
+  }
+  return svg.node();
+}
+
+function legend(kinds, ...lines) {
+  const entries = kinds.map(([key, label]) => make("li", {}, swatch(key), label));
+  return make("ul", { class: "legend" }, entries, lines.map((line) => make("li", { class: "quiet" }, line)));
+}
+
+// Plot names groups by aria-label, which says nothing to a reader: the figure has one name.
+function figure(name, plot) {
+  const svg = plot.tagName.toLowerCase() === "svg" ? plot : plot.querySelector("svg:last-of-type");
+  for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", name);
+  return make("figure", {}, plot);
+}
+
+const width = () => Math.max(320, Math.min(1400, main.clientWidth - 32));
+const isNarrow = () => width() < 600;
+const sum = (call) => Object.values(call.tokens).reduce((total, size) => total + size, 0);
+
+function partsOf(calls) {
+  const known = new Set(PARTS.map(([key]) => key));
+  const used = new Set(calls.flatMap((call) => Object.keys(call.tokens).filter((key) => call.tokens[key])));
+  const others = [...used].filter((key) => !known.has(key));
+  const all = [...PARTS, ...others.map((key, at) => [key, key, d3.schemeTableau10[at % 10], "\\"])];
+  return all.filter(([key]) => used.has(key));
+}
+
+function bars(entries, parts) {
+  const size = Math.ceil(entries.length / MOST_BARS);
+  const rows = [];
+  for (let at = 0; at < entries.length; at += size) {
+    const group = entries.slice(at, at + size).filter((turn) => turn.calls.length);
+    if (!group.length) continue;
+    const largest = d3.greatest(group, (turn) => d3.max(turn.calls, sum));
+    const call = d3.greatest(largest.calls, sum);
+    let from = 0;
+    for (const [part, label] of parts) {
+      const size_ = call.tokens[part];
+      if (!size_) continue;
+      rows.push({ turn: entries[at].turn, end: entries[at].turn + size, part, label, tokens: size_, of: largest.turn, from, to: from + size_ });
+      from += size_;
+    }
+  }
+  return rows;
+}
+
+// Tokens of each turn's largest call by part; `open(turn, part)` is called for a click on a part.
+function contextFigure(entries, open, from = null) {
+  const calls = entries.flatMap((turn) => turn.calls);
+  const parts = partsOf(calls);
+  const rows = bars(entries, parts);
+  const every = Math.ceil(entries.length / MOST_BARS);
+  const some = entries.filter((_, place) => place % every === 0 || place === entries.length - 1);
+  const budgets = some.filter((turn) => turn.calls.some((call) => call.budget))
+    .map((turn) => ({ turn: turn.turn, budget: turn.calls.find((call) => call.budget).budget }));
+  const changes = entries.flatMap((turn) => turn.calls.filter((call) => call.why).slice(0, 1)
+    .map((call) => ({ turn: turn.turn, why: because(call.why), total: sum(call) })));
+  const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
+  const ceiling = 1.5 * top;
+  const all = some.filter((turn) => turn.full_history != null);
+  const above = all.findIndex((turn) => turn.full_history > ceiling);
+  const full = above < 0 ? all : all.slice(0, above);
+  const end = all.length ? `full history${above < 0 ? "" : ` ↗ ${short(all.at(-1).full_history)}`} ` : "";
+  const last = (d3.max(entries, (turn) => turn.turn) || 1) + 1;
+  const plot = Plot.plot({
+    width: width(), height: isNarrow() ? 280 : 380, marginLeft: 48, marginTop: 26, marginRight: 12, marginBottom: 40, style: STYLE,
+    x: { label: "turn →", domain: [from ?? 1, last], tickFormat: (value) => (Number.isInteger(value) ? String(value) : "") },
+    y: { label: "↑ tokens of the largest call", grid: true, tickFormat: "s" },
+    marks: [
+      Plot.rectY(rows, { x1: "turn", x2: "end", y1: "from", y2: "to", fill: (row) => `url(#fill-${row.part})`, insetLeft: 0.4, insetRight: 0.4,
+        title: (row) => `turn ${row.of}: ${row.label}, ${tokens(row.tokens)} tokens` }),
+      Plot.lineY(full, { x: (turn) => turn.turn + 0.5, y: "full_history", stroke: "currentColor", strokeOpacity: 0.65, strokeWidth: 1.5, strokeDasharray: "3,3" }),
+      Plot.text(full.slice(-1), { x: (turn) => turn.turn + 0.5, y: "full_history", text: () => end, textAnchor: (full.at(-1)?.turn ?? 0) > last / 4 ? "end" : "start", dx: (full.at(-1)?.turn ?? 0) > last / 4 ? -8 : 8, stroke: "var(--paper)", fill: "currentColor" }),
+      Plot.lineY(budgets, { x: "turn", y: "budget", stroke: "currentColor", strokeWidth: 1.5, curve: "step-after" }),
+      Plot.text(budgets.slice(-1), { x: last, y: "budget", text: () => "budget", textAnchor: "end", dy: -8, stroke: "var(--paper)", fill: "currentColor" }),
+      Plot.dot(changes.length > 200 ? [] : changes, { x: (row) => row.turn + 0.5, y: "total", symbol: "triangle", rotate: 180, fill: "currentColor", r: 4, dy: -9,
+        title: (row) => `turn ${row.turn}: ${row.why}` }),
+      Plot.ruleY([0]),
+    ],
+  });
+  plot.addEventListener("click", (event) => {
+    const [x, y] = d3.pointer(event, plot);
+    const [turn, size] = [Math.floor(plot.scale("x").invert(x)), plot.scale("y").invert(y)];
+    const hit = rows.find((row) => row.turn <= turn && turn < row.end && row.from <= size && size < row.to);
+    if (entries.some((entry) => entry.turn === turn)) open(hit && hit.end - hit.turn > 1 ? hit.of : turn, hit?.part);
+  });
+  plot.classList.add("clicked");
+  const name = `Tokens of each turn's largest call by part, beside the budget and the full history; ${turns(entries.length)}`;
+  return { parts, changes, drawn: [patterns(parts), legend(parts, "▼ the plan changed"), figure(name, plot)] };
+}
+
+// The states of efforts over the turns, and when each was mentioned.
+function effortFigure(data, efforts, open) {
+  const last = (d3.max(data.turns, (turn) => turn.turn) || 1) + 1;
+  const rows = efforts.flatMap((effort) => effort.changes.map((change, place) => ({ effort: effort.id, ...change,
+    end: effort.changes[place + 1]?.turn ?? last }))).filter((row) => row.end > row.turn);
+  const names = new Set(efforts.map((effort) => effort.id));
+  const mentions = data.turns.flatMap((turn) => turn.mentions.filter((event) => names.has(event.effort))
+    .map((event) => ({ turn: turn.turn, effort: event.effort, words: (event.words || []).join(", ") })));
+  const room = isNarrow() ? 12 : 22;
+  const plot = Plot.plot({
+    width: width(), height: 54 + 30 * efforts.length, marginTop: 6, marginBottom: 40, marginLeft: isNarrow() ? 92 : 160, style: STYLE,
+    x: { label: "turn →", domain: [1, last], grid: true, tickFormat: (value) => (Number.isInteger(value) ? String(value) : "") },
+    y: { label: null, domain: efforts.map((effort) => effort.id), tickSize: 0, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
+    marks: [
+      Plot.barX(rows, { x1: "turn", x2: "end", y: "effort", fill: (row) => `url(#fill-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
+        title: (row) => `${row.effort}: ${row.type} in turn ${row.turn}` }),
+      Plot.dot(mentions, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
+        title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.words}` }),
+    ],
+  });
+  plot.addEventListener("click", (event) => {
+    const { apply, bandwidth } = plot.scale("y");
+    const at = d3.pointer(event, plot)[1];
+    const hit = efforts.find((effort) => apply(effort.id) <= at && at < apply(effort.id) + bandwidth);
+    if (hit) open(hit.id);
+  });
+  plot.classList.add("clicked");
+  return [patterns(STATES), legend(STATES, "○ mentioned"), figure(`Efforts by turn: open, expanded, concluded, evicted; ${efforts.length} efforts`, plot)];
+}
+
+// Tokens so far, sent and as full history would have been.
+function costFigure(entries) {
+  const rows = [];
+  let sent = 0, full = 0;
+  for (const turn of entries) {
+    for (const call of turn.calls) sent += sum(call);
+    full += (turn.full_history || 0) * turn.calls.length;
+    if (turn.calls.length) rows.push({ turn: turn.turn, tokens: sent, kind: "sent" }, { turn: turn.turn, tokens: full, kind: "full history" });
+  }
+  const thin = rows.length < 1600 ? rows : rows.filter((_, place) => place % (2 * Math.ceil(rows.length / 1600)) < 2);
+  const line = (kind, extra) => Plot.lineY(thin.filter((row) => row.kind === kind), { x: "turn", y: "tokens", stroke: "currentColor", ...extra });
+  const plot = Plot.plot({ width: width(), height: 290, marginLeft: 52, marginTop: 26, marginBottom: 40, style: STYLE,
+    x: { label: "turn →" }, y: { label: "↑ tokens so far", grid: true, tickFormat: "s" },
+    marks: [line("sent", { strokeWidth: 2.5 }), line("full history", { strokeDasharray: "3,3" }),
+      Plot.text(thin, Plot.selectLast({ x: "turn", y: "tokens", z: "kind", text: "kind", textAnchor: "end", dy: -10, dx: -6, stroke: "var(--paper)", fill: "currentColor" }))] });
+  return figure("Tokens sent so far, beside the full history", plot);
+}
+
+// Branches as lanes: each begins where it left another one.
+function branchFigure(branches, shownId) {
+  const lanes = branches.map((end, lane) => ({ ...end, lane, start: end.from ? end.from.turn : 0 }));
+  const laneOf = new Map(lanes.map((end) => [end.id, end.lane]));
+  const links = lanes.filter((end) => end.from).map((end) => ({ x: end.start, y1: laneOf.get(end.from.id), y2: end.lane }));
+  const plot = Plot.plot({ width: width(), height: 60 + 30 * lanes.length, marginLeft: 20, marginRight: 110, style: STYLE,
+    x: { label: "turn →", domain: [0, d3.max(lanes, (end) => end.turn) + 1], grid: true }, y: { axis: null, domain: [-0.5, lanes.length - 0.5], reverse: true },
+    marks: [
+      Plot.ruleY(lanes, { x1: "start", x2: "turn", y: "lane", stroke: "currentColor", strokeWidth: (end) => (end.id === shownId ? 3 : 1.2) }),
+      Plot.ruleX(links, { x: "x", y1: "y1", y2: "y2", stroke: "currentColor" }),
+      Plot.dot(lanes, { x: "turn", y: "lane", r: 4, fill: (end) => (end.id === shownId ? "currentColor" : "var(--paper)"), stroke: "currentColor" }),
+      Plot.text(lanes, { x: "turn", y: "lane", text: (end) => `${end.id.slice(0, 8)}${end.id === shownId ? " (shown)" : ""}`, textAnchor: "start", dx: 10 }),
+    ] });
+  return figure(`Branches as a tree: ${branches.length} ends`, plot);
+}
+
+// The attention of memories by day, from its law: before today dashed, then as it will be if nothing is used.
+function attentionFigure(memories, threshold) {
+  const rows = memories.flatMap((memory) => [...memory.curve, [0, memory.effective]].map(([at, attention]) => ({ id: memory.id, at, attention })))
+    .sort((one, other) => one.at - other.at);
+  const [first, end] = [Math.min(-7, d3.min(memories, (memory) => -memory.days)), 60];
+  const past = rows.filter((row) => row.at <= 0), future = rows.filter((row) => row.at >= 0 && row.at <= end);
+  const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => (memories.find((memory) => memory.id === row.id).suppressed ? "#9aa3af" : "#2f7ebc") };
+  let free = Infinity;  // labels stand below each other
+  const now = memories.slice(0, 8).map((memory) => {
+    free = Math.min(free - 6, memory.effective + 4);
+    return { id: memory.id, at: 0, attention: memory.effective, label: free };
+  });
+  const plot = Plot.plot({ width: width(), height: 330, marginLeft: 40, marginTop: 26, marginBottom: 40, style: STYLE,
+    x: { label: "days from today →", domain: [first, end] }, y: { label: "↑ attention", domain: [0, 100], grid: true },
+    marks: [
+      Plot.lineY(past, { ...stroke, strokeDasharray: "3,3" }), Plot.lineY(future, { ...stroke, strokeWidth: 2 }),
+      Plot.ruleY([threshold], { stroke: "currentColor", strokeWidth: 1.5 }),
+      Plot.text([threshold], { x: end, y: (value) => value, text: (value) => `threshold ${value}`, textAnchor: "end", dy: 9, stroke: "var(--paper)", fill: "currentColor" }),
+      Plot.ruleX([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
+      Plot.dot(now, { x: "at", y: "attention", r: 3.5, fill: "currentColor", title: "id" }),
+      Plot.text(now, { x: "at", y: "label", text: (row) => clipped(row.id, 34), textAnchor: "start", dx: 8, stroke: "var(--paper)", fill: "currentColor" }),
+    ] });
+  return figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plot);
+}

@@ -1,0 +1,347 @@
+"use strict";
+// The views: each returns the elements of the page for a place.
+
+const VIEWS = { context: "Context", efforts: "Efforts", search: "Search", cost: "Cost", branches: "Branches", memories: "Memories" };
+
+const turnLink = (at, turn) => make("a", { class: "turn", href: link(at, "turn", turn) }, `turn ${turn}`);
+
+async function sessionsView() {
+  const all = await fetched("sessions", {});
+  const rows = (filter) => all.filter((entry) => `${entry.user} ${entry.label}`.toLowerCase().includes(filter))
+    .map((entry) => [make("a", { href: `#/${keyOf(entry)}/context` }, entry.label), entry.user || "(anonymous)", entry.turn, day(entry.at)]);
+  const list = make("div", {});
+  const draw = (filter) => list.replaceChildren(table("Sessions, the newest first", ["Session", "User", "Turns", "Last turn (UTC)"], rows(filter), { wide: true }));
+  draw("");
+  const filter = make("input", { type: "search", id: "filter", oninput: (event) => draw(event.target.value.toLowerCase()) });
+  const intro = quiet("Choose a session to see what its model was sent in each turn, what left the prompt, and why.");
+  return [make("h2", {}, "Sessions"), intro, make("div", { class: "controls" }, make("label", { for: "filter" }, "Filter"), filter), list];
+}
+
+function chooser(data, at, number) {
+  const last = d3.max(data.turns, (turn) => turn.turn) || 1;
+  const first = d3.min(data.turns, (turn) => turn.turn) || 1;
+  const go = (turn) => { location.hash = link(at, "turn", Math.max(first, Math.min(last, turn))); };
+  const input = make("input", { type: "number", id: "chosen", min: first, max: last, value: number || last,
+    onchange: (event) => go(Number(event.target.value)) });
+  const step = (label, by) => make("button", { type: "button", disabled: Boolean(number) && (number + by < first || number + by > last),
+    onclick: () => go((number || last) + by) }, label);
+  return make("div", { class: "controls" }, step("← Earlier", -1), make("label", { for: "chosen" }, "Turn"), input,
+    number ? null : make("button", { type: "button", onclick: () => go(Number(input.value)) }, "Open"), step("Later →", 1));
+}
+
+// --- the context of every call ----------------------------------------------------------------
+
+function sessionFacts(data) {
+  const calls = data.turns.flatMap((turn) => turn.calls);
+  const sent = d3.sum(calls, sum);
+  const full = d3.sum(data.turns, (turn) => (turn.full_history || 0) * turn.calls.length);
+  const usage = calls.map((call) => call.usage).filter(Boolean);
+  const [input, cached] = [d3.sum(usage, (entry) => entry.input_tokens || 0), d3.sum(usage, cachedIn)];
+  const largest = d3.greatest(calls, sum);
+  return facts([
+    ["Sent in all calls", short(sent), `tokens in ${tokens(calls.length)} calls`],
+    full > sent ? ["Full history", short(full), `tokens, had all been sent: ${percent(1 - sent / full)} saved`] : ["Full history", short(full), "tokens, had all been sent"],
+    largest ? ["Largest call", short(sum(largest)), largest.budget ? `of a budget of ${tokens(largest.budget)}` : "tokens"] : null,
+    sameBefore(calls),
+    input && cached ? ["Cached by the provider", percent(cached / input), `${short(cached)} of ${short(input)} input tokens`] : null,
+  ]);
+}
+
+// The share of what was sent that begins with the bytes of the call before, as a provider's cache needs it.
+function sameBefore(calls) {
+  const share = d3.sum(calls, (call) => call.prefix || 0) / (d3.sum(calls, sum) || 1);
+  return share ? ["Repeated prefix", percent(share), "as in the call before: provider caches hit"] : null;
+}
+
+function standingTable(data, at, standing) {
+  const rows = data.efforts.filter((effort) => standing[effort.id]).map((effort) => {
+    const entry = standing[effort.id];
+    return [make("a", { href: link(at, "efforts", effort.id) }, effort.id), stateOf(entry.state),
+      entry.last ? turnLink(at, entry.last) : "–", entry.state === "open" ? "when it is concluded" : leaving(entry)];
+  });
+  const known = new Set(data.efforts.map((effort) => effort.id));
+  const others = Object.entries(standing).filter(([name]) => !known.has(name))
+    .map(([name, entry]) => [name, stateOf(entry.state), entry.last ? turnLink(at, entry.last) : "–", leaving(entry)]);
+  const all = [...rows, ...others];
+  if (!all.length) return quiet("No effort is in the prompt: the turns themselves are.");
+  return table("Efforts in the prompt", ["Effort", "Form", "Last mention", "Leaves"], all, { hidden: true, wide: true, stacked: true });
+}
+
+function stateOf(state) {
+  const [key, label, colour] = STATES.find(([known]) => known === state);
+  return make("span", { class: "state" }, swatch(key, colour), label);
+}
+
+async function contextView(at) {
+  const data = await sessionOf(at);
+  const drawn = contextFigure(data.turns, (turn, part) => { location.hash = link(at, "turn", turn, { part }); });
+  const rows = data.turns.slice(-200).reverse().map((turn) => [
+    turnLink(at, turn.turn), turn.efforts.join(", "),
+    turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.full_history || 0, turn.status]);
+  return [patterns(STATES), make("h2", {}, "What the model was sent"), sessionFacts(data), chooser(data, at, 0), ...drawn.drawn,
+    quiet("Click a bar to open its turn."), live(at),
+    make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing || {}),
+    drawn.changes.length ? folded(`Why the prompt changed: ${drawn.changes.length} changes of the plan`, () => table("Changes of the plan", ["Turn", "Because"],
+      drawn.changes.map((row) => [turnLink(at, row.turn), row.why]).reverse(), { hidden: true, wide: true })) : null,
+    folded("The figure as a table (the last 200 turns)", () => table("Calls by turn",
+      ["Turn", "Efforts", "Calls", "Largest call, tokens", "Full history, tokens", "Status"], rows, { hidden: true, wide: true }))];
+}
+
+// --- one turn ---------------------------------------------------------------------------------
+
+function turnFacts(turn, own) {
+  const sent = d3.sum(turn.calls, sum);
+  const usage = turn.calls.map((call) => call.usage).filter(Boolean);
+  const total = (key) => d3.sum(usage, (entry) => entry[key] || 0);
+  const money = cost(usage);
+  const full = (own?.full_history || 0) * turn.calls.length;
+  const saved = full > sent ? `: ${percent(1 - sent / full)} saved` : "";
+  return facts([
+    ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
+    full ? ["Full history", short(full), `tokens, had all been sent${saved}`] : null,
+    sameBefore(turn.calls),
+    usage.length ? ["Counted by the provider", short(total("input_tokens")), `in, ${d3.sum(usage, cachedIn) ? `${short(d3.sum(usage, cachedIn))} of them cached, ` : ""}${short(total("output_tokens"))} out`] : null,
+    money == null ? null : ["Money", money, "at the prices of the cost view"],
+  ]);
+}
+
+function callTable(calls) {
+  const parts = partsOf(calls);
+  const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), sum(call),
+    call.budget || "", call.why ? because(call.why) : ""]);
+  return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows, { hidden: true, wide: true });
+}
+
+function messageOf(message) {
+  const calls = (message.calls || []).map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`));
+  const other = (message.other || []).length ? quiet(`also: ${message.other.join(", ")}`) : null;
+  const text = message.text ? box(message.text) : null;
+  return make("section", { class: `said ${message.type}` }, make("h3", {}, message.speaker), text, calls, other);
+}
+
+const SIGNS = { same: ["", ""], came: ["+", "came"], left: ["−", "left"] };
+
+function promptMessage(message, part, why) {
+  const [sign, word] = SIGNS[message.change] || ["", ""];
+  const [key, label] = PARTS.find(([known]) => known === message.part) || [message.part, message.part];
+  const said = message.text || message.calls.map((call) => `${call.name}(${Object.values(call.args || {}).join(", ")})`).join(" ");
+  const title = make("span", { class: "line" }, make("b", { class: "sign" }, sign), swatch(key, PARTS.find(([known]) => known === key)?.[2]),
+    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}`), make("span", { class: "excerpt" }, clipped(said)));
+  const content = () => [message.change === "left" && why ? make("p", { class: "why" }, `It left because ${why}.`) : null,
+    message.text ? box(message.text) : null, message.calls.map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`))].flat().filter(Boolean);
+  const isOpen = message.change === "came" || message.part === part;
+  const element = folded(title, content, isOpen, { came: "come", left: "left" }[message.change] || "");
+  element.dataset.part = message.part;
+  return element;
+}
+
+function promptOf(at, turn, number, part) {
+  const place = make("div", {}, quiet("Loading …"));
+  const draw = async () => {
+    const prompt = await remembered("prompt", { user: at.user, session: at.name, tip: at.tip, turn: turn.turn, call: number });
+    if (prompt.missing) throw new Error(prompt.missing);
+    const call = turn.calls[number];
+    const state = make("p", { class: prompt.exact ? "exact" : "why" }, prompt.exact
+      ? "✓ Exactly what was sent: it was made again from the archive, and its digest is that taken when the model started."
+      : `Reconstructed: ${prompt.why || "not what was sent, byte for byte"}.`);
+    const count = (change) => prompt.messages.filter((message) => message.change === change).length;
+    const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${because(call.why)}` : ""}.`);
+    const why = call.why ? because(call.why) : "";
+    const all = make("div", {}, prompt.messages.map((message) => promptMessage(message, part, why)));
+    const switched = (open) => () => all.querySelectorAll("details").forEach((details) => { details.open = open; });
+    place.replaceChildren(state, what, make("div", { class: "controls" }, make("button", { type: "button", onclick: switched(true) }, "Open all"),
+      make("button", { type: "button", onclick: switched(false) }, "Close all")), all);
+    if (part) all.querySelector(`[data-part="${CSS.escape(part)}"]`)?.scrollIntoView({ block: "center" });
+  };
+  draw().catch((error) => place.replaceChildren(make("p", { class: "why" }, `The prompt cannot be shown: ${error.message}.`)));
+  return place;
+}
+
+async function turnView(at) {
+  const number = Number(at.item);
+  const [data, turn] = await Promise.all([sessionOf(at), turnOf(at, number)]);
+  if (!turn) return [make("h2", {}, `Turn ${at.item}`), chooser(data, at, number), make("p", {}, "This turn is not here.")];
+  const own = data.turns.find((entry) => entry.turn === number);
+  const last = turn.calls.length - 1;
+  const prompts = whole ? [quiet("The prompts of the calls are not in this file: `ebbtide inspect` shows them.")]
+    : turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
+  const lines = [...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
+  const question = turn.messages.find((message) => message.type === "human")?.text;
+  const erase = action("Erase this turn …", () => act("DELETE", `threads/${encodeURIComponent(data.session.thread)}/turns/${number}`, {},
+    { question: `Erase turn ${number} for good? It leaves the archive, the memories and the checkpoints, and cannot be brought back.`, yes: "Erase" }), at);
+  return [patterns(STATES), make("h2", {}, `Turn ${turn.turn}`),
+    quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `of ${turn.efforts.join(", ")}` : "of no effort"}`),
+    question ? make("blockquote", {}, clipped(question, 280)) : null, chooser(data, at, number),
+    ...(turn.calls.length ? [turnFacts(turn, own), callTable(turn.calls)] : [quiet("No model was called in this turn.")]),
+    make("div", { class: "grid" },
+      make("div", { class: "beside" }, make("h2", {}, "What happened"),
+        lines.length ? make("ul", { class: "events" }, lines.map(([name, text]) => make("li", {}, make("b", {}, nameOf(data, at, name)), ` ${text}`))) : quiet("Nothing changed in the memory."),
+        make("h2", {}, "In the prompt afterwards"), standingTable(data, at, turn.standing || {}),
+        make("h2", {}, "What was said"), turn.messages.map(messageOf), erase),
+      make("div", {}, make("h2", {}, "What was sent"), prompts))];
+}
+
+const nameOf = (data, at, name) => (data.efforts.some((effort) => effort.id === name) ? make("a", { href: link(at, "efforts", name) }, name) : name);
+
+// --- efforts ----------------------------------------------------------------------------------
+
+// The changes of an effort with why, and the words of the user in whose turn it came back.
+async function historyOf(data, at, effort) {
+  const back = new Set(["expanded", "returned", "reopened", "concluded", "opened"]);
+  const steps = effort.changes.slice(-40);
+  const details = await Promise.all(steps.map((change) => (back.has(change.type) ? turnOf(at, change.turn).catch(() => null) : null)));
+  return steps.map((change, place) => {
+    const said = details[place]?.messages.find((message) => message.type === "human")?.text;
+    const mention = data.turns.find((turn) => turn.turn === change.turn)?.mentions.find((event) => event.effort === effort.id);
+    const why = change.type === "evicted" || (change.type === "collapsed" && change.auto) ? `${unmentioned(data, effort, change)}`
+      : [said ? `“${clipped(said, 120)}”` : "", change.type === "returned" && mention ? ` (${counted(mention)})` : ""].join("");
+    return [turnLink(at, change.turn), stateOf(change.state), changed(change), why];
+  });
+}
+
+async function effortDetail(data, at, effort) {
+  const mentions = data.turns.flatMap((turn) => turn.mentions.filter((event) => event.effort === effort.id)
+    .map((event) => [turnLink(at, turn.turn), counted(event)])).reverse();
+  const state = effort.changes.at(-1).state;
+  const path = (verb) => `threads/${encodeURIComponent(data.session.thread)}/efforts/${verb}`;
+  const close = action("Conclude it …", () => act("POST", path("close"), { effort: effort.id },
+    { question: `Conclude ${effort.id}? The model summarises it, and the summary takes the place of its turns.`, yes: "Conclude" }), at);
+  const expand = action("Expand its log", () => act("POST", path("expand"), { effort: effort.id }), at);
+  return make("section", { class: "panel chosen" }, make("h2", {}, effort.id),
+    make("p", { class: "answer" }, whyNow(data, effort, (data.standing || {})[effort.id])),
+    effort.summary ? make("p", {}, make("b", {}, "Summary: "), effort.summary) : null,
+    effort.goal ? make("p", {}, make("b", {}, "Goal: "), effort.goal) : null,
+    make("h3", {}, "Why it came and went"),
+    table(`What happened to ${effort.id}`, ["Turn", "Since then", "What happened", "Because, or what was said"], await historyOf(data, at, effort), { hidden: true, wide: true, stacked: true }),
+    mentions.length ? folded(`${mentions.length} ${mentions.length === 1 ? "turn" : "turns"} that mentioned it, and why each counted`, () => table(`Mentions of ${effort.id}`, ["Turn", "Why it counted"], mentions, { hidden: true, wide: true })) : null,
+    make("div", { class: "controls" }, state === "open" ? close : state === "expanded" ? null : expand));
+}
+
+async function effortsView(at) {
+  const data = await sessionOf(at);
+  if (!data.efforts.length) return [make("h2", {}, "Efforts"), make("p", {}, "No effort was opened in this session.")];
+  const chosen = data.efforts.find((effort) => effort.id === at.item);
+  const newest = data.efforts.slice(-MOST_EFFORTS);
+  const shownOnes = chosen && !newest.includes(chosen) ? [chosen, ...newest.slice(1)] : newest;
+  const standing = data.standing || {};
+  const rows = [...data.efforts].reverse().map((effort) => {
+    const change = effort.changes.at(-1);
+    return [make("a", { href: link(at, "efforts", effort.id), "aria-current": effort === chosen ? "true" : null }, effort.id), stateOf(change.state), change.turn,
+      standing[effort.id] && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens ? tokens(effort.tokens) : "–", clipped(effort.summary || effort.goal || "", 200)];
+  });
+  return [make("h2", {}, "Efforts by turn"), quiet("An effort is a piece of work with a beginning and an end. Choose one to see why it is in the prompt or not."),
+    ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : null,
+    make("h2", {}, "All efforts, the newest first"),
+    table("All efforts, the newest first", ["Effort", "Now", "Since turn", "Leaves", "Log, tokens", "Summary or goal"], rows, { hidden: true, wide: true, stacked: true })];
+}
+
+// --- search -----------------------------------------------------------------------------------
+
+async function searchView(at) {
+  const input = make("input", { type: "search", id: "query", value: at.query, size: 40 });
+  const form = make("form", { class: "controls", role: "search", onsubmit: (event) => {
+    event.preventDefault();
+    location.hash = `#/${at.key}/search?q=${encodeURIComponent(input.value)}`;
+  } }, make("label", { for: "query" }, "Search everything that was said"), input, make("button", {}, "Search"));
+  const heading = make("h2", {}, "Search");
+  if (!at.query) return [heading, quiet("It finds what left the prompt too. Results are those of the tool search_efforts, with the scores that the model does not see."), form];
+  const found = await fetched("search", { user: at.user, session: at.name, tip: at.tip, query: at.query });
+  const top = d3.max(found.results, (result) => result.score) || 1;
+  const rows = found.results.map((result) => [meter(result.score, top),
+    result.turn ? turnLink(at, result.turn) : "",
+    result.effort ? make("a", { href: link(at, "efforts", result.effort) }, result.effort) : "–",
+    result.shown ? make("b", {}, "✓ shown") : "", marked(result.text || "", at.query)]);
+  const how = quiet(found.meaning ? "Searched by words and by meaning." : "Searched by words; `--embeddings` searches by meaning too.");
+  return [heading, form, how, rows.length
+    ? table(`Passages for “${at.query}”, the best first; “shown” is what the model would be given`, ["Score", "Turn", "Effort", "To the model", "Passage"], rows, { wide: true, stacked: true })
+    : make("p", {}, found.why || "Nothing is found.")];
+}
+
+function meter(score, top) {
+  if (score == null) return "";
+  const bar = d3.create("svg").attr("width", 48).attr("height", 8).attr("aria-hidden", "true").attr("class", "swatch");
+  bar.append("rect").attr("width", Math.max(1, (48 * score) / top)).attr("height", 8).attr("fill", "#2f7ebc");
+  return make("span", { class: "score" }, score.toFixed(2), " ", bar.node());
+}
+
+// The text with the words of the query marked.
+function marked(text, query) {
+  const words = query.split(/[^\p{L}\p{N}]+/u).filter((word) => word.length > 2).map((word) => word.slice(0, 200));
+  if (!words.length) return make("span", { class: "text" }, text);
+  const pieces = text.split(new RegExp(`(${words.join("|")})`, "giu"));
+  return make("span", { class: "text" }, pieces.map((piece, at) => (at % 2 ? make("mark", {}, piece) : piece)));
+}
+
+// --- cost -------------------------------------------------------------------------------------
+
+const cachedIn = (usage) => usage.input_token_details?.cache_read || 0;
+const PRICES = [["input", "Input"], ["cached", "Cached input"], ["output", "Output"]];
+
+function prices() {
+  try { return JSON.parse(localStorage.getItem("ebbtide-prices")) || {}; } catch { return {}; }
+}
+
+// What calls cost at the prices that the reader gave, null without prices.
+function cost(usage) {
+  const price = prices();
+  if (!usage.length || !Number(price.input)) return null;
+  const cached = d3.sum(usage, cachedIn);
+  const cents = (d3.sum(usage, (entry) => entry.input_tokens || 0) - cached) * price.input
+    + cached * (price.cached ?? price.input) + d3.sum(usage, (entry) => entry.output_tokens || 0) * (price.output || 0);
+  return `$${(cents / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })}`;
+}
+
+function priceForm() {
+  const given = prices();
+  const fields = PRICES.flatMap(([key, label]) => [make("label", { for: `price-${key}` }, label),
+    make("input", { type: "number", id: `price-${key}`, min: 0, step: "any", value: given[key] ?? "", onchange: (event) => {
+      const changed_ = { ...prices(), [key]: event.target.value === "" ? undefined : Number(event.target.value) };
+      try { localStorage.setItem("ebbtide-prices", JSON.stringify(changed_)); } catch { /* a file has no storage: the prices are forgotten */ }
+      draw();
+    } })]);
+  return make("div", { class: "controls" }, make("span", { class: "quiet" }, "Dollars per million tokens:"), fields);
+}
+
+async function costView(at) {
+  const { turns: entries, metrics } = await sessionOf(at);
+  const usage = entries.flatMap((turn) => turn.calls.map((call) => call.usage).filter(Boolean));
+  const money = cost(usage);
+  const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => {
+    const own = turn.calls.map((call) => call.usage).filter(Boolean);
+    const total = (key) => d3.sum(own, (entry) => entry[key] || 0);
+    return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), (turn.full_history || 0) * turn.calls.length,
+      total("input_tokens"), d3.sum(own, cachedIn), total("output_tokens"), ...(money == null ? [] : [cost(own) ?? "–"])];
+  });
+  const all = (key) => d3.sum(usage, (entry) => entry[key] || 0);
+  const named = Object.entries(metrics).filter(([, value]) => value != null).map(([name, value]) => [name.replaceAll("_", " "),
+    typeof value === "number" ? (Number.isInteger(value) ? tokens(value) : value.toFixed(3)) : String(value)]);
+  return [make("h2", {}, "What it cost"), sessionFacts({ turns: entries }),
+    usage.length ? facts([["Input", short(all("input_tokens")), "as the provider counted"], ["Cached input", short(d3.sum(usage, cachedIn)), "of it, from the provider's cache"], ["Output", short(all("output_tokens")), "as the provider counted"],
+      money == null ? null : ["Money", money, "at the prices below"]]) : null, priceForm(),
+    costFigure(entries), make("h2", {}, "Turn by turn"),
+    table("The last 200 turns, tokens", ["Turn", "Calls", "Sent", "Full history", "Input", "Cached", "Output", ...(money == null ? [] : ["Money"])], rows, { wide: true }),
+    folded("All metrics of this session", () => table("Metrics of this session", ["Metric", "Value"], named, { hidden: true, wide: true }))];
+}
+
+// --- branches and memories --------------------------------------------------------------------
+
+async function branchesView(at) {
+  const data = await sessionOf(at);
+  const rows = data.branches.map((end) => [make("a", { href: `#/${at.key}/context?tip=${encodeURIComponent(`${end.turn}:${end.id}`)}` }, end.id.slice(0, 12)),
+    end.turn, end.from ? `turn ${end.from.turn} of ${end.from.id.slice(0, 12)}` : "the beginning", end.id === data.session.id ? "shown here" : ""]);
+  return [make("h2", {}, "Branches"), quiet("A run that goes on from an older checkpoint starts a branch; a branch sees its own past alone."),
+    data.branches.length > 1 ? branchFigure(data.branches, data.session.id) : quiet("This session has one branch."),
+    table("The end of each branch", ["Branch", "Turns", "Began at", ""], rows, { wide: true })];
+}
+
+async function memoriesView(at) {
+  const { memories, threshold } = await fetched("memories", { user: at.user });
+  const rows = memories.map((memory) => [memory.id, memory.suppressed ? "suppressed" : memory.attended ? `in attention, ${memory.level}` : "faded",
+    memory.effective.toFixed(1), `${memory.base}, ${memory.days.toFixed(1)} days old, ${memory.accesses} ${memory.accesses === 1 ? "access" : "accesses"}`,
+    memory.fades ? day(memory.fades).slice(0, 10) : "never", make("span", { class: "controls" },
+      action(memory.suppressed ? "Unsuppress" : "Suppress", () => act("POST", `attention/${memory.suppressed ? "unsuppress" : "suppress"}`, { memory: memory.id }), at),
+      action("Forget …", () => act("POST", "attention/forget", { memory: memory.id }, { question: `Forget ${memory.id}? It leaves the attention of this user for good; its session stays.`, yes: "Forget" }), at))]);
+  return [make("h2", {}, "Memories across sessions"), quiet("What the user's other sessions left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
+    ...(rows.length ? [attentionFigure(memories, threshold), table("Memories of this user, the strongest first", ["Memory", "State", "Attention now", "Base, age and use", "Fades", ""], rows, { wide: true, stacked: true })]
+      : [make("p", {}, at.user ? "This user has no memories across sessions." : "Sessions without a user have no memories across sessions.")])];
+}

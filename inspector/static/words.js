@@ -1,0 +1,79 @@
+"use strict";
+// What happened, and why, in sentences.
+
+const BECAUSE = {
+  new: "the session began",
+  concluded: "an effort was concluded",
+  collapsed: "a log that nobody mentioned collapsed",
+  reopened: "an effort was reopened",
+  returned: "a summary came back",
+  expanded: "a log was expanded",
+  compressed: "an open effort was compressed",
+  due: "summaries that nobody mentioned left",
+  window: "old turns without an effort left",
+  "state-blocks": "a newer state block replaced older ones",
+  "high-water": "the prompt was close to its budget",
+  "cold-cache": "the provider's cache had expired, so a rebuild cost nothing",
+  command: "a command by hand changed an effort",
+  "every-turn": "the settings rebuild it every turn",
+};
+const because = (why) => BECAUSE[why] || why;
+
+const CHANGES = {
+  opened: () => "opened",
+  reopened: () => "reopened",
+  concluded: () => "concluded: its summary takes the place of its turns",
+  expanded: (change) => (change.again ? "more of its log came into the prompt" : "its log came back into the prompt"),
+  collapsed: (change) => (change.auto ? "its log left the prompt by itself, the summary stays" : "its log left the prompt, the summary stays"),
+  evicted: () => "its summary left the prompt; the archive keeps everything",
+  returned: () => "its summary came back into the prompt",
+  surfaced: () => "its summary came from an earlier session",
+};
+const changed = (change) => (CHANGES[change.type] || (() => change.type))(change);
+
+const KINDS = { id: "its name was said", keywords: "its keywords were said", tool: "a tool named it", search: "a result of a search was used" };
+
+function counted(event) {
+  const words = (event.words || []).join(", ");
+  return `${KINDS[event.kind] || event.kind || "mentioned"}${words ? `: “${words}”` : ""}`;
+}
+
+// One line of what happened in a turn, null for what has a view of its own.
+function happened(event) {
+  const names = event.effort ? [event.effort] : event.efforts || [];
+  if (CHANGES[event.type]) return [names.join(", "), `${changed(event)}${whyChanged(event)}`];
+  if (event.type === "searched") return ["search", names.length ? `found ${names.join(", ")}` : "found nothing"];
+  if (event.type === "hinted") return ["hint", `the model was told of ${event.hints.map((hint) => hint.effort || `turn ${hint.turn}`).join(", ")}`];
+  if (event.type === "compressed") return [names.join(", "), "older turns became a background and quotes"];
+  if (event.type === "paused" || event.type === "switched") return [names.join(", "), event.type === "paused" ? "paused" : "became the active effort"];
+  if (event.type === "anchored") return ["state block", "the model wrote it anew"];
+  return [names.join(", ") || "memory", event.type];
+}
+
+const whyChanged = (event) => (event.type === "collapsed" && event.auto ? ", since nobody mentioned it" : "");
+
+const lastMention = (data, name, before) => d3.max(data.turns.flatMap((turn) =>
+  turn.turn <= before && turn.mentions.some((event) => event.effort === name) ? [turn.turn] : []));
+
+// Why an effort left the prompt or its log collapsed: for how long nobody had mentioned it.
+function unmentioned(data, effort, change) {
+  const place = effort.changes.indexOf(change);
+  const touched = effort.changes.slice(0, place).filter((earlier) => earlier.type !== "collapsed" && earlier.type !== "evicted");
+  const entered = d3.max(touched.map((earlier) => earlier.turn));
+  const last = d3.max([lastMention(data, effort.id, change.turn), entered]);
+  return last == null ? "nobody mentioned it" : `nobody mentioned it for ${turns(change.turn - last)}, since turn ${last}`;
+}
+
+const leaving = (entry) => (entry.leaves > 0 ? `in ${turns(entry.leaves)}` : "with the next change of the plan");
+
+// Where an effort is now, and why, for people who see the page for the first time.
+function whyNow(data, effort, entry) {
+  const change = effort.changes.at(-1);
+  if (change.state === "open") return `${effort.id} is open since turn ${change.turn}: its turns are in the prompt as far as the budget goes.`;
+  if (change.state === "evicted") return `${effort.id} is not in the prompt any more. Its summary left in turn ${change.turn}, because ${unmentioned(data, effort, change)}. The archive has all of it: a mention of its name or keywords brings the summary back, and search finds it.`;
+  const why = change.type === "collapsed" && change.auto ? ` The log collapsed in turn ${change.turn}, because ${unmentioned(data, effort, change)}.` : "";
+  const where = change.state === "expanded" ? `The whole log of ${effort.id} is in the prompt since turn ${change.turn}.` : `${effort.id} is in the prompt with its summary.`;
+  if (!entry) return `${where}${why}`;
+  const next = change.state === "expanded" ? `It collapses ${leaving(entry)}` : `The summary leaves ${leaving(entry)}`;
+  return `${where}${why} ${next} unless it is mentioned (last in turn ${entry.last}).`;
+}

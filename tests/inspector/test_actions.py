@@ -1,0 +1,174 @@
+"""What the page of a local server changes, over real HTTP, and what is refused."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import httpx
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import commands, create_memory_agent
+from ebbtide.inspector.server import Inspected, local_app
+from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.record import Owner, Tip
+from ebbtide.testing import ScriptedModel
+from tests.inspector.browser import serving
+
+TOKEN = "the-token"  # noqa: S105 (of these tests)
+OWN = {"X-Ebbtide": "1"}
+ANN = {"user_id": "ann"}
+THREAD: Any = {"configurable": {"thread_id": "t/1", "user_id": "ann"}}
+PATH = "/threads/t%2F1"
+
+
+@pytest.fixture
+def agent(archive: SqlArchive) -> Any:
+    """Talk as Ann: one effort is concluded, another is open."""
+    agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
+    for words in (
+        "Let's work on the auth bug",
+        "The token expires after 3600 s, and nobody refreshes it.",
+        "That's done",
+        "Let's work on the late parcel",
+        "Parcel 4711 is three days late.",
+    ):
+        agent.invoke({"messages": words}, THREAD)
+    return agent
+
+
+def tip_of(archive: SqlArchive) -> Tip:
+    """Return the end of Ann's session."""
+    tip = archive.newest(Owner("ann", "t/1"))
+    assert tip is not None
+    return tip
+
+
+@contextmanager
+def page_on(archive: SqlArchive, agent: Any, *users: str) -> Iterator[httpx.Client]:
+    """Serve the page with its actions, and yield a client that knows the token."""
+
+    @contextmanager
+    def opened(user: str) -> Iterator[Any]:
+        assert user in {"ann", "bob"}
+        yield agent
+
+    seen = (lambda: users) if users else archive.users
+    app = local_app(Inspected(archive, seen), TOKEN, opened if agent else None)
+    with serving(app) as address, httpx.Client(base_url=address, timeout=10) as client:
+        client.get("/", params={"token": TOKEN})
+        yield client
+
+
+def test_close_and_expand(archive: SqlArchive, agent: Any) -> None:
+    """Efforts change as by the commands, and the thread goes on with them."""
+    with page_on(archive, agent) as page:
+        closed = page.post(
+            f"{PATH}/efforts/close", params=ANN | {"effort": "late-parcel"}, headers=OWN
+        )
+        opened = page.post(
+            f"{PATH}/efforts/expand", params=ANN | {"effort": "auth-bug"}, headers=OWN
+        )
+
+    assert (closed.status_code, opened.status_code) == (200, 200)
+    state = agent.invoke({"messages": "What is new?"}, THREAD)["memory"]
+    assert state["active_effort"] is None
+    assert [*state["expanded"]] == ["auth-bug"]
+
+
+def test_erase(archive: SqlArchive, agent: Any) -> None:
+    """A turn leaves the archive and the checkpoints."""
+    with page_on(archive, agent) as page:
+        answer = page.delete(f"{PATH}/turns/2", params=ANN, headers=OWN)
+
+    assert answer.json()["turn"] == 2
+    owner = Owner("ann", "t/1")
+    assert [record.status for record in archive.turns(owner, tip_of(archive), [2])] == ["erased"]
+    questions = [m.text for m in agent.get_state(THREAD).values["messages"] if m.type == "human"]
+    assert not any("3600" in question for question in questions)
+
+
+def test_suppress_and_forget(archive: SqlArchive, agent: Any) -> None:
+    """A memory leaves attention, comes back, and is forgotten."""
+    (memory,) = commands.attention(agent, THREAD)
+    given: Any = {"params": ANN | {"memory": memory.id}, "headers": OWN}
+    with page_on(archive, agent) as page:
+        assert page.post("/attention/suppress", **given).json()["suppressed"]
+        assert not page.post("/attention/unsuppress", **given).json()["suppressed"]
+        assert page.post("/attention/forget", **given).status_code == 200
+
+    assert commands.attention(agent, THREAD) == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", f"{PATH}/efforts/close?effort=late-parcel&user_id=ann"),
+        ("DELETE", f"{PATH}/turns/2?user_id=ann"),
+        ("POST", "/attention/suppress?memory=t%2F1/auth-bug&user_id=ann"),
+    ],
+)
+def test_refused(archive: SqlArchive, agent: Any, method: str, path: str) -> None:
+    """Without the switch, the token or the header, and for another user, nothing is changed."""
+    before = tip_of(archive)
+    with page_on(archive, agent) as page:
+        assert page.request(method, path).status_code == 403
+        page.cookies.clear()
+        assert page.request(method, path, headers=OWN).status_code == 403
+    with page_on(archive, agent, "bob") as page:
+        assert page.request(method, path, headers=OWN).status_code == 403
+    with page_on(archive, None) as page:
+        assert page.request(method, path, headers=OWN).status_code == 404
+
+    assert tip_of(archive) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (f"{PATH}/efforts/open?effort=x", "no 'open'"),
+        (f"{PATH}/efforts/expand?effort=none-such", "none-such"),
+        ("/threads/other/efforts/expand?effort=x", "no checkpoints"),
+        ("/attention/forget?memory=none-such", "none-such"),
+    ],
+)
+def test_bad_changes(archive: SqlArchive, agent: Any, path: str, why: str) -> None:
+    """What cannot be done is told, with the name."""
+    with page_on(archive, agent) as page:
+        answer = page.post(f"{path}&user_id=ann", headers=OWN)
+
+    assert answer.status_code in {400, 404}
+    assert why in answer.json()["detail"]
+
+
+def test_command(tmp_path: Path) -> None:
+    """`ebbtide inspect --actions` changes a conversation of `ebbtide chat`."""
+    run = [sys.executable, "-m", "ebbtide.cli.main"]
+    root = ["--root", str(tmp_path / "sessions")]
+    said = "Let's work on the auth bug\nThe token expires.\n"
+    subprocess.run(
+        [*run, "chat", "--thread", "t", "--model", "scripted", *root],
+        input=said,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    inspect = [*run, "inspect", "--no-browser", "--actions", *root]
+    with Popen(inspect, stdout=PIPE, text=True, cwd=tmp_path) as started:
+        try:
+            assert started.stdout is not None
+            address = httpx.URL(started.stdout.readline().rpartition(": ")[2].strip())
+            with httpx.Client(follow_redirects=True, timeout=30) as page:
+                page.get(address)
+                close = address.join("/threads/t/efforts/close?effort=auth-bug")
+                answer = page.post(close, headers=OWN)
+        finally:
+            started.kill()
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["result"]["status"] == "concluded"
