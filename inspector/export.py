@@ -7,10 +7,13 @@ from ..memory.archive.protocol import Archive
 from ..memory.errors import ArchiveError
 from ..memory.names import numbers
 from ..memory.record import Owner, Tip
-from . import page, payload
+from . import page, payload, prompts
 
 MOST_TURNS = 1_000
 """Turns that one file has unless others are asked for: browsers open larger files slowly."""
+
+PROMPTS = 50
+"""Turns at the end of a file that have the prompts of their calls, which take time to make."""
 
 
 def export_html(
@@ -22,7 +25,10 @@ def export_html(
     `ArchiveError` if the file exists.
     """
     chosen = sorted(numbers(turns)) or range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
-    content = page.standalone(payload.whole(archive, owner, tip, chosen))
+    with archive.together():
+        session = payload.whole(archive, owner, tip, chosen)
+        sent = prompts.listed(archive, owner, tip, session["turns"][-PROMPTS:])
+    content = page.standalone({**session, **sent})
     try:
         with Path(path).open("x", encoding="utf-8", newline="\n") as file:
             file.write(content)

@@ -42,6 +42,30 @@ def prompt(archive: Archive, owner: Owner, tip: Tip, turn: int, call: int) -> di
         return _prompt(archive, owner, tip, (turn, call))
 
 
+def listed(
+    archive: Archive, owner: Owner, tip: Tip, turns: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the prompts of all calls of these turns, each of their messages once in `lines`."""
+    places: dict[str, int] = {}
+    lines: list[Mapping[str, Any]] = []
+    found: dict[str, Any] = {}
+    for number, call in ((turn["turn"], at) for turn in turns for at in range(len(turn["calls"]))):
+        try:
+            made = prompt(archive, owner, tip, number, call)
+        except NoCallError as error:
+            found[f"{number}/{call}"] = {"missing": str(error)}
+            continue
+        messages = []
+        for line in made["messages"]:
+            content = {key: line[key] for key in line if key not in {"change", "part"}}
+            place = places.setdefault(fingerprint(content), len(lines))
+            if place == len(lines):
+                lines.append(content)
+            messages.append((place, line["change"], line["part"]))
+        found[f"{number}/{call}"] = {**made, "messages": messages}
+    return {"lines": lines, "prompts": found}
+
+
 def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
     context, event = _context(archive, owner, tip, place)
     digest = fingerprint([context.sent])

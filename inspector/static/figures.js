@@ -84,7 +84,8 @@ function bars(entries, parts) {
 }
 
 // Tokens of each turn's largest call by part; `open(turn, part)` is called for a click on a part.
-function contextFigure(entries, open, from = null) {
+// With another `unit` the entries are the calls of one turn.
+function contextFigure(entries, open, unit = "turn") {
   const calls = entries.flatMap((turn) => turn.calls);
   const parts = partsOf(calls);
   const rows = bars(entries, parts);
@@ -103,17 +104,17 @@ function contextFigure(entries, open, from = null) {
   const last = (d3.max(entries, (turn) => turn.turn) || 1) + 1;
   const plot = Plot.plot({
     width: width(), height: isNarrow() ? 280 : 380, marginLeft: 48, marginTop: 26, marginRight: 12, marginBottom: 40, style: STYLE,
-    x: { label: "turn →", domain: [from ?? 1, last], tickFormat: (value) => (Number.isInteger(value) ? String(value) : "") },
-    y: { label: "↑ tokens of the largest call", grid: true, tickFormat: "s" },
+    x: { label: `${unit} →`, domain: [1, last], tickFormat: (value) => (Number.isInteger(value) ? String(value) : "") },
+    y: { label: unit === "turn" ? "↑ tokens of the largest call" : "↑ tokens", grid: true, tickFormat: "s" },
     marks: [
       Plot.rectY(rows, { x1: "turn", x2: "end", y1: "from", y2: "to", fill: (row) => `url(#fill-${row.part})`, insetLeft: 0.4, insetRight: 0.4,
-        title: (row) => `turn ${row.of}: ${row.label}, ${tokens(row.tokens)} tokens` }),
+        title: (row) => `${unit} ${row.of}: ${row.label}, ${tokens(row.tokens)} tokens` }),
       Plot.lineY(full, { x: (turn) => turn.turn + 0.5, y: "full_history", stroke: "currentColor", strokeOpacity: 0.65, strokeWidth: 1.5, strokeDasharray: "3,3" }),
       Plot.text(full.slice(-1), { x: (turn) => turn.turn + 0.5, y: "full_history", text: () => end, textAnchor: (full.at(-1)?.turn ?? 0) > last / 4 ? "end" : "start", dx: (full.at(-1)?.turn ?? 0) > last / 4 ? -8 : 8, stroke: "var(--paper)", fill: "currentColor" }),
       Plot.lineY(budgets, { x: "turn", y: "budget", stroke: "currentColor", strokeWidth: 1.5, curve: "step-after" }),
       Plot.text(budgets.slice(-1), { x: last, y: "budget", text: () => "budget", textAnchor: "end", dy: -8, stroke: "var(--paper)", fill: "currentColor" }),
       Plot.dot(changes.length > 200 ? [] : changes, { x: (row) => row.turn + 0.5, y: "total", symbol: "triangle", rotate: 180, fill: "currentColor", r: 4, dy: -9,
-        title: (row) => `turn ${row.turn}: ${row.why}` }),
+        title: (row) => `${unit} ${row.turn}: ${row.why}` }),
       Plot.ruleY([0]),
     ],
   });
@@ -124,7 +125,8 @@ function contextFigure(entries, open, from = null) {
     if (entries.some((entry) => entry.turn === turn)) open(hit && hit.end - hit.turn > 1 ? hit.of : turn, hit?.part);
   });
   plot.classList.add("clicked");
-  const name = `Tokens of each turn's largest call by part, beside the budget and the full history; ${turns(entries.length)}`;
+  const name = unit === "turn" ? `Tokens of each turn's largest call by part, beside the budget and the full history; ${turns(entries.length)}`
+    : `Tokens of the ${entries.length} calls of this turn by part, beside the budget`;
   return { parts, changes, drawn: [patterns(parts), legend(parts, "▼ the plan changed"), figure(name, plot)] };
 }
 

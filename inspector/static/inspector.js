@@ -50,6 +50,13 @@ async function turnOf(at, number) {
   return remembered("turn", { user: at.user, session: at.name, tip: at.tip, turn: number });
 }
 
+// A prompt of the file is a list of its messages' numbers, each with its change.
+async function promptAt(at, number, call) {
+  if (!whole) return remembered("prompt", { user: at.user, session: at.name, tip: at.tip, turn: number, call });
+  const found = whole.prompts[`${number}/${call}`] || { missing: "the file has the prompts of its last turns alone" };
+  return found.missing ? found : { ...found, messages: found.messages.map(([line, change, part]) => ({ ...whole.lines[line], change, part })) };
+}
+
 // --- actions ----------------------------------------------------------------------------------
 
 const choice = document.body.dataset.actions;  // "on", "off" until they are chosen, or "" for none

@@ -138,7 +138,7 @@ function promptMessage(message, part, why) {
 function promptOf(at, turn, number, part) {
   const place = make("div", {}, quiet("Loading …"));
   const draw = async () => {
-    const prompt = await remembered("prompt", { user: at.user, session: at.name, tip: at.tip, turn: turn.turn, call: number });
+    const prompt = await promptAt(at, turn.turn, number);
     if (prompt.missing) throw new Error(prompt.missing);
     const call = turn.calls[number];
     const state = make("p", { class: prompt.exact ? "exact" : "why" }, prompt.exact
@@ -157,14 +157,22 @@ function promptOf(at, turn, number, part) {
   return place;
 }
 
+// The calls of a long turn as a figure; a click opens the prompt of a call.
+function rounds(turn, prompts) {
+  if (turn.calls.length < 4) return [];
+  return contextFigure(turn.calls.map((call, at) => ({ turn: at + 1, calls: [call] })), (call) => {
+    prompts[call - 1].open = true;
+    prompts[call - 1].scrollIntoView();
+  }, "call").drawn;
+}
+
 async function turnView(at) {
   const number = Number(at.item);
   const [data, turn] = await Promise.all([sessionOf(at), turnOf(at, number)]);
   if (!turn) return [make("h2", {}, `Turn ${at.item}`), chooser(data, at, number), make("p", {}, "This turn is not here.")];
   const own = data.turns.find((entry) => entry.turn === number);
   const last = turn.calls.length - 1;
-  const prompts = whole ? [quiet("The prompts of the calls are not in this file: `ebbtide inspect` shows them.")]
-    : turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
+  const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
   const lines = [...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
   const question = turn.messages.find((message) => message.type === "human")?.text;
   const erase = action("Erase this turn …", () => act("DELETE", `threads/${encodeURIComponent(data.session.thread)}/turns/${number}`, {},
@@ -172,7 +180,7 @@ async function turnView(at) {
   return [patterns(STATES), make("h2", {}, `Turn ${turn.turn}`),
     quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `of ${turn.efforts.join(", ")}` : "of no effort"}`),
     question ? make("blockquote", {}, clipped(question, 280)) : null, chooser(data, at, number),
-    ...(turn.calls.length ? [turnFacts(turn, own), callTable(turn.calls)] : [quiet("No model was called in this turn.")]),
+    ...(turn.calls.length ? [turnFacts(turn, own), ...rounds(turn, prompts), callTable(turn.calls)] : [quiet("No model was called in this turn.")]),
     make("div", { class: "grid" },
       make("div", { class: "beside" }, make("h2", {}, "What happened"),
         lines.length ? make("ul", { class: "events" }, lines.map(([name, text]) => make("li", {}, make("b", {}, nameOf(data, at, name)), ` ${text}`))) : quiet("Nothing changed in the memory."),

@@ -139,8 +139,10 @@ def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path:
         page.click("text=The figure as a table")
         page.click("main a:has-text('turn 2')")
         page.wait_for_selector("h2:has-text('Turn 2')")
+        page.wait_for_selector("text=Exactly what was sent")
 
         assert HOSTILE in page.inner_text("main")
+        assert HOSTILE in page.inner_text("details.come >> nth=-1")
         assert page.title() == "Ebbtide inspector"
     assert {url for url in asked if not re.match("file:|data:", url)} == set()
 
@@ -215,6 +217,18 @@ def test_questions_of_a_newcomer(browser: Browser, remembering: tuple[str, Any, 
     assert "an axios interceptor asks for a new token" in turn
     assert re.search(r"Sent\s+[45],\d{3}\s+tokens in 1 call", turn)
     assert re.search(r"Full history\s+\d+.\dk\s+tokens, had all been sent: \d\d % saved", turn)
+
+
+def test_click_on_a_part(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
+    """It opens the turn, at the text of this part of its prompt."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, remembering[0])
+        log = page.locator("figure rect[fill='url(#fill-expanded)'] >> nth=0").bounding_box()
+        page.mouse.click(log["x"] + log["width"] / 2, log["y"] + log["height"] / 2)
+        page.wait_for_selector("details[data-part='expanded'][open] pre")
+
+        assert "/turn/6?part=expanded" in page.url
+        assert "The token expires after 3600 s" in page.inner_text("details[data-part='expanded']")
 
 
 def test_pictures_of_the_docs(
