@@ -14,7 +14,7 @@ from ..memory.efforts import EffortState
 from ..memory.embeddings import Embedder
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import Message, calls
-from ..memory.metrics import report
+from ..memory.metrics import Report, report
 from ..memory.names import session_label, session_name
 from ..memory.passages import best_excerpt, excerpt
 from ..memory.record import Event, Owner, Record, Tip
@@ -42,7 +42,7 @@ _STATES: Mapping[str, str] = {
 }
 """The state of an effort after an event of this type."""
 
-_UNSEEN = frozenset({"context", "fixed", "referenced", "sent", "dated"})
+_UNSEEN = frozenset({"asked", "context", "fixed", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
 
@@ -139,6 +139,7 @@ def _heading(record: Record) -> dict[str, Any]:
         "efforts": [*record.efforts],
         "events": [dict(event) for event in record.events if event["type"] not in _UNSEEN],
         "mentions": [dict(event) for event in record.events if event["type"] == "referenced"],
+        "asked": [dict(event) for event in record.events if event["type"] == "asked"],
     }
 
 
@@ -193,7 +194,7 @@ def _subjects(event: Event) -> Sequence[str]:
     return [str(event["effort"])] if event["type"] in _STATES else []
 
 
-def _metrics(metrics: Any) -> dict[str, Any]:
+def _metrics(metrics: Report) -> dict[str, Any]:
     """Return the figures of a report; the turns' own stand with the turns."""
     figures = asdict(replace(metrics, turns=()))
     return {name: figure for name, figure in figures.items() if name != "turns"}

@@ -26,7 +26,7 @@ from ..nodes.turn.turn import effort_state, memory_at
 
 _ROLES = {"human": "user", "ai": "assistant"}
 
-_CHANGED = "something that it was made of has changed since, or was erased"
+_CHANGED = "what it was made of has changed since, was erased, or another version rendered it"
 
 
 class NoCallError(ArchiveError, LookupError):

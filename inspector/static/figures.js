@@ -21,6 +21,7 @@ const STATES = [
 ];
 const MOST_BARS = 400;
 const MOST_EFFORTS = 60;
+const wholeNumber = (value) => (Number.isInteger(value) ? String(value) : "");
 const STYLE = { fontSize: "12px", background: "transparent" };
 
 // Fills that differ without colour: each kind has a pattern over its colour.
@@ -104,7 +105,7 @@ function contextFigure(entries, open, unit = "turn") {
   const last = (d3.max(entries, (turn) => turn.turn) || 1) + 1;
   const plot = Plot.plot({
     width: width(), height: isNarrow() ? 280 : 380, marginLeft: 48, marginTop: 26, marginRight: 12, marginBottom: 40, style: STYLE,
-    x: { label: `${unit} →`, domain: [1, last], tickFormat: (value) => (Number.isInteger(value) ? String(value) : "") },
+    x: { label: `${unit} →`, domain: [1, last], tickFormat: wholeNumber },
     y: { label: unit === "turn" ? "↑ tokens of the largest call" : "↑ tokens", grid: true, tickFormat: "s" },
     marks: [
       Plot.rectY(rows, { x1: "turn", x2: "end", y1: "from", y2: "to", fill: (row) => `url(#fill-${row.part})`, insetLeft: 0.4, insetRight: 0.4,
@@ -141,7 +142,7 @@ function effortFigure(data, efforts, open) {
   const room = isNarrow() ? 12 : 22;
   const plot = Plot.plot({
     width: width(), height: 54 + 30 * efforts.length, marginTop: 6, marginBottom: 40, marginLeft: isNarrow() ? 92 : 160, style: STYLE,
-    x: { label: "turn →", domain: [1, last], grid: true, tickFormat: (value) => (Number.isInteger(value) ? String(value) : "") },
+    x: { label: "turn →", domain: [1, last], grid: true, tickFormat: wholeNumber },
     y: { label: null, domain: efforts.map((effort) => effort.id), tickSize: 0, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
     marks: [
       Plot.barX(rows, { x1: "turn", x2: "end", y: "effort", fill: (row) => `url(#fill-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
@@ -172,9 +173,10 @@ function costFigure(entries) {
   const thin = rows.length < 1600 ? rows : rows.filter((_, place) => place % (2 * Math.ceil(rows.length / 1600)) < 2);
   const line = (kind, extra) => Plot.lineY(thin.filter((row) => row.kind === kind), { x: "turn", y: "tokens", stroke: "currentColor", ...extra });
   const plot = Plot.plot({ width: width(), height: 290, marginLeft: 52, marginTop: 26, marginBottom: 40, style: STYLE,
-    x: { label: "turn →" }, y: { label: "↑ tokens so far", grid: true, tickFormat: "s" },
+    x: { label: "turn →", tickFormat: wholeNumber }, y: { label: "↑ tokens so far", grid: true, tickFormat: "s", zero: true },
     marks: [line("sent", { strokeWidth: 2.5 }), line("full history", { strokeDasharray: "3,3" }),
-      Plot.text(thin, Plot.selectLast({ x: "turn", y: "tokens", z: "kind", text: "kind", textAnchor: "end", dy: -10, dx: -6, stroke: "var(--paper)", fill: "currentColor" }))] });
+      ["sent", "full history"].map((kind) => Plot.text(thin.filter((row) => row.kind === kind).slice(-1),
+        { x: "turn", y: "tokens", text: "kind", textAnchor: "end", dy: (kind === "sent") === (sent > full) ? -12 : 14, dx: -6, stroke: "var(--paper)", fill: "currentColor" }))] });
   return figure("Tokens sent so far, beside the full history", plot);
 }
 
@@ -184,7 +186,7 @@ function branchFigure(branches, shownId) {
   const laneOf = new Map(lanes.map((end) => [end.id, end.lane]));
   const links = lanes.filter((end) => end.from).map((end) => ({ x: end.start, y1: laneOf.get(end.from.id), y2: end.lane }));
   const plot = Plot.plot({ width: width(), height: 60 + 30 * lanes.length, marginLeft: 20, marginRight: 110, style: STYLE,
-    x: { label: "turn →", domain: [0, d3.max(lanes, (end) => end.turn) + 1], grid: true }, y: { axis: null, domain: [-0.5, lanes.length - 0.5], reverse: true },
+    x: { label: "turn →", domain: [0, d3.max(lanes, (end) => end.turn) + 1], grid: true, tickFormat: wholeNumber }, y: { axis: null, domain: [-0.5, lanes.length - 0.5], reverse: true },
     marks: [
       Plot.ruleY(lanes, { x1: "start", x2: "turn", y: "lane", stroke: "currentColor", strokeWidth: (end) => (end.id === shownId ? 3 : 1.2) }),
       Plot.ruleX(links, { x: "x", y1: "y1", y2: "y2", stroke: "currentColor" }),

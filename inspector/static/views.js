@@ -91,7 +91,7 @@ async function contextView(at) {
 
 function turnFacts(turn, own) {
   const sent = d3.sum(turn.calls, sum);
-  const usage = turn.calls.map((call) => call.usage).filter(Boolean);
+  const usage = usageOf(turn);
   const total = (key) => d3.sum(usage, (entry) => entry[key] || 0);
   const money = cost(usage);
   const full = (own?.full_history || 0) * turn.calls.length;
@@ -100,7 +100,7 @@ function turnFacts(turn, own) {
     ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
     full ? ["Full history", short(full), `tokens, had all been sent${saved}`] : null,
     sameBefore(turn.calls),
-    usage.length ? ["Counted by the provider", short(total("input_tokens")), `in, ${d3.sum(usage, cachedIn) ? `${short(d3.sum(usage, cachedIn))} of them cached, ` : ""}${short(total("output_tokens"))} out`] : null,
+    usage.length ? ["Counted by the provider", short(total("input_tokens")), `in, ${d3.sum(usage, cachedIn) ? `${short(d3.sum(usage, cachedIn))} of them cached, ` : ""}${short(total("output_tokens"))} out${turn.asked?.length ? `, with ${turn.asked.length} of the memory's own questions` : ""}`] : null,
     money == null ? null : ["Money", money, "at the prices of the cost view"],
   ]);
 }
@@ -116,7 +116,9 @@ function messageOf(message) {
   const calls = (message.calls || []).map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`));
   const other = (message.other || []).length ? quiet(`also: ${message.other.join(", ")}`) : null;
   const text = message.text ? box(message.text) : null;
-  return make("section", { class: `said ${message.type}` }, make("h3", {}, message.speaker), text, calls, other);
+  const said = [text, calls, other].flat().filter(Boolean);
+  if (message.type === "tool") return folded(make("span", { class: "line" }, make("b", {}, message.speaker), make("span", { class: "excerpt" }, clipped(message.text))), () => said);
+  return make("section", { class: `said ${message.type}` }, make("h3", {}, message.speaker), said);
 }
 
 const SIGNS = { same: ["", ""], came: ["+", "came"], left: ["−", "left"] };
@@ -283,6 +285,7 @@ function marked(text, query) {
 // --- cost -------------------------------------------------------------------------------------
 
 const cachedIn = (usage) => usage.input_token_details?.cache_read || 0;
+const usageOf = (turn) => [...turn.calls, ...(turn.asked || [])].map((call) => call.usage).filter(Boolean);
 const PRICES = [["input", "Input"], ["cached", "Cached input"], ["output", "Output"]];
 
 function prices() {
@@ -312,21 +315,26 @@ function priceForm() {
 
 async function costView(at) {
   const { turns: entries, metrics } = await sessionOf(at);
-  const usage = entries.flatMap((turn) => turn.calls.map((call) => call.usage).filter(Boolean));
+  const usage = entries.flatMap(usageOf);
   const money = cost(usage);
   const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => {
-    const own = turn.calls.map((call) => call.usage).filter(Boolean);
+    const own = usageOf(turn);
     const total = (key) => d3.sum(own, (entry) => entry[key] || 0);
     return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), (turn.full_history || 0) * turn.calls.length,
       total("input_tokens"), d3.sum(own, cachedIn), total("output_tokens"), ...(money == null ? [] : [cost(own) ?? "–"])];
   });
+  const { costs = [], ...figures } = metrics;
+  const purposes = costs.map((part) => [part.purpose, part.calls, part.read, part.cached, part.written, part.unreported,
+    ...(money == null ? [] : [cost([{ input_tokens: part.read, output_tokens: part.written, input_token_details: { cache_read: part.cached } }])])]);
   const all = (key) => d3.sum(usage, (entry) => entry[key] || 0);
-  const named = Object.entries(metrics).filter(([, value]) => value != null).map(([name, value]) => [name.replaceAll("_", " "),
+  const named = Object.entries(figures).filter(([, value]) => value != null).map(([name, value]) => [name.replaceAll("_", " "),
     typeof value === "number" ? (Number.isInteger(value) ? tokens(value) : value.toFixed(3)) : String(value)]);
   return [make("h2", {}, "What it cost"), sessionFacts({ turns: entries }),
     usage.length ? facts([["Input", short(all("input_tokens")), "as the provider counted"], ["Cached input", short(d3.sum(usage, cachedIn)), "of it, from the provider's cache"], ["Output", short(all("output_tokens")), "as the provider counted"],
       money == null ? null : ["Money", money, "at the prices below"]]) : null, priceForm(),
-    costFigure(entries), make("h2", {}, "Turn by turn"),
+    costFigure(entries),
+    ...(purposes.length ? [make("h2", {}, "By purpose"), table("Calls by purpose, tokens as the provider counted", ["Purpose", "Calls", "Input", "Cached", "Output", "Without usage", ...(money == null ? [] : ["Money"])], purposes, { wide: true })] : []),
+    make("h2", {}, "Turn by turn"),
     table("The last 200 turns, tokens", ["Turn", "Calls", "Sent", "Full history", "Input", "Cached", "Output", ...(money == null ? [] : ["Money"])], rows, { wide: true }),
     folded("All metrics of this session", () => table("Metrics of this session", ["Metric", "Value"], named, { hidden: true, wide: true }))];
 }
@@ -336,20 +344,20 @@ async function costView(at) {
 async function branchesView(at) {
   const data = await sessionOf(at);
   const rows = data.branches.map((end) => [make("a", { href: `#/${at.key}/context?tip=${encodeURIComponent(`${end.turn}:${end.id}`)}` }, end.id.slice(0, 12)),
-    end.turn, end.from ? `turn ${end.from.turn} of ${end.from.id.slice(0, 12)}` : "the beginning", end.id === data.session.id ? "shown here" : ""]);
+    end.turn, end.from ? `turn ${end.from.turn} of ${end.from.id.slice(0, 12)}` : "the beginning", end.id === data.session.id ? "✓ here" : ""]);
   return [make("h2", {}, "Branches"), quiet("A run that goes on from an older checkpoint starts a branch; a branch sees its own past alone."),
     data.branches.length > 1 ? branchFigure(data.branches, data.session.id) : quiet("This session has one branch."),
-    table("The end of each branch", ["Branch", "Turns", "Began at", ""], rows, { wide: true })];
+    table("The end of each branch", ["Branch", "Turns", "Began at", "Shown"], rows, { wide: true })];
 }
 
 async function memoriesView(at) {
   const { memories, threshold } = await fetched("memories", { user: at.user });
   const rows = memories.map((memory) => [memory.id, memory.suppressed ? "suppressed" : memory.attended ? `in attention, ${memory.level}` : "faded",
     memory.effective.toFixed(1), `${memory.base}, ${memory.days.toFixed(1)} days old, ${memory.accesses} ${memory.accesses === 1 ? "access" : "accesses"}`,
-    memory.fades ? day(memory.fades).slice(0, 10) : "never", make("span", { class: "controls" },
+    memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" },
       action(memory.suppressed ? "Unsuppress" : "Suppress", () => act("POST", `attention/${memory.suppressed ? "unsuppress" : "suppress"}`, { memory: memory.id }), at),
-      action("Forget …", () => act("POST", "attention/forget", { memory: memory.id }, { question: `Forget ${memory.id}? It leaves the attention of this user for good; its session stays.`, yes: "Forget" }), at))]);
+      action("Forget …", () => act("POST", "attention/forget", { memory: memory.id }, { question: `Forget ${memory.id}? It leaves the attention of this user for good; its session stays.`, yes: "Forget" }), at))] : [])]);
   return [make("h2", {}, "Memories across sessions"), quiet("What the user's other sessions left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
-    ...(rows.length ? [attentionFigure(memories, threshold), table("Memories of this user, the strongest first", ["Memory", "State", "Attention now", "Base, age and use", "Fades", ""], rows, { wide: true, stacked: true })]
+    ...(rows.length ? [attentionFigure(memories, threshold), table("Memories of this user, the strongest first", ["Memory", "State", "Attention now", "Base, age and use", "Fades", ...(acting ? ["Change"] : [])], rows, { wide: true, stacked: true })]
       : [make("p", {}, at.user ? "This user has no memories across sessions." : "Sessions without a user have no memories across sessions.")])];
 }

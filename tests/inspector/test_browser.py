@@ -239,11 +239,11 @@ def test_pictures_of_the_docs(
     archive = remembering[2]
     with (
         serving(local_app(Inspected(archive, archive.users), TOKEN)) as read_only,
-        page_of(browser, viewport=WIDE, color_scheme="light") as page,
+        page_of(browser, viewport={"width": 1280, "height": 1060}, color_scheme="light") as page,
     ):
         enter(page, read_only)
         base = path_of(page)
-        for view in ("context", "efforts/auth-bug", "turn/40"):
+        for view in ("context", "efforts/auth-bug", "turn/4"):
             drawn(page, f"{base}/{view}")
             page.wait_for_timeout(500)
             page.mouse.move(0, 0)
