@@ -22,7 +22,7 @@ const turns = (number) => `${tokens(number)} ${number === 1 ? "turn" : "turns"}`
 const quiet = (...text) => make("p", { class: "quiet" }, ...text);
 
 function clipped(text, length = 160) {
-  const line = text.replace(/\s+/g, " ").trim();
+  const line = text.slice(0, 20 * length).replace(/\s+/g, " ").trim();
   return line.length > length ? `${line.slice(0, length - 1)}…` : line;
 }
 

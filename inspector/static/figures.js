@@ -95,7 +95,7 @@ function contextFigure(entries, open, unit = "turn") {
   const budgets = some.filter((turn) => turn.calls.some((call) => call.budget))
     .map((turn) => ({ turn: turn.turn, budget: turn.calls.find((call) => call.budget).budget }));
   const changes = entries.flatMap((turn) => turn.calls.filter((call) => call.why).slice(0, 1)
-    .map((call) => ({ turn: turn.turn, why: because(call.why), total: sum(call) })));
+    .map((call) => ({ turn: turn.turn, why: because(call.why), total: d3.max(turn.calls, sum) })));
   const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
   const ceiling = 1.5 * top;
   const all = some.filter((turn) => turn.full_history != null);

@@ -89,16 +89,22 @@ function done(body) {
 
 // --- where we are -----------------------------------------------------------------------------
 
+// In addresses "~" stands between user and session; a text that is no address stands as it is.
+const encoded = (text) => encodeURIComponent(text).replaceAll("~", "%7E");
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
 function place() {
   const [path, query = ""] = location.hash.slice(2).split("?");
   const [key = "", view = "context", item = ""] = path.split("/");
-  const [user, name] = key.split("~").map(decodeURIComponent);
+  const [user, name] = key.split("~").map(decoded);
   const values = new URLSearchParams(query);
-  return { key, user, name, view, item: decodeURIComponent(item), query: values.get("q") || "", tip: values.get("tip") || "", part: values.get("part") || "" };
+  return { key, user, name, view, item: decoded(item), query: values.get("q") || "", tip: values.get("tip") || "", part: values.get("part") || "" };
 }
 
 function keyOf(session) {
-  return `${encodeURIComponent(session.user)}~${encodeURIComponent(session.name)}`;
+  return `${encoded(session.user)}~${encoded(session.name)}`;
 }
 
 function link(at, view, item = "", more = {}) {

@@ -658,4 +658,6 @@ def test_the_inspector_is_served(client: SyncLangGraphClient, thread: str, user:
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert thread in {one["label"] for one in own.json()}
     assert session.json()["turns"]
+    assert 'data-actions="off"' in page.text
+    assert session.json()["session"]["thread"] == thread  # the routes of its commands name it so
     assert others.status_code == 404

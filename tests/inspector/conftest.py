@@ -18,7 +18,7 @@ HOSTILE = (
 )
 """What a page would obey if it took a text for markup."""
 
-THREAD = 'a "quoted" / <b>thread</b>'
+THREAD = 'a "quoted" / ~<b>thread</b>'
 
 TALK = (
     "Let's work on the auth bug",
