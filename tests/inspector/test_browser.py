@@ -239,7 +239,7 @@ def test_pictures_of_the_docs(
     archive = remembering[2]
     with (
         serving(local_app(Inspected(archive, archive.users), TOKEN)) as read_only,
-        page_of(browser, viewport={"width": 1280, "height": 1060}, color_scheme="light") as page,
+        page_of(browser, viewport={"width": 1280, "height": 940}, color_scheme="light") as page,
     ):
         enter(page, read_only)
         base = path_of(page)
