@@ -83,7 +83,7 @@ pythons: $(VENV)/dev ## run the quick tests with each version of Python that is 
 	@$(if $(MEMORY),TMPDIR=$(MEMORY)) .ci/pythons $(WORKERS) $(or $(ARGS),$(ACCEPTANCE) $(QUICK))
 
 soak: $(VENV)/dev ## run the long tests, and those of properties with ten times as many examples
-	@EBBTIDE_SOAK=1 $(BIN)/python -m pytest -m "soak or hypothesis" $(ARGS)
+	@EBBTIDE_SOAK=1 $(BIN)/python -m pytest -m "soak or hypothesis" --timeout 7200 $(ARGS)
 
 live: $(VENV)/dev ## run the tests that ask a real model (OPENAI_API_KEY or EBBTIDE_LIVE_MODEL)
 	@$(BIN)/python -m pytest -m live -rs tests/live $(ARGS)

@@ -20,6 +20,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+_PATIENCE = 240.0
+"""Seconds that a program may take before it is killed: fewer than a test may take."""
+
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.imported", "pytest"])
 
@@ -44,7 +47,10 @@ def ended(
         streams = [Path(kept, name) for name in ("stdin", "stdout", "stderr")]
         streams[0].write_text(typed, encoding="utf-8")
         process = begun(arguments, folder or Path.cwd(), environment, [*map(str, streams)])
-        process.join()
+        process.join(_PATIENCE)
+        if process.is_alive():
+            process.kill()
+            process.join(_PATIENCE)
         printed, failed = (path.read_text(encoding="utf-8") for path in streams[1:])
         return Ended(printed, failed, process.exitcode)
 

@@ -76,6 +76,8 @@ def running(module: str, database: Database, log: Path) -> Iterator[Chat]:
         finally:
             server.terminate()
             server.join(_TIMEOUT)
+            server.kill()  # else the end of the tests waits for it
+            server.join(_TIMEOUT)
 
 
 @pytest.fixture(scope="module", params=["plain", "app"])

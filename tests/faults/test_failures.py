@@ -110,7 +110,7 @@ def test_same_message_again_after_a_crash(tmp_path: Path) -> None:
 
 def _one_turn(place: Place, words: str, barrier: Any) -> None:
     def answer(_: Any) -> str:
-        barrier.wait()
+        barrier.wait(60)
         return words
 
     with place.saver() as saver, place.archive() as archive:
@@ -129,6 +129,7 @@ def test_two_processes_on_one_thread(place: Place) -> None:
         process.start()
     for process in both:
         process.join(120)
+        process.kill()  # else the end of the tests waits for it
 
     with place.archive() as archive:
         tips = archive.tips(OWNER)

@@ -1,15 +1,11 @@
 """Requests that a page of another site can send: forms and `fetch` without CORS change nothing."""
 
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
 from starlette.middleware import Middleware
@@ -20,6 +16,7 @@ from ebbtide import commands
 from ebbtide.graph.server import routes
 from tests.agents import Talk, talk
 from tests.doubles import call
+from tests.web_server import serving
 
 ANN: Any = {"configurable": {"thread_id": "t", "user_id": "ann"}}
 OURS = {"X-Ebbtide": "1"}
@@ -41,23 +38,6 @@ class Cookie(AuthenticationBackend):
         return (AuthCredentials(), SimpleUser(name)) if name else None
 
 
-@contextmanager
-def serving(app: Starlette) -> Iterator[httpx.Client]:
-    """Serve an application on a port of this machine; the client has Ann's cookie."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", cookies={"user": "ann"}) as client:
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture
 def chat(tmp_path: Path) -> Talk:
     """Return an agent for whose user Ann a memory is in attention."""
@@ -76,7 +56,8 @@ def client(chat: Talk) -> Iterator[httpx.Client]:
         return chat.agent
 
     guard = Middleware(AuthenticationMiddleware, backend=Cookie())
-    with serving(Starlette(routes=routes(make), middleware=[guard])) as connected:
+    app = Starlette(routes=routes(make), middleware=[guard])
+    with serving(app) as url, httpx.Client(base_url=url, cookies={"user": "ann"}) as connected:
         yield connected
 
 
