@@ -2,10 +2,13 @@
 
 import gc
 import os
-from collections.abc import Generator, Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import httpx._config
 import httpx._transports.default
@@ -24,6 +27,9 @@ from tests.redis_server import RedisServer, serving_redis
 SECRETS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "LANGSMITH_API_KEY", "LANGSMITH_TRACING")
 NO_SKIP = "EBBTIDE_NO_SKIP"
 _NO_SKIP = pytest.StashKey[bool]()
+_IN_TURN = ("entry", "provider", "durability", "way")
+"""Parameters of which a quick run takes one value for each test, now this one and now that one. The
+soak takes all of them, and so does whoever names a test."""
 
 hypothesis.settings.register_profile(
     "ebbtide", deadline=None, print_blob=True, derandomize=not SOAK, max_examples=examples(40)
@@ -122,6 +128,22 @@ def redis_server(running_redis: RedisServer) -> RedisServer:
 def pytest_configure(config: pytest.Config) -> None:
     """Remember what the environment asked for, before a test changes it."""
     config.stash[_NO_SKIP] = os.environ.get(NO_SKIP) == "1"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Leave to the soak all but one value of the parameters that are taken in turn."""
+    alike = defaultdict[Any, list[pytest.Item]](list)
+    for item in items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if "acceptance" not in item.path.parts and not given.keys().isdisjoint(_IN_TURN):
+            rest = tuple((name, id(given[name])) for name in given if name not in _IN_TURN)
+            alike[item.path, item.name.partition("[")[0], rest].append(item)
+    numbers = defaultdict[Path, Iterator[int]](count)
+    for (path, name, _), group in alike.items():
+        del group[crc32(f"{name} {next(numbers[path])}".encode()) % len(group)]
+        for item in group:
+            item.add_marker(pytest.mark.soak)
 
 
 def pytest_collection_finish() -> None:

@@ -47,21 +47,6 @@ def test_what_is_sent_is_what_was_counted(tmp_path: Path) -> None:
         assert state["memory"]["context_report"]["total"] == tokens(chat.model.sent[-1])
 
 
-def test_huge_results_of_many_calls_fit(tmp_path: Path) -> None:
-    """64 calls in one message, each with a huge result, fit as previews; all is in the log."""
-    calls = together(*(call("look_up", key=str(2_000 + at)) for at in range(64)))
-    settings = Settings(context_budget=BUDGET * 2, compression="off")
-    chat = talk(tmp_path, [calls, "Done."], tools=[look_up], settings=settings)
-    state = chat.say("Look everything up.")
-    (record,) = chat.records(state)
-    results = [m for m in chat.last if m.type == "tool"]
-
-    assert largest(chat) <= BUDGET * 2
-    assert len(results) == 64
-    assert all('read_log(turns="1", offset=' in str(result.content) for result in results)
-    assert rendered(record.messages).count("0123 abcd") == sum(range(2_000, 2_064))
-
-
 def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
     """What a preview of the running turn leaves out can be read before the turn has ended."""
     found: list[str] = []
@@ -87,18 +72,6 @@ def test_the_pointer_of_the_running_turn_resolves(tmp_path: Path) -> None:
     assert largest(chat) <= BUDGET
 
 
-def test_a_run_below_the_floor_counts_no_turn(tmp_path: Path) -> None:
-    """A budget that a run sets too low is refused; its message goes with the next run's."""
-    chat = talk(tmp_path, ["One.", "Two."])
-    before = chat.say("one")
-    with pytest.raises(SettingsError, match="context_budget 2000 is below the floor"):
-        chat.say("two", context={"context_budget": 2_000})
-    after = chat.say("three")
-
-    assert (before["memory"]["turn"], after["memory"]["turn"]) == (1, 2)
-    assert chat.said(after) == ["one", "two", "three"]
-
-
 def test_the_floor_is_enough(tmp_path: Path) -> None:
     """At the floor itself every turn is answered, whatever its size; a token less is refused."""
     with pytest.raises(SettingsError) as refused:
@@ -106,11 +79,11 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
     floor = int(str(refused.value).split("floor of ")[1].split(" ")[0])
     with pytest.raises(SettingsError, match=f"{floor - 1} is below the floor of {floor} tokens"):
         talk(tmp_path / "a", [], tools=[look_up], settings=Settings(context_budget=floor - 1))
-    calls = together(*(call("look_up", key=str(300 + at)) for at in range(30)))
-    answers = [call("open_effort", name="a", goal="g " * 900), calls, "w " * 900] * 8
+    calls = together(*(call("look_up", key=str(300 + at)) for at in range(12)))
+    answers = [call("open_effort", name="a", goal="g " * 900), calls, "w " * 900] * 3
     settings = Settings(context_budget=floor)
     chat = talk(tmp_path / "b", answers, tools=[look_up], settings=settings)
-    chat.say_all(f"{turn} " + "word " * 800 for turn in range(6))
+    chat.say_all(f"{turn} " + "word " * 800 for turn in range(3))
 
     assert largest(chat) <= floor
 

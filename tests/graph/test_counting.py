@@ -147,7 +147,7 @@ def bill(answer: BaseMessage) -> int:
 @given(st.lists(PARTS, max_size=8))
 @settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=examples(40),
+    max_examples=examples(15),
 )
 def test_a_conversation_counts_what_is_billed(
     server: OpenAIServer, parts: list[list[BaseMessage]]
@@ -172,7 +172,7 @@ def test_many_tiny_messages_count_what_is_billed(server: OpenAIServer, seed: int
     assert counted([*messages]) == bill(answer)
 
 
-@pytest.mark.parametrize("piece", [piece for piece in PIECES if piece.strip()])
+@pytest.mark.parametrize("piece", [piece for piece in PIECES if piece.strip()][::4])
 def test_a_huge_message_is_at_most_one_percent_too_high(server: OpenAIServer, piece: str) -> None:
     """Over 200,000 characters a text is counted in slices, which may cost a little."""
     messages: list[BaseMessage] = [HumanMessage(piece * (250_000 // len(piece)))]
@@ -282,10 +282,10 @@ def test_the_report_is_what_is_billed(tmp_path: Path, *, streaming: bool, tools:
         )
         shares = [
             spent(agent, server, "".join(words.choices(PIECES, k=words.randrange(1, 30))))
-            for _ in range(12)
+            for _ in range(6)
         ]
 
-    assert len(server.requests) == 24
+    assert len(server.requests) == 12
     assert min(shares) >= 1
     assert max(shares) <= 1.03
 

@@ -130,7 +130,7 @@ async def test_nothing_is_left_in_files(tmp_path: Path, deleting: Any) -> None:
     assert (report.sessions, report.not_erased) == ((ANN,), ())
 
 
-@DELETING
+@pytest.mark.parametrize("deleting", [session_async, user])
 async def test_nothing_is_left_in_postgres(
     tmp_path: Path, database: Database, deleting: Any
 ) -> None:

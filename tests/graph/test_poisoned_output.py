@@ -47,7 +47,7 @@ def fetch() -> str:
 
 def fetch_much() -> str:
     """Fetch a long page."""
-    return POISON * 200
+    return POISON * 60
 
 
 def bare(messages: list[BaseMessage]) -> set[str]:
@@ -87,7 +87,7 @@ def test_it_never_leaves_its_quotes(chat: Talk) -> None:
 
 def test_it_never_leaves_them_where_there_is_no_room(tmp_path: Path) -> None:
     """Neither as a preview, nor in a turn that is folded, nor as a result without its call."""
-    many = together(*(call("fetch_much") for _ in range(30)))
+    many = together(*(call("fetch_much") for _ in range(12)))
     script = [many, call("fetch_much"), ANSWER, *ROUNDS]
     settings = Settings(context_budget=3_000)
     talked = talk(tmp_path, script, tools=[fetch, fetch_much], settings=settings)

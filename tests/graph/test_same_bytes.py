@@ -36,11 +36,11 @@ with SqliteSaver.from_conn_string(sys.argv[1] + "/checkpoints.sqlite") as saver:
 """
 
 
-def shown(root: Path, seed: int) -> bytes:
-    """Return the next context as a process of its own sees it, with its own order of sets."""
+def shown(root: Path, seed: int) -> subprocess.Popen[bytes]:
+    """Let a process of its own, with its own order of sets, show the next context."""
     command = [sys.executable, "-c", SHOWN, str(root)]
     env = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    return subprocess.run(command, check=True, capture_output=True, env=env).stdout
+    return subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
 
 
 def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
@@ -56,10 +56,12 @@ def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
         for words in SAID:
             state = agent.invoke({"messages": words}, THREAD)
 
-    first, other = (shown(tmp_path, seed) for seed in (1, 2))
+    processes = [shown(tmp_path, seed) for seed in (1, 2)]
+    first, other = (process.communicate()[0] for process in processes)
 
     assert state["memory"]["context_report"]["left_out"]
     assert [
         len(state["memory"][key]) for key in ("summaries", "expanded", "open_efforts", "anchor")
     ] == [*(2, 1, 2, 1)]
+    assert [process.returncode for process in processes] == [0, 0]
     assert first == other

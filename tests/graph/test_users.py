@@ -30,7 +30,7 @@ from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 
-CODE = "The code is 4711."
+CODE = "The code is delta-47."
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ async def test_another_user_has_another_session(tmp_path: Path, way: str, contex
     asked = {"messages": [("user", "What is the code?")]}
     bobs = await run(chat, way, asked, context(user_id="bob"))
 
-    assert "4711" not in heard(chat) + str(bobs["messages"]) + str(chat.records(bobs))
+    assert "delta-47" not in heard(chat) + str(bobs["messages"]) + str(chat.records(bobs))
     assert (bobs["memory"]["turn"], bobs["memory"]["open_efforts"]) == (1, {})
     anns = chat.say("mine", context=context(user_id="ann"))
     assert chat.said(anns) == [CODE, "mine"]
@@ -156,7 +156,7 @@ def test_a_broken_turn_is_given_to_nobody_else(tmp_path: Path, turns: int) -> No
 
     state = chat.say("I am eve.", context={"user_id": "eve"})
 
-    assert (chat.said(state), "4711" in heard(chat) + str(state)) == (["I am eve."], False)
+    assert (chat.said(state), "delta-47" in heard(chat) + str(state)) == (["I am eve."], False)
     chat.say("more", context={"user_id": "ann"})
     assert "I am eve" not in heard(chat)
 
@@ -185,7 +185,7 @@ async def test_what_waits_for_ann_is_not_given_to_eve(
 
 def test_the_middleware_resumes_nobody_elses_turn(tmp_path: Path) -> None:
     """Eve gets no answer to what ann asked."""
-    chat = talk(tmp_path, [ConnectionError("gone"), "4711"], entry="middleware")
+    chat = talk(tmp_path, [ConnectionError("gone"), "delta-47"], entry="middleware")
     with pytest.raises(ConnectionError):
         chat.say(CODE, context={"user_id": "ann"})
 
@@ -238,7 +238,7 @@ async def test_no_checkpoint_gives_another_user_a_turn(
     tmp_path: Path, given: str, way: str, entry: str
 ) -> None:
     """From none of ann's checkpoints, from before her first turn on, is anything said to eve."""
-    script = ["hm", call("look", what="4711"), *["I see"] * 99]
+    script = ["hm", call("look", what="delta-47"), *["I see"] * 99]
     looked: list[str] = []
 
     @tool
@@ -256,8 +256,8 @@ async def test_no_checkpoint_gives_another_user_a_turn(
     said = [str(await outcome(chat, way, INPUTS[given], config)) for config in places]
 
     prompts = str([m.text for one in chat.model.sent[sent:] for m in one.messages])
-    finished = [text for text in said if "4711" in text]
-    assert ("4711" in prompts, looked) == (False, ["4711"])
+    finished = [text for text in said if "delta-47" in text]
+    assert ("delta-47" in prompts, looked) == (False, ["delta-47"])
     # Of a turn that ended nothing runs, so nothing of a middleware is asked.
     assert len(finished) == (2 if entry == "middleware" and given != "a message" else 0)
 

@@ -17,7 +17,7 @@ from ebbtide.testing import InMemoryArchive
 from tests.databases import emptied
 
 
-@pytest.fixture(params=["sqlite", "memory", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", pytest.param("memory", marks=pytest.mark.soak)])
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlArchive]:
     """Yield an empty archive of every kind, one after the other."""
     if request.param == "sqlite":
