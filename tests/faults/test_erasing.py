@@ -18,7 +18,7 @@ PLACES = [
     *(("sqlite", what) for what in ON_SQLITE),
     *(("postgresql", what) for what in (*ON_POSTGRESQL, "user")),
 ]
-OFTEN = [("sqlite", "turn"), ("sqlite", "user"), ("postgresql", "turn"), ("postgresql", "session")]
+OFTEN = [("sqlite", "turn"), ("postgresql", "session")]
 """What is killed at some statements in each run of the tests; the rest, at each, in the soak."""
 
 

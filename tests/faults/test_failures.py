@@ -5,34 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage
 
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
-from tests.doubles import Broken, call
+from tests.doubles import Broken
 from tests.faults.disks import FullDisk, NoRoomToCompress
 from tests.faults.places import Place
 from tests.graph.long_effort import compressing, quoting, talked
 
 OWNER = Owner("", "t")
-
-
-def test_failing_archive_raises_and_keeps_the_turn(tmp_path: Path) -> None:
-    """After three failures the error is raised, nothing is trimmed, and the next run commits."""
-    archive = FullDisk(tmp_path, durable=False)
-    chat = talk(tmp_path, ["a", "b", "c"], archive=archive)
-    chat.say("one")
-    archive.failures = 3
-
-    with pytest.raises(OSError, match="No space left"):
-        chat.say("two")
-
-    kept = chat.agent.get_state(THREAD).values["messages"]
-    assert [m.text for m in kept] == ["one", "a", "two", "b"]
-    state = chat.say("three")
-    assert chat.said(state) == ["one", "two", "three"]
-    assert [record.status for record in chat.records(state)] == ["done", "done", "done"]
 
 
 def test_archive_that_recovers_is_retried(tmp_path: Path) -> None:
@@ -46,19 +29,6 @@ def test_archive_that_recovers_is_retried(tmp_path: Path) -> None:
     assert chat.said(state) == ["one"]
 
 
-@pytest.mark.parametrize("error", [ConnectionError("gone"), TimeoutError("late")])
-def test_failing_model_leaves_a_turn_that_resumes(tmp_path: Path, error: Exception) -> None:
-    """A model that fails leaves the turn where it was; invoking with None goes on."""
-    chat = talk(tmp_path, [error, "answer"])
-
-    with pytest.raises(type(error)):
-        chat.say("question")
-    state = chat.agent.invoke(None, THREAD)
-
-    assert chat.said(state) == ["question"]
-    assert state["messages"][-1].text == "answer"
-
-
 def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
     """A new message after a failure keeps the old one, in a turn marked as aborted."""
     chat = talk(tmp_path, [ConnectionError("gone"), "answer"])
@@ -69,19 +39,6 @@ def test_new_message_after_a_failing_model(tmp_path: Path) -> None:
 
     assert chat.said(state) == ["lost?", "next"]
     assert [record.status for record in chat.records(state)] == ["aborted", "done"]
-
-
-def test_open_call_does_not_block_the_next_turn(tmp_path: Path) -> None:
-    """A call that was never run gets an error result, so no context has an orphan (complaint 4)."""
-    chat = talk(tmp_path, [call("effort_status"), "answer"])
-    chat.agent.invoke({"messages": "look"}, THREAD, interrupt_before=["memory_tools"])
-
-    chat.say("next")
-
-    calls = [m for m in chat.last if isinstance(m, AIMessage) and m.tool_calls]
-    results = [m for m in chat.last if isinstance(m, ToolMessage)]
-    assert [m.tool_call_id for m in results] == [calls[0].tool_calls[0]["id"]]
-    assert "No result" in results[0].text
 
 
 def test_stream_that_breaks_off_is_no_answer(tmp_path: Path) -> None:

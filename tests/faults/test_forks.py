@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.messages import text
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Owner
 from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
@@ -82,30 +82,6 @@ def back_to(agent: Any, turn: int, after: str = "compress") -> RunnableConfig:
     raise LookupError((turn, after))
 
 
-def test_fork_in_the_middle(agent: Any, archive: SqlArchive) -> None:
-    """A run from an older checkpoint sees the turns before it and not those after it."""
-    ask(agent, "one")
-    ask(agent, "two")
-    ask(agent, "three")
-
-    forked = ask(agent, "other", back_to(agent, 1))
-
-    assert lineage(archive, forked) == ["one", "other"]
-
-
-def test_old_tip_goes_on_after_a_fork(agent: Any, archive: SqlArchive) -> None:
-    """The branch that was left is as it was, and goes on where it stopped."""
-    ask(agent, "one")
-    ask(agent, "two")
-    ask(agent, "three")
-    old = back_to(agent, 3)
-    ask(agent, "other", back_to(agent, 1))
-
-    continued = ask(agent, "four", old)
-
-    assert lineage(archive, continued) == ["one", "two", "three", "four"]
-
-
 def test_fork_of_a_fork(agent: Any, archive: SqlArchive) -> None:
     """A fork of a fork sees the fork's turns before it left, and the trunk's before those."""
     ask(agent, "one")
@@ -137,17 +113,6 @@ def test_every_tip_of_forks_of_forks_goes_on(agent: Any, archive: SqlArchive) ->
     assert [one for one in archive.verify(Owner("", "t")) if one.fatal] == []
 
 
-def test_fork_before_the_first_turn(agent: Any, archive: SqlArchive) -> None:
-    """A run from before the first turn sees none of the turns that were there."""
-    ask(agent, "one")
-    ask(agent, "two")
-    first = list(agent.get_state_history(THREAD))[-1].config
-
-    forked = ask(agent, "another one", first)
-
-    assert lineage(archive, forked) == ["another one"]
-
-
 def test_replay_of_an_old_turn(agent: Any, archive: SqlArchive) -> None:
     """Running an old turn again commits it beside itself, after the same past."""
     ask(agent, "one")
@@ -175,18 +140,6 @@ def test_edit_inside_a_turn(agent: Any, archive: SqlArchive, *, same_id: bool) -
     assert lineage(archive, found)[0] == "one"
 
 
-def test_edit_of_an_answered_turn(agent: Any, archive: SqlArchive) -> None:
-    """An answered question that is edited in the state is what the next turn builds on."""
-    ask(agent, "one")
-    asked = ask(agent, "two")["messages"][-2]
-    agent.update_state(THREAD, {"messages": [HumanMessage("two!", id=asked.id)]})
-
-    found = ask(agent, "three")
-
-    assert lineage(archive, found) == ["one", "two!", "three"]
-    assert len(archive.tips(Owner("", "t"))) == 2
-
-
 INNER = ["begin_turn", "call_model", "memory_tools"]
 
 
@@ -206,22 +159,6 @@ def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     assert not any(finding.fatal for finding in archive.verify(Owner("", "t")))
 
 
-def test_answer_that_was_removed(agent: Any, archive: SqlArchive) -> None:
-    """A last answer taken away is an edit of its turn, whose question is not asked twice."""
-    ask(agent, "one")
-    done = ask(agent, "two")
-    agent.update_state(THREAD, {"messages": [RemoveMessage(str(done["messages"][-1].id))]})
-
-    found = ask(agent, "three")
-
-    assert lineage(archive, found) == ["one", "two", "three"]
-    records = archive.turns(Owner("", "t"), tip_in(found), [2, 3])
-    assert [[text(m) for m in record.messages] for record in records] == [
-        ["two"],
-        ["three", "re: three"],
-    ]
-
-
 def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> None:
     """What comes in with the id of an older message is not lost beside a new one."""
     first = ask(agent, "one")["messages"][0]
@@ -233,44 +170,6 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> No
     (record,) = archive.turns(Owner("", "t"), tip_in(found), [3])
     assert [text(m) for m in record.messages[:2]] == ["ONE", "three"]
     assert found["messages"][0].text == "one"
-
-
-def test_copied_thread_goes_on(agent: Any, archive: SqlArchive) -> None:
-    """A thread whose state was copied goes on from its last turn, in a session of its own."""
-    ask(agent, "one")
-    values = ask(agent, "two")
-    copy: RunnableConfig = {"configurable": {"thread_id": "copy"}}
-    agent.update_state(copy, values, as_node="compress")
-    ask(agent, "three")
-
-    copied = ask(agent, "three in the copy", copy)
-
-    assert lineage(archive, copied) == ["one", "two", "three in the copy"]
-    assert lineage(archive, agent.get_state(THREAD).values) == ["one", "two", "three"]
-    assert [owner.thread for owner in archive.sessions("")] == ["copy", "t"]
-
-
-def test_efforts_of_a_sibling_are_invisible(agent: Any, archive: SqlArchive) -> None:
-    """The same effort can be opened on both branches, for neither sees the other's."""
-    ask(agent, "one")
-    ask(agent, "open work")
-    forked = ask(agent, "open work", back_to(agent, 1))
-
-    assert "exists already" not in forked["messages"][-2].text
-    assert forked["memory"]["active_effort"] == "work"
-    assert archive.efforts(Owner("", "t"), Tip(), 10).total == 0
-
-
-@pytest.mark.parametrize("node", NODES)
-def test_resume_at_every_node(agent: Any, archive: SqlArchive, node: str) -> None:
-    """A turn that is interrupted before any node and resumed stands once in the archive."""
-    ask(agent, "one")
-    agent.invoke({"messages": [("user", "open work")]}, THREAD, interrupt_before=[node])
-
-    found = agent.invoke(None, THREAD)
-
-    assert lineage(archive, found) == ["one", "open work"]
-    assert archive.verify(Owner("", "t")) == ()
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import psycopg
 import pytest
@@ -40,12 +40,6 @@ SUMMARY = "It opens with a lever that is blue, as was found out."
 SECRETS = (SAID, GOAL, SUMMARY)
 SCRIPT = (call("open_effort", name="vault", goal=GOAL), "Noted.", call("close_effort"), "Done.")
 ANN, BOB = Owner("ann", "one"), Owner("bob", "one")
-
-
-class Written(TypedDict):
-    """The state of a graph that writes what it likes."""
-
-    memory: Any
 
 
 def of(user: str, thread: str) -> RunnableConfig:

@@ -5,7 +5,6 @@ steps that are taken in it (see `take`). After its answer an open effort may be 
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
@@ -18,7 +17,7 @@ from ebbtide.memory.efforts import happened
 from ebbtide.memory.messages import Message
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import past
-from tests.memory.contexts import take, unchanged
+from tests.memory.contexts import take
 from tests.memory.conversations import OWNER, Conversation, call, count_words
 
 Step: TypeAlias = tuple[str, Any]
@@ -112,15 +111,6 @@ def compress(
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.state = happened(talk.state, event)
     talk.plan = made(talk.work, "compressed")
-
-
-def in_a_row(
-    talk: Conversation, turns: Turns, above: int
-) -> Iterator[tuple[WorkingContext, WorkingContext]]:
-    """Hold a conversation, and yield every two contexts with the same plan."""
-    for before, now in pairwise(held(talk, turns, above)):
-        if unchanged(before) == unchanged(now):
-            yield before, now
 
 
 def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message, ...]]:

@@ -1,7 +1,5 @@
 """What the events of a session say, as figures."""
 
-import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,11 +29,6 @@ def records(turns: int, **events: list[Event]) -> list[Record]:
 def expanded(name: str = "a", tokens: int = 100) -> Event:
     """Return the event of an expansion."""
     return {"type": "expanded", "effort": name, "turns": [1], "tokens": tokens}
-
-
-def collapsed(name: str = "a", *, auto: bool = True) -> Event:
-    """Return the event of a collapse."""
-    return {"type": "collapsed", "effort": name, "auto": auto}
 
 
 def sent(**tokens: int) -> Event:
@@ -88,77 +81,6 @@ def test_without_events_all_is_nothing(turns: int) -> None:
     assert report(records(turns)) == NOTHING
 
 
-def test_collapses_are_counted_by_who_did_them() -> None:
-    """One collapse by hand to two automatic ones is a ratio of a half."""
-    ends = [collapsed("a"), collapsed("b"), collapsed("c", auto=False)]
-    begins = [expanded("a"), expanded("b"), expanded("c"), expanded("d")]
-    found = report(records(5, t1=begins, t4=ends))
-
-    assert (found.auto_collapses, found.manual_collapses, found.manual_vs_auto_collapse) == (
-        2,
-        1,
-        0.5,
-    )
-    assert found.running_expansions == 1
-
-
-@pytest.mark.parametrize(
-    ("events", "duration"),
-    [
-        ({"t2": [expanded()], "t5": [collapsed()]}, 3),
-        ({"t2": [expanded()], "t3": [expanded()], "t5": [collapsed()]}, 3),
-        ({"t2": [expanded()]}, None),
-        ({"t2": [expanded("b"), expanded()], "t5": [collapsed()]}, 3),
-        ({"t2": [expanded()], "t4": [{"type": "reopened", "effort": "a"}]}, 2),
-    ],
-)
-def test_durations_of_expansions(events: dict[str, Any], duration: float | None) -> None:
-    """From expansion to collapse, of those that ended; a refresh does not restart it."""
-    assert report(records(10, **events)).avg_expansion_duration == duration
-
-
-@pytest.mark.parametrize(("again", "rate"), [("t6", 1.0), ("t7", 1.0), ("t8", 0.0)])
-def test_a_collapse_that_is_soon_undone_was_false(again: str, rate: float) -> None:
-    """An expansion within two turns of the collapse at turn 5 counts, one after three does not."""
-    events = {"t2": [expanded()], "t5": [collapsed()], again: [expanded()]}
-
-    assert report(records(10, **events)).false_decay_rate == rate
-
-
-@pytest.mark.parametrize(
-    ("later", "saved"),
-    [
-        ({}, 500),  # turns 6, 7, 8, 9, 10
-        ({8: [sent(), expanded(tokens=70)]}, 300),  # turns 6, 7 and the first call of 8
-        ({7: [expanded()], 9: [collapsed()]}, 200),  # turns 6 and 10
-        ({7: [sent(), sent()]}, 700),  # three calls in turn 7
-        ({8: [expanded("b")]}, 500),
-        ({8: [{"type": "reopened", "effort": "a"}]}, 200),
-    ],
-)
-def test_tokens_saved_by_decay(later: dict[int, list[Event]], saved: int) -> None:
-    """The log's 100 tokens count for each call that was sent without them."""
-    events: dict[str, list[Event]] = {f"t{turn}": [sent()] for turn in range(1, 11)}
-    events["t2"] = [sent(), expanded()]
-    events["t5"] = [sent(), collapsed()]
-    events |= {f"t{turn}": [*those, sent()] for turn, those in later.items()}
-    events |= {f"t{turn}": [sent(), collapsed()] for turn in later if later[turn] == [collapsed()]}
-
-    ordered = [replace(one, messages=happened(one)) for one in records(10, **events)]
-
-    assert report(ordered).tokens_saved_by_decay == saved
-
-
-def happened(record: Record) -> tuple[Message, ...]:
-    """Return messages that tell the order of the events of a turn."""
-    messages = list[Message]()
-    for event in record.events:
-        result = {"status": event["type"], "effort_id": event.get("effort")}
-        is_call = event["type"] == "sent"
-        messages.append(message("ai", "") if is_call else message("tool", json.dumps(result)))
-    return tuple(messages)
-
-
 def test_the_cost_of_the_context() -> None:
     """All calls stand beside what they would have sent with everything said."""
     # Full history in turn 2: 20 in front, 100 of turn 1, 50 before the first answer, 70 before the
@@ -183,29 +105,6 @@ def test_the_cost_of_the_context() -> None:
     assert found.savings_vs_full_history == 270 / 450
     assert found.savings_of_last_call == 90 / 190
     assert found.expansion_overhead == 0.6 / 2
-
-
-@pytest.mark.parametrize(("said", "savings"), [(39, None), (41, 21 / 61)])
-def test_savings_of_a_short_conversation(said: int, savings: float | None) -> None:
-    """Nothing is said until more was said than instructions and schemas have."""
-    found = report(records(1, t1=[sent(system=30, tools=10), context(said, said, alone=20)]))
-
-    assert found.savings_vs_full_history == savings
-
-
-def test_always_expanded_has_what_decay_took_out() -> None:
-    """A log of 120 tokens stands in the context or beside it, until a tool collapses it."""
-    events: dict[str, list[Event]] = {
-        "t1": [expanded(tokens=120), sent(system=380, expanded=120), context(9)],
-        "t2": [sent(system=380, expanded=120), collapsed(), context(9)],
-        "t3": [sent(system=380), context(9)],
-    }
-    ordered = [replace(one, messages=happened(one)) for one in records(3, **events)]
-
-    found = report(ordered)
-
-    assert [turn.always_expanded for turn in found.turns] == [500, 500, 500]
-    assert found.always_expanded == 1_500
 
 
 def test_what_a_turn_said() -> None:
@@ -261,24 +160,6 @@ def test_calls_are_left_out_wherever_a_provider_repeats_them() -> None:
     assert [*without_calls(talk, {"open_effort"})] == [
         message("ai", blocks[:1], tool_calls=[], invalid_tool_calls=[theirs])
     ]
-
-
-def test_evictions_returns_and_searches_are_counted() -> None:
-    """A search counts as used if what it found is used in its turn or the next one."""
-    search = {"type": "searched", "efforts": ["a"]}
-    gone, back = {"type": "evicted", "effort": "a"}, {"type": "returned", "effort": "a"}
-    events: dict[str, list[Event]] = {
-        "t2": [gone],
-        "t3": [search, back, expanded("a")],
-        "t5": [search],
-        "t6": [expanded("b")],
-        "t8": [search],
-        "t9": [expanded("a")],
-    }
-
-    found = report(records(9, **events))
-
-    assert (found.evictions, found.returns, found.searches, found.searches_used) == (1, 1, 3, 2)
 
 
 def test_compressions_are_counted_with_what_they_saved() -> None:

@@ -9,14 +9,6 @@ from tests.memory.soaking import VIOLATIONS, soak
 NONE = dict.fromkeys(VIOLATIONS, 0)
 
 
-def test_eighty_contexts() -> None:
-    """Invariants 1, 5 and 7 hold in each of 80 contexts, of which some are cut, some full."""
-    found = soak(seed=1, contexts=80)
-
-    assert found | NONE == found
-    assert all(found[kind] for kind in ("cut", "grown", "edge", "full"))
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("counter", [count_words, count], ids=["words", "tokens"])
 @pytest.mark.parametrize("seed", range(1, 251))

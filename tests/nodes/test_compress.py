@@ -52,18 +52,6 @@ LONG_QUOTE = "The contract says that " + "the shop answers, and " * 500 + "that 
 EDGES = {
     "nothing salient": (quoting(), "We must stay.", {"method": "salience"}, []),
     "a quote": (quoting("It is 8443."), "It is 8443.", {"method": "salience"}, ["verbatim"]),
-    "near miss": (
-        quoting("The gateway listens to port 8443 only."),
-        "The gateway listens on port 8443 only.",
-        {"method": "salience"},
-        ["mended"],
-    ),
-    "fabricated": (
-        quoting("It is 8443.", "The moon is made of cheese."),
-        "It is 8443.",
-        {"method": "salience"},
-        ["verbatim", "fabricated"],
-    ),
     "only fabricated": (
         quoting("The moon is made of cheese."),
         "We must never use cheese.",
@@ -71,19 +59,13 @@ EDGES = {
         ["fabricated"],
     ),
     "2,000 tokens": (quoting(LONG_QUOTE), LONG_QUOTE, {"method": "salience"}, ["verbatim"]),
-    "500 items": (
-        lambda _: {"new": [{"quote": f"Rule {at} is {at * 7}.", "turn": 2} for at in range(500)]},
-        " ".join(f"Rule {at} is {at * 7}." for at in range(500)),
+    "100 items": (
+        lambda _: {"new": [{"quote": f"Rule {at} is {at * 7}.", "turn": 2} for at in range(100)]},
+        " ".join(f"Rule {at} is {at * 7}." for at in range(100)),
         {"method": "salience"},
-        ["verbatim"] * 500,
+        ["verbatim"] * 100,
     ),
     "invalid JSON": (lambda _: "{ no", "We must stay.", {"method": "protected-core"}, []),
-    "an error": (
-        lambda _: ValueError("refused"),
-        "We must stay.",
-        {"method": "protected-core"},
-        [],
-    ),
 }
 
 
@@ -134,20 +116,6 @@ def test_contradicting_numbers_have_their_log_entry(tmp_path: Path) -> None:
     made = stored(chat, states[-1])
     assert made is not None
     assert [bool(item.superseded_by) for item in made.items] == [True, False]
-
-
-def test_quotes_stand_in_the_context_and_what_was_made_up_does_not(tmp_path: Path) -> None:
-    """A near miss stands in the words of the log."""
-    extraction = quoting("The gateway listens to port 8443 only.", "The moon is made of cheese.")
-
-    chat, entry = passed(tmp_path, "The gateway listens on port 8443 only.", extraction=extraction)
-
-    mended, made_up = entry["told"]["quotes"]
-    assert (mended["verdict"], made_up["verdict"]) == ("mended", "fabricated")
-    assert f"fact, turn 2: {mended['words']}" in shown(chat)
-    assert mended["words"] == "The gateway listens on port 8443 only."
-    assert "moon" not in shown(chat)
-    assert "background: They worked on the shop." in shown(chat)
 
 
 def test_an_output_overrules_no_constraint(tmp_path: Path) -> None:
@@ -252,17 +220,6 @@ def test_what_was_erased_in_the_middle_of_a_pass_stays_erased(
     assert "'shop' was not compressed: a turn was erased" in caplog.text
     assert states[-1]["bookkeeping"]["compressed"].keys() == {"shop"}
     assert said not in str((stored(chat, states[-1]), entries(tmp_path)))
-
-
-def test_off_compresses_nothing(tmp_path: Path) -> None:
-    """With `off` nothing is made and nothing asked; the hard budget alone cuts."""
-    settings = SMALL.model_copy(update={"compression": "off"})
-    chat = compressing(tmp_path, settings=settings, extraction=[], background=[])
-
-    states = talked(chat, 40)
-
-    assert (states[-1]["bookkeeping"]["compressed"], entries(tmp_path)) == ({}, [])
-    assert states[-1]["memory"]["context_report"]["total"] <= SMALL.context_budget
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,13 @@
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
-from tests.databases import Database
+from tests.databases import Server
 from tests.doubles import Concepts
 from tests.memory.turns import concluded, opened, turn
 
@@ -36,10 +35,13 @@ def corpus(chance: random.Random) -> Iterator[Group]:
         yield turn(number, said(12), efforts, events.get(number % 6, []) if efforts else [])
 
 
-@pytest.fixture
-def both(tmp_path: Path, database: Database) -> Iterator[tuple[SqlArchive, SqlArchive]]:
+@pytest.fixture(scope="module")
+def both(
+    tmp_path_factory: pytest.TempPathFactory, postgres: Server
+) -> Iterator[tuple[SqlArchive, SqlArchive]]:
     """Yield a SQLite archive and one in PostgreSQL, both with the corpus and its vectors."""
-    with SqlArchive(tmp_path, durable=False) as disk, SqlArchive(database.url) as served:
+    folder, url = tmp_path_factory.mktemp("corpus"), postgres.database().url
+    with SqlArchive(folder, durable=False) as disk, SqlArchive(url) as served:
         for archive in (disk, served):
             for seed, owner in enumerate(OWNERS):
                 tip = Tip()

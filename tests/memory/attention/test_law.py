@@ -27,44 +27,6 @@ shares = st.floats(0, 1)
 
 
 @pytest.mark.parametrize(
-    ("base", "on", "times", "held"),
-    [
-        (50, 0, 0, 50.0),
-        (50, 20, 0, 40.0),
-        (50, 21, 0, 39.5),
-        (50, 0, 10, 60.0),
-        (80, 25, 5, 66.0),
-        (0, 0, 25, 0.0),
-        (100, 70, 0, 30.0),
-        (100, 5_000, 0, 30.0),
-        (100, 5_000, 25, 45.0),
-        (60, 0, 26, 90.0),
-        (50, 0.5, 0, 49.75),
-        (50, -3, 0, 50.0),
-    ],
-)
-def test_what_a_memory_holds(base: int, on: float, times: int, held: float) -> None:
-    """Base, days and accesses give the numbers of the law, between its floor and its caps."""
-    found = effective(base, on, times)
-
-    assert found == pytest.approx(held)
-
-
-@pytest.mark.parametrize(
-    ("base", "times", "fades"),
-    [
-        *((50, 0, 21), (90, 0, 56), (40, 0, 1), (39, 0, 0), (50, 25, 47)),
-        *((88, 25, 70), (89, 25, None), (100, 17, None), (100, 16, 70)),
-    ],
-)
-def test_the_day_it_fades(base: int, times: int, fades: int | None) -> None:
-    """A memory is below the threshold from its day on, or never."""
-    found = fading_day(base, times, THRESHOLD)
-
-    assert found == fades
-
-
-@pytest.mark.parametrize(
     ("base", "found"),
     [(70, "high"), (69, "medium"), (40, "medium"), (39, "low")],
 )
@@ -74,15 +36,6 @@ def test_levels(base: int, found: str) -> None:
     kept = Kept(Memory("t1/a", base, now))
 
     assert kept.explained(THRESHOLD, attended=True, now=now).level == found
-
-
-@pytest.mark.parametrize(
-    ("held", "related", "found"),
-    [(50, 0.5, 55), (50, 1, 60), (84, 1, 100)],
-)
-def test_beside_a_message(held: float, related: float, found: float) -> None:
-    """A message lifts by up to a fifth, and to 100 at most."""
-    assert in_context(held, related) == pytest.approx(found)
 
 
 @given(st.integers(0, 100), st.integers(0, 100), st.integers(0, 40))

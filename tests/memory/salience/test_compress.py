@@ -282,9 +282,9 @@ def test_a_goal_of_reopening_is_a_change_and_a_constraint_is_none(shop: Conversa
 def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     """However much is quoted; one quote has a quarter of it at most."""
     shop.set(context_budget=6_000)
-    said = " ".join(f"Rule {number} is to wait." for number in range(500))
+    said = " ".join(f"Rule {number} is to wait." for number in range(200))
     shop.turn(said)
-    quotes = [f"Rule {number} is to wait." for number in range(500)]
+    quotes = [f"Rule {number} is to wait." for number in range(200)]
     _, many = passed(shop, [found(*quotes), "They began."])
     _, long = passed(shop, [found(said), "They began."])
 
@@ -295,7 +295,7 @@ def test_the_items_stay_in_their_limit(shop: Conversation) -> None:
     (cut,) = long.made.items
     assert cut.quote.endswith(CUT)
     assert said.startswith(cut.quote.removesuffix(f" {CUT}"))
-    assert many.made.left_out == (5,) * (500 - len(many.made.items))
+    assert many.made.left_out == (5,) * (200 - len(many.made.items))
     assert many.told["left_out"] == len(many.made.left_out)
     assert shop.count(long.made.items[0].quote) <= limit / 4
 

@@ -221,15 +221,15 @@ def test_a_long_near_miss_keeps_its_first_sentences() -> None:
     assert len(verdict.item.quote) > 500
 
 
-def test_five_hundred_quotes() -> None:
-    """Of 500 quotes every one gets its verdict, in their order."""
-    rows = OUTPUT.split("\n")[:500]
+def test_a_hundred_quotes() -> None:
+    """Of 100 quotes every one gets its verdict, in their order."""
+    rows = OUTPUT.split("\n")[:100]
     changed = [row.replace("host-", "hots-", n % 2) for n, row in enumerate(rows)]
 
     verdicts = verify([Extracted(quote=row, turn=2) for row in changed], TURNS)
 
     assert [one.item.quote for one in verdicts if one.item] == rows
-    assert [one.verdict for one in verdicts] == ["verbatim", "mended"] * 250
+    assert [one.verdict for one in verdicts] == ["verbatim", "mended"] * 50
 
 
 def test_what_is_kept_counts_as_confirmed() -> None:

@@ -1,7 +1,6 @@
 """Bringing raw logs back into the context, and taking them out again."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -33,30 +32,6 @@ def logs(talk: Conversation) -> list[str]:
     """Return the logs that the context shows."""
     parts = (part for part in talk.context.parts if part.name == "expanded")
     return [text(message) for part in parts for message in part.messages]
-
-
-def test_a_log_that_fits_is_shown_whole(talk: Conversation) -> None:
-    """The answer says how large it is and which turns are shown."""
-    result = talk.call("expand_effort", effort_id="A")
-
-    assert result == {"status": "expanded", "effort_id": "a", "tokens": 70, "turns": "1-4"}
-    assert talk.state.expanded == {
-        "a": {"expanded_turn": 5, "last_referenced_turn": 5, "turns": [1, 2, 3, 4]}
-    }
-    assert talk.state.summaries == {"a": 5}
-    assert talk.banners[-1] == "--- Expanded effort: a (70 tokens) ---"
-
-
-@pytest.mark.parametrize(
-    ("asked", "shown"), [("2", "2"), ("1-2,4", "1-2,4"), ([4, 1], "1,4"), ("4-1", None)]
-)
-def test_the_turns_that_were_asked_for_are_shown(
-    talk: Conversation, asked: Any, shown: str | None
-) -> None:
-    """Even if the whole log would fit, only the turns asked for come, in their order."""
-    result = talk.call("expand_effort", effort_id="a", turns=asked)
-
-    assert result.get("turns") == shown
 
 
 def test_the_answer_says_what_is_not_shown_and_how_to_get_it(talk: Conversation) -> None:
@@ -150,24 +125,6 @@ def test_one_turn_is_shown_even_if_it_is_too_large(talk: Conversation) -> None:
     assert 'tokens left out; read_log(turns="6", offset=' in logs(talk)[0]
 
 
-@pytest.mark.parametrize("turns", ["", "2"])
-def test_expanding_again_renews(talk: Conversation, turns: str) -> None:
-    """What is in view is not put there twice; the reference is new."""
-    talk.call("expand_effort", effort_id="a")
-    talk.answer()
-    talk.ask("Show it again.")
-    result = talk.call("expand_effort", effort_id="a", turns=turns)
-
-    assert (result["status"], result["tokens"]) == ("expanded", 0)
-    assert talk.state.events[-1]["again"]
-    assert talk.state.expanded["a"] == {
-        "expanded_turn": 5,
-        "last_referenced_turn": 6,
-        "turns": [1, 2, 3, 4],
-    }
-    assert len(logs(talk)) == 1
-
-
 @pytest.mark.parametrize(
     ("asked", "logs_shown"), [(("1", "2"), 2), (("1", "1-2"), 2), (("1-2", "2"), 1)]
 )
@@ -199,17 +156,6 @@ def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
     assert "out of view again: the log of a. expand_effort shows it." in map(unfenced, shown)
     assert before
     assert not talk.call("effort_status")["efforts"][0]["expanded"]
-
-
-def test_an_open_effort_is_not_expanded(talk: Conversation) -> None:
-    """Its turns are in view or can be read, and the error says so."""
-    talk.call("open_effort", name="b")
-    result = talk.call("expand_effort", effort_id="b")
-
-    assert result["error"] == (
-        "effort 'b' is open: its turns are in view, or read_log reads them; "
-        "use switch_effort to make it active or close_effort to conclude it"
-    )
 
 
 def test_an_effort_of_this_turn_only_is_in_view_already(talk: Conversation) -> None:
@@ -248,33 +194,6 @@ def test_what_returns_does_not_exceed_the_limit(talk: Conversation) -> None:
 
     assert list(talk.state.summaries) == ["a"]
     assert talk.banners[-1] == "--- Evicted effort: b (kept in the archive) ---"
-
-
-def test_collapsing_takes_the_log_out(talk: Conversation) -> None:
-    """The summary and its counter stay."""
-    talk.call("expand_effort", effort_id="a")
-    result = talk.call("collapse_effort", effort_id="A")
-
-    assert result == {"status": "collapsed", "effort_id": "a"}
-    assert (talk.state.expanded, talk.state.summaries) == ({}, {"a": 5})
-    assert talk.banners[-1] == "--- Collapsed effort: a (back to summary) ---"
-    assert talk.state.events[-1] == {"type": "collapsed", "effort": "a", "auto": False}
-
-
-@pytest.mark.parametrize(
-    ("effort_id", "error"),
-    [
-        ("b", "effort 'b' is not expanded; expanded: a"),
-        ("c", "no effort 'c'. In the context: a, b. effort_status lists them"),
-    ],
-)
-def test_only_an_expanded_effort_collapses(talk: Conversation, effort_id: str, error: str) -> None:
-    """The error says which are expanded."""
-    talk.run(call("open_effort", name="b"), call("close_effort"))
-    talk.call("expand_effort", effort_id="a")
-    result = talk.call("collapse_effort", effort_id=effort_id)
-
-    assert result == {"error": error}
 
 
 def test_expanded_logs_share_a_third_of_the_room(talk: Conversation) -> None:

@@ -10,16 +10,15 @@ import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import CommandError, commands, erase, restore
+from ebbtide import commands, erase, restore
 from ebbtide.memory.archive.memories import SqlAttention
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.attention.law import Kept, Memory
-from ebbtide.memory.dates import day_of
 from ebbtide.memory.errors import AttentionError
 from ebbtide.memory.record import Owner
-from tests.agents import Talk, referenced, talk, tip_in
+from tests.agents import Talk, talk, tip_in
 from tests.doubles import call
-from tests.graph.journeys import After, after, quoted
+from tests.graph.journeys import After, after
 from tests.zipped import revealed
 
 SAID = "The key of the north gate hangs behind the clock."
@@ -64,73 +63,6 @@ def surfaced(turn: After) -> str:
     return "\n".join(message.text for message in notes)
 
 
-def test_the_next_session_begins_with_it(tmp_path: Path) -> None:
-    """What ann concluded on monday stands in the first context of tuesday, and in its state."""
-    chat = monday(tmp_path, "Good morning.")
-
-    turn = after(chat, "Hello.", session("tuesday"))
-
-    monday_ended = chat.records(chat.agent.get_state(session("monday")).values)[-1].at
-    assert f"- {MEMORY} ({day_of(monday_ended)}): {FOUND['summary']}\n" in surfaced(turn)
-    assert referenced(turn.state) == {MEMORY: 1}
-    assert turn.state["memory"]["banners"] == [f"--- From earlier sessions: {MEMORY} ---"]
-
-
-def test_it_can_be_expanded_there(tmp_path: Path) -> None:
-    """Expanding by the qualified id quotes the log of the earlier session, and is an access."""
-    chat = monday(tmp_path, call("expand_effort", effort_id=MEMORY), "Behind the clock.")
-
-    turn = after(chat, "Where is the key?", session("tuesday"))
-
-    log = quoted(turn.sent, MEMORY)
-    assert log is not None
-    assert SAID in log
-    assert [one.accesses for one in commands.attention(chat.agent, session("x"))] == [1]
-
-
-def test_another_user_does_not_and_cannot(tmp_path: Path) -> None:
-    """Bob sees nothing of ann's: not surfaced, not expanded, not read, not found."""
-    asked = (
-        call("expand_effort", effort_id=MEMORY),
-        call("read_log", turns=1, session="monday"),
-        call("search_efforts", query="gate key clock"),
-    )
-    chat = monday(tmp_path, *asked, "I do not know.")
-
-    turn = after(chat, "Where is the key?", session("tuesday", "bob"))
-
-    assert not surfaced(turn)
-    assert [[*one] for one in turn.results[:2]] == [["error"], ["error"]]
-    assert turn.results[2]["results"] == []
-    assert SAID not in turn.text
-    assert FOUND["summary"] not in turn.text
-    assert commands.attention(chat.agent, session("x", "bob")) == ()
-
-
-@pytest.mark.parametrize("user", [None, ""])
-def test_without_a_name_sessions_stay_apart(tmp_path: Path, user: str | None) -> None:
-    """Who names no user has no memory across sessions, and nothing is kept for it."""
-    chat = monday(tmp_path, call("search_efforts", query="gate key"), "Hello.", user=user)
-
-    turn = after(chat, "Hello.", session("tuesday", user))
-
-    assert not surfaced(turn)
-    assert turn.results[0]["results"] == []
-    assert chat.archive.attention().explain("", MEMORY, now=datetime.now(UTC)) is None
-    with pytest.raises(CommandError, match="the run has no user"):
-        commands.attention(chat.agent, session("x", user))
-
-
-def test_what_is_not_worth_it_is_not_surfaced(tmp_path: Path) -> None:
-    """A memory below the threshold stays out of the first context; search finds it."""
-    chat = monday(tmp_path, call("search_efforts", query="gate key"), "There.", importance=10)
-
-    turn = after(chat, "Hello.", session("tuesday"))
-
-    assert not surfaced(turn)
-    assert [one["id"] for one in turn.results[0]["results"]] == [MEMORY]
-
-
 def test_what_was_found_and_used_is_accessed(tmp_path: Path) -> None:
     """An effort that a search found and the answer names has one access more."""
     search = call("search_efforts", query="gate key")
@@ -148,43 +80,6 @@ def test_only_listed_is_not_accessed(tmp_path: Path) -> None:
     chat.say("Anything new?", session("tuesday"))
 
     assert commands.explain(chat.agent, session("x"), MEMORY).accesses == 0
-
-
-@pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (10, 2)])
-def test_the_limit_is_a_setting_of_the_run(tmp_path: Path, limit: int, count: int) -> None:
-    """At most `attention_limit` memories are surfaced, those that hold most; 0 is none."""
-    lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
-    chat = monday(tmp_path, *concluding("lamps"), "Hello.", then=lamps)
-    chat.say(f"Lamps. {ENOUGH}", session("lamps"))
-    chat.say("Done.", session("lamps"))
-
-    given = {"attention_limit": limit, "user_id": "ann"}
-    state = chat.say("Hello.", session("tuesday"), context=given)
-
-    assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"][:count]
-
-
-@pytest.mark.parametrize(
-    ("days", "words", "there"),
-    [
-        (49, "Hello.", True),
-        (51, "Hello.", False),
-        (51, "Where is the gate clock?", True),
-        (100, "Where is the gate clock?", False),
-    ],
-)
-def test_it_fades_and_is_there_when_it_matters(
-    tmp_path: Path, days: int, words: str, *, there: bool
-) -> None:
-    """A memory of 80 is surfaced for 50 days, and longer where the first message is about it."""
-    chat = monday(tmp_path, "Hi.")
-    concluded = datetime.now(UTC) - timedelta(days=days)
-    older = Memory(MEMORY, 80, concluded, ("gate", "clock"))
-    chat.archive.attention().add("ann", older, now=concluded)
-
-    turn = after(chat, words, session("tuesday"))
-
-    assert (MEMORY in surfaced(turn)) is there
 
 
 def test_what_faded_leaves_when_a_session_begins(tmp_path: Path) -> None:
@@ -208,33 +103,6 @@ def test_the_second_turn_surfaces_nothing_more(tmp_path: Path) -> None:
     state = chat.say("Go on.", session("tuesday"))
 
     assert [*state["memory"]["summaries"]] == [MEMORY]
-
-
-def test_reopened_it_is_no_memory(tmp_path: Path) -> None:
-    """An effort that goes on is not surfaced; concluded again it is."""
-    again = [call("close_effort"), "Concluded."]
-    chat = monday(tmp_path, call("reopen_effort", effort_id="keys"), "Go.", "Hi.", *again, "Hi.")
-    chat.say("More on the keys.", session("monday"))
-
-    meanwhile = after(chat, "Hello.", session("tuesday"))
-    chat.say("That was all.", session("monday"))
-    then = after(chat, "Hello.", session("wednesday"))
-
-    assert not surfaced(meanwhile)
-    assert MEMORY in surfaced(then)
-
-
-def test_suppressed_it_is_not_surfaced(tmp_path: Path) -> None:
-    """A suppressed memory stays out until it is unsuppressed."""
-    chat = monday(tmp_path, "Hi.", "Hi.")
-
-    commands.suppress(chat.agent, session("x"), MEMORY)
-    meanwhile = after(chat, "Hello.", session("tuesday"))
-    commands.unsuppress(chat.agent, session("x"), MEMORY)
-    then = after(chat, "Hello.", session("wednesday"))
-
-    assert not surfaced(meanwhile)
-    assert MEMORY in surfaced(then)
 
 
 def test_the_newest_branch_counts(tmp_path: Path) -> None:
@@ -279,18 +147,6 @@ def test_erasing_keeps_out_what_the_newest_branch_reopened(tmp_path: Path) -> No
     erase(chat.agent, session("monday"), 1)
 
     assert not commands.explain(chat.agent, session("x"), MEMORY).attended
-
-
-def test_the_message_decides_what_comes_first(tmp_path: Path) -> None:
-    """Of two memories the one that the first message is about comes before the more important."""
-    lamps = {"summary": "All lamps.", "keywords": ["lamps"], "importance": 65}
-    chat = monday(tmp_path, *concluding("lamps"), "Hi.", importance=60, then=lamps)
-    chat.say(f"Lamps. {ENOUGH}", session("lamps"))
-    chat.say("Done.", session("lamps"))
-
-    state = chat.say("Where is the gate clock?", session("tuesday"))
-
-    assert [*state["memory"]["summaries"]] == [MEMORY, "lamps/lamps"]
 
 
 class Failing(SqlAttention):
