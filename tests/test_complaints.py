@@ -109,11 +109,11 @@ def test_checkpoints_do_not_grow_with_the_turns(tmp_path: Path) -> None:
         here = talk(tmp_path, lambda _: "answer " * 20, checkpointer=saver)
         size = "SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints"
         sizes: list[int] = []
-        for number in range(90):
+        for number in range(45):
             here.say(f"question {number:03}")
             sizes += saver.conn.execute(size).fetchone()
 
-    early, late = sizes[59] - sizes[29], sizes[89] - sizes[59]
+    early, late = sizes[29] - sizes[14], sizes[44] - sizes[29]
     assert late <= 1.02 * early
 
 
@@ -190,8 +190,7 @@ def test_parallel_threads_do_not_mix(tmp_path: Path) -> None:
     assert {owner.thread for owner in here.archive.sessions("")} == set(names)
 
 
-@pytest.mark.parametrize("budget", [3_000, 16_000])
-def test_the_current_question_is_never_dropped(tmp_path: Path, budget: int) -> None:
+def test_the_current_question_is_never_dropped(tmp_path: Path) -> None:
     """Row 13: the user's words of this turn are in every call of the turn, however tight it is."""
 
     def look_up() -> str:
@@ -204,7 +203,7 @@ def test_the_current_question_is_never_dropped(tmp_path: Path, budget: int) -> N
         call("close_effort"),
         call("expand_effort", effort_id="a"),
     ]
-    settings = Settings(context_budget=budget)
+    settings = Settings(context_budget=3_000)
     here = talk(tmp_path, [*rounds, "done"], tools=[look_up], settings=settings)
 
     here.say(LONG)

@@ -1,9 +1,11 @@
 """What users of the alternatives complain about in compaction, and does not happen here."""
 
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain_core.messages import BaseMessage
 
 from ebbtide import DiskArchive, Settings
@@ -32,26 +34,40 @@ def long_effort(root: Path, answers: Any, turns: int) -> tuple[Talk, list[dict[s
     return here, [here.say(said.get(at, f"{at} {CHATTER}")) for at in range(turns)]
 
 
+@dataclass(frozen=True)
+class Gone:
+    """Forty turns about one effort: the agent, its states, and where its archive is."""
+
+    here: Talk
+    states: list[dict[str, Any]]
+    root: Path
+
+
+@pytest.fixture(scope="module")
+def forty(tmp_path_factory: pytest.TempPathFactory) -> Gone:
+    """Talk about one effort for forty turns."""
+    root = tmp_path_factory.mktemp("forty")
+    return Gone(*long_effort(root, ["Seen."] * 40, 40), root)
+
+
 def passes(root: Path) -> list[dict[str, Any]]:
     """Return the log of extractions."""
     with DiskArchive(root) as archive:
         return [dict(entry) for entry in read(archive, Owner("", "t")).extractions]
 
 
-def test_compaction_does_not_loop(tmp_path: Path) -> None:
+def test_compaction_does_not_loop(forty: Gone) -> None:
     """Row 6: at most one pass a turn, and turns between two passes."""
-    long_effort(tmp_path, ["Seen."] * 40, 40)
+    turns = [one["turn"] for one in passes(forty.root)]
 
-    turns = [one["turn"] for one in passes(tmp_path)]
     assert len(turns) > 5
     assert min(after - before for before, after in pairwise(turns)) > 1
 
 
-def test_constraints_survive_compaction(tmp_path: Path) -> None:
+def test_constraints_survive_compaction(forty: Gone) -> None:
     """Row 14: what was demanded once stands word for word in the context forty turns later."""
-    here, _ = long_effort(tmp_path, ["Seen."] * 40, 40)
+    context = "\n".join(message.text for message in forty.here.last)
 
-    context = "\n".join(message.text for message in here.last)
     assert f"constraint, turn 2: {RULE}" in context
 
 
@@ -77,11 +93,9 @@ def test_compaction_comes_after_the_answer(tmp_path: Path) -> None:
     assert "call_model" in order[: order.index("banner")]
 
 
-def test_a_compression_and_what_it_replaces_change_together(tmp_path: Path) -> None:
+def test_a_compression_and_what_it_replaces_change_together(forty: Gone) -> None:
     """Row 21: in every context each turn is quoted or stands there, none is both or missing."""
-    here, states = long_effort(tmp_path, ["Seen."] * 40, 40)
-
-    for sent, state in zip(here.model.sent[1:], states, strict=True):
+    for sent, state in zip(forty.here.model.sent[1:], forty.states, strict=True):
         shown = [m.text.split(" ", 1)[0] for m in sent.messages if m.text.endswith(CHATTER)]
         turn = state["memory"]["turn"]
         left_out = state["memory"]["context_report"]["left_out"]

@@ -28,9 +28,10 @@ def test_it_saves_a_plot(example: Path, shared: Path) -> None:
     assert (ran.folder / f"{example.stem}.png").stat().st_size > 0
 
 
-@every
-def test_the_table_is_printed_without_a_plot(example: Path, shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["attention", "slice1_compaction"])
+def test_the_table_is_printed_without_a_plot(name: str, shared: Path, tmp_path: Path) -> None:
     """Without matplotlib there is the table, a line that says how to get the plot, and no file."""
+    example = ROOT / "examples" / f"{name}.py"
     is_there = find_spec("matplotlib") is not None
     ran = run_without_plots(example, tmp_path) if is_there else example_run(example, shared)
 

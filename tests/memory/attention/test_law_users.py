@@ -5,18 +5,8 @@ import pytest
 from ebbtide.memory.attention.law import Attention
 from tests.memory.remembering import USER, add_all, attended, day, ids, memory
 
-STRANGERS = [
-    "ANN",
-    "ann\0",
-    "",
-    "\uff41nn",
-    "ann.memories",
-    "../ann",
-    "a_n",
-    "a[n]n",
-    "{ann}:attention",
-]
-NAMES = ["T1/a", "t1/*", "", "gro\u0308ße", "t1/a\0", "\ud800", "..", "%", "t1/" + "é" * 10_000]
+STRANGERS = ["ANN", "ann\0", "", "a[n]n"]
+NAMES = ["t1/*", "gro\u0308ße", "\ud800", "t1/" + "é" * 10_000]
 
 
 @pytest.mark.parametrize("stranger", STRANGERS, ids=ascii)

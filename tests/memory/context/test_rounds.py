@@ -43,7 +43,7 @@ def contexts(talk: Conversation, steps: list[tuple[str, int, int]]) -> list[Work
     return found
 
 
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(4))
 @given(STEPS, st.sampled_from([0, 500, 2_000, 7_000]))
 def test_long_turn_keeps_the_invariants(steps: list[tuple[str, int, int]], above: int) -> None:
     """Invariants 1, 5 and 7, and the request is in every call."""
@@ -83,7 +83,7 @@ def test_cuts_of_a_long_turn_are_rare(talk: Conversation) -> None:
     """A cut goes to low water, so that several rounds fit before the next."""
     talk.set(context_budget=talk.fixed + 6_000)
 
-    found = contexts(talk, [("look", 150, 1)] * 60)
+    found = contexts(talk, [("look", 150, 1)] * 40)
 
     breaks = sum(not begins(now, before) for before, now in pairwise(found))
     assert 2 <= breaks <= 15
