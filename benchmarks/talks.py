@@ -28,14 +28,14 @@ from itertools import count, islice
 from typing import Any, TypeAlias
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 from langchain_core.output_parsers import JsonOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
-from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr
+
+from ebbtide.testing import ScriptedModel
 
 EFFORTS: Mapping[str, tuple[float, float]] = {
     "gateway-certificate": (0.04, 0.03),
@@ -268,7 +268,7 @@ def _words(chance: random.Random, kind: str) -> int:
     return chance.randint(*SIZES[kind])
 
 
-class TalkingModel(BaseChatModel):
+class TalkingModel(ScriptedModel):
     """Plays the model of one turn after the other, and passes each request to `take`."""
 
     take: Take = Field(default=lambda *_: None, exclude=True)
@@ -288,14 +288,6 @@ class TalkingModel(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "talking"
-
-    def bind_tools(
-        self,
-        tools: Sequence[dict[str, Any] | type | Callable[..., Any] | BaseTool],
-        **_kwargs: Any,
-    ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return the model with these tools."""
-        return self.bind(tools=[convert_to_openai_tool(tool) for tool in tools])
 
     def with_structured_output(
         self, schema: dict[str, Any] | type, **_kwargs: Any

@@ -1,12 +1,11 @@
-"""The rules by which `ScriptedModel` answers if it has no script."""
+"""The plain rules by which `ScriptedModel` answers if it has no script."""
 
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, SystemMessage, ToolCall, ToolMessage
 
@@ -54,12 +53,6 @@ _INTRODUCTION = (
     "Hello. I am Ebbtide's scripted model and follow rules: plain requests such as \"let's work on "
     '…", "that\'s done" or "expand …"; otherwise I quote what stands in my context.'
 )
-_OWN = re.compile(
-    r"Noted: |I do not find |From |You said: |I said: |Found |The search found |"
-    r"(?:Opened|Concluded|Switched|Reopened|Expanded|Collapsed) "
-)
-"""The beginnings of answers that only repeat other text."""
-
 _DECISION = re.compile(
     r"\b(?:decid\w+|decision|chose|choose|agreed?|found|fix(?:ed|es)?|because|solved|caused?|"
     r"turned out|concluded?|must|never|always|result(?:ed)?|changed|instead)\b",
@@ -70,38 +63,27 @@ _KEPT = re.compile(r"^(\d+)[.:] (.+)$", re.MULTILINE)  # a kept quote with its n
 _CONSTANT = re.compile(r"\b(?:port \d+|version \d+(?:\.\d+)*|\d+(?:\.\d+){3})\b", re.IGNORECASE)
 """What goes into the state block: ports, versions, addresses."""
 
-_FENCE = re.compile(r'<(?P<end>/?)\w+(?:[^<>]*? id="(?P<effort>[^"]+)")?[^<>]*>')
+_FENCE = re.compile(r'<(/?)\w+(?: \d+)?>|<\w+ \d+>(?:.*stored log of the effort "([^"]+)")?.*')
 _TURN = re.compile(r"\[turn (\d+)\b.*\]")
-_SPOKEN = re.compile(r"(user|assistant|system|tool)(?: ([\w-]+))?: (.*)")
+_SPOKEN = re.compile(r"(user|assistant|system|tool)(?: ([\w-]+))?(?:: (.*)| calls \w+ .*)")
 _LISTED = re.compile(r"- (?:turn (?P<turn>\d+)|(?P<effort>\S+?)(?: \([^)]*\))?): (?P<text>.+)")
-_CALLING = re.compile(r"(?:user|assistant|system|tool) calls \w+ .*")
-_NOTE = re.compile(r"<\w+ \d+>(?P<heading>.*?)(?:</\w+ \d+>)?")
-"""The first line of a note of the memory, and all of a note of one line."""
-
-_NAMED = re.compile(r'stored log of the effort "([^"]+)"')
 """The lines of logs and lists in the memory's messages. What does not match is plain text."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentence:
+class _Sentence(NamedTuple):
     text: str
     speaker: str
     effort: str = ""
     turn: str = ""
 
-    def __str__(self) -> str:
-        """Quote the sentence with its source."""
-        spoken = {"user": "You said", "assistant": "I said", "tool": "From a tool"}
-        source = spoken.get(self.speaker, "From the memory")
+    @property
+    def quoted(self) -> str:
+        """The sentence with its source."""
+        source = {"user": "You said", "tool": "From a tool"}.get(self.speaker, "From the memory")
         if self.effort or self.turn:
             of = f" of {self.effort}" * bool(self.effort)
             source = f"From the log{of}, turn {self.turn}" if self.turn else f"From the summary{of}"
         return f'{source}: "{_clipped(self.text)}"'
-
-    @property
-    def rank(self) -> int:
-        """Of equal sentences a summary's is quoted first, then a log's."""
-        return 2 if not self.effort else 1 if self.turn else 0
 
     @property
     def states(self) -> bool:
@@ -133,15 +115,9 @@ def stand_in(
     quotable = [*_sentences([*messages[: by_user[-1]], *turn])]
     questions = [part for part, call in requests.items() if not call and is_question(part)]
     answers = {question: _quotation(question, quotable) for question in questions}
-    called = {call["name"] for message in turn for call in getattr(message, "tool_calls", ())}
-    found = [one for result in results for one in _json(result.text).get("results", ())]
-    efforts = [one["id"] for one in found if isinstance(one, Mapping) and one.get("id")]
-    for question in (part for part in questions if not answers[part] and telling(part)):
-        look_up = _call("search_efforts", query=question)
-        if efforts:  # what was found says too little
-            look_up = _call("expand_effort", effort_id=efforts[0], query=question)
-        if look_up["name"] in {*tools} - called:
-            return [look_up]
+    open_questions = [part for part in questions if not answers[part] and telling(part)]
+    if look_up := _look_up(open_questions, turn, tools):
+        return [look_up]
     missing = 'I do not find an answer to "{}" in my context.'
     outcomes = [] if answers and all(answers.values()) and not calls else map(_outcome, results)
     text = " ".join([*outcomes, *(found or missing.format(q) for q, found in answers.items())])
@@ -149,6 +125,23 @@ def stand_in(
         best = _clipped(max(requests, key=_signals, default=said))
         text = _INTRODUCTION if _GREETING.fullmatch(said) else f"Noted: {best}"
     return text + _state_block(messages, [part for part in requests if not is_question(part)])
+
+
+def _look_up(
+    questions: Sequence[str], turn: Sequence[BaseMessage], tools: Mapping[str, Any]
+) -> ToolCall | None:
+    """Search for what has no answer, then expand the best effort that was found."""
+    called = {call["name"] for message in turn for call in getattr(message, "tool_calls", ())}
+    searches = [_json(m.text) for m in turn if m.type == "tool" and m.name == "search_efforts"]
+    found = [one.get("id") for body in searches for one in body.get("results", ())]
+    effort = next(filter(None, found), "")
+    for question in questions:
+        call = _call("search_efforts", query=question)
+        if effort:  # what was found says too little
+            call = _call("expand_effort", effort_id=effort, query=question)
+        if call["name"] in {*tools} - called:
+            return call
+    return None
 
 
 def _call(tool: str, /, **args: Any) -> ToolCall:
@@ -183,9 +176,11 @@ def _quotation(question: str, quotable: Sequence[_Sentence]) -> str:
     scores = [sum(map(weights.__getitem__, found)) for found in shared]
     enough = max(_ENOUGH * sum(weights.values()), min(weights.values(), default=1.0))
     good = [at for at, score in enumerate(scores) if score >= enough]
-    best = sorted(good, key=lambda at: (-scores[at], quotable[at].rank, -at))
+    # Of equal sentences a summary's is quoted first, then a log's.
+    rank = [(not one.effort, bool(one.turn)) for one in quotable]
+    best = sorted(good, key=lambda at: (-scores[at], rank[at], -at))
     stating = (quotable[at] for at in best if quotable[at].states)
-    return next((str(one) for one in stating if not _request(one.text)), "")
+    return next((one.quoted for one in stating if not _request(one.text)), "")
 
 
 def _outcome(result: ToolMessage) -> str:
@@ -198,16 +193,21 @@ def _outcome(result: ToolMessage) -> str:
         done = f"{str(body['status']).capitalize()} {body['effort_id']}"
         return f"{done}: {summary}" if summary else f"{done}."
     if "efforts" in body:
-        active = ", active"
-        states = [
-            f"{one['id']} ({one['status']}{active * bool(one.get('active'))})"
-            for one in body["efforts"]
-        ]
-        return f"{len(states)} effort{'s' * (len(states) != 1)}: {', '.join(states) or 'none'}."
+        return (
+            "; ".join(f"{one['id']}: {one['status']}" for one in body["efforts"]) or "No efforts."
+        )
     if "query" in body and "results" in body:
         found = [*map(_found, body["results"][:3])]
         return f"Found {'; '.join(found)}" if found else "The search found nothing."
     return f"{name} answered: {_clipped(result.text)}"
+
+
+def _found(result: Mapping[str, Any]) -> str:
+    """Tell one result of a search: its summary, else its best passage."""
+    passages = result.get("passages") or [{}]
+    place = result.get("id") or f"turn {passages[0].get('turn')}"
+    told = str(result.get("summary") or passages[0].get("text") or "").split()
+    return f"{place}: {_clipped(' '.join(told))}"
 
 
 def _state_block(messages: Sequence[BaseMessage], stated: Sequence[str]) -> str:
@@ -221,16 +221,13 @@ def _state_block(messages: Sequence[BaseMessage], stated: Sequence[str]) -> str:
 
 
 def _summary(messages: Sequence[BaseMessage]) -> dict[str, Any]:
-    """Summarise a log by quotes: the first request, decisions and numbers, the last answer."""
-    everything = [one for one in _sentences(messages) if one.speaker != "tool"]
-    log = [one for one in everything if one.turn] or everything
-    requests = [one.text for one in log if one.speaker == "user"]
-    replies = [one.text for one in log if one.speaker == "assistant"]
+    """Summarise a log by quotes of its users: how it began, decisions and numbers."""
+    everything = [*_sentences(messages)]
+    log = [one for one in everything if one.turn and one.speaker == "user"] or everything
     texts = [*dict.fromkeys(one.text for one in log)]
-    ends = {*requests[:1], *replies[-1:]} or {*texts[:1], *texts[-1:]}
-    telling = {one.text: _signals(one.text) for one in log if one.states and one.text not in ends}
-    best = sorted(filter(telling.get, telling), key=lambda text: -telling[text])[:4]
-    chosen = [_clipped(text) for text in texts if text in {*ends, *best}]
+    signals = {one.text: _signals(one.text) for one in log if one.states}
+    best = {*texts[:1], *sorted(filter(signals.get, signals), key=lambda t: -signals[t])[:4]}
+    chosen = [_clipped(text) for text in texts if text in best]
     counted = Counter(word for one in log for word in words(one.text) if terms(word))
     told = " ".join(text if text[-1] in ".!?…。" else f"{text}." for text in chosen)
     return {
@@ -245,23 +242,17 @@ def _salient(messages: Sequence[BaseMessage]) -> dict[str, Any]:
 
     A sentence that repeats a kept quote with other numbers replaces it.
     """
+    joined = "\n".join(str(message.text) for message in messages)
+    old = {_numberless(quote[2]): int(quote[1]) for quote in _KEPT.finditer(joined)}
     items: dict[str, dict[str, Any]] = {}
     for one in _sentences(messages):
         kind = Kind.OUTPUT if one.speaker == "tool" else kind_of(one.text) or Kind.FACT
-        telling = _signals(one.text) or kind not in {Kind.OUTPUT, Kind.FACT}
-        if one.turn and telling and one.states:
-            items[one.text] = {"quote": one.text, "kind": str(kind), "turn": int(one.turn)}
-    outputs = [text for text, item in items.items() if item["kind"] == Kind.OUTPUT]
-    kept = [text for text in items if text not in outputs[:-10]]  # the newest lines of tools
-    best = sorted(kept, key=_signals, reverse=True)[:40]
-    old = {_numberless(quote[2]): int(quote[1]) for quote in _KEPT.finditer(_joined(messages))}
-    for text, item in items.items():
-        item["replaces"] = [old[form] for form in [_numberless(text)] if form in old]
-    return {"new": [items[text] for text in kept if text in best], "done": []}
-
-
-def _joined(messages: Sequence[BaseMessage]) -> str:
-    return "\n".join(str(message.text) for message in messages)
+        says_something = _signals(one.text) or kind not in {Kind.OUTPUT, Kind.FACT}
+        if one.turn and says_something and one.states:
+            replaced = [old[form] for form in [_numberless(one.text)] if form in old]
+            item = {"quote": one.text, "kind": str(kind), "turn": int(one.turn)}
+            items[one.text] = {**item, "replaces": replaced}
+    return {"new": [*items.values()][-40:], "done": []}
 
 
 def _numberless(text: str) -> str:
@@ -272,25 +263,17 @@ def _numberless(text: str) -> str:
 def _background(messages: Sequence[BaseMessage]) -> str:
     """Go on from the old background with the first and the last request of the log."""
     log = [*_sentences(messages)]
-    old = [one.text for one in log if not one.turn and one.speaker == "memory"][:1]
-    old = [] if old == ["nothing"] else old
+    old = [one.text for one in log if one.speaker == "memory"][:1]
     requests = {one.turn: one.text for one in reversed(log) if one.turn and one.speaker == "user"}
     said = [*reversed(requests.values())]
     chosen = dict.fromkeys([*old, *said[:1], *said[-1:]])
+    chosen.pop("nothing", None)  # so the request says where there is no background yet
     return " ".join(map(_clipped, chosen)) or "Nothing was said."
 
 
 def _signals(text: str) -> int:
     """Score a sentence: 2 for each word of a decision, 1 for each number."""
     return 2 * len(_DECISION.findall(text)) + len(_NUMBER.findall(text))
-
-
-def _found(result: Mapping[str, Any]) -> str:
-    """Tell one result of a search: its summary, else its best passage."""
-    passages = result.get("passages") or [{}]
-    place = result.get("id") or f"turn {passages[0].get('turn')}"
-    words = str(result.get("summary") or passages[0].get("text") or "").split()
-    return f"{place}: {_clipped(' '.join(words))}"
 
 
 def _clipped(text: str) -> str:
@@ -300,46 +283,51 @@ def _clipped(text: str) -> str:
 def _speaker(message: BaseMessage) -> str:
     if message.type == "human":
         return "memory" if message.name == NAME else "user"
-    return {"ai": "assistant", "tool": "tool"}.get(message.type, "")
+    return "tool" if message.type == "tool" else ""
 
 
 def _sentences(messages: Iterable[BaseMessage]) -> Iterator[_Sentence]:
-    """Yield the sentences of messages in order, without instructions and what repeats others."""
+    """Yield the sentences of users, tools and the memory, but nothing that the model said."""
     for message in messages:
-        said = _Sentence(str(message.text), _speaker(message))
-        if said.speaker == "tool" and (body := _json(said.text)):
-            said = replace(said, text="\n".join(_texts(body)))
-        for line in _lines(said) if said.speaker else ():
-            if not (line.speaker == "assistant" and _OWN.match(line.text)):
-                yield from (replace(line, text=text) for text in sentences(line.text))
+        said = _Sentence("", _speaker(message))
+        body = _json(str(message.text)) if said.speaker == "tool" else {}
+        for line in _texts(body, said) if body else _lines(str(message.text), said):
+            if line.speaker:
+                yield from (line._replace(text=text) for text in sentences(line.text))
 
 
-def _lines(said: _Sentence) -> Iterator[_Sentence]:
+def _lines(text: str, said: _Sentence) -> Iterator[_Sentence]:
     """Yield the lines of a text, each with its speaker, effort and turn if they can be read."""
-    place, is_memory = said, said.speaker == "memory"
-    for line in (line.strip().removeprefix("| ") for line in said.text.splitlines()):
-        note = _NOTE.fullmatch(line) if is_memory else None
-        if note and note["heading"]:
-            named, (_, _, goal) = (
-                _NAMED.search(note["heading"]),
-                note["heading"].partition("Goal: "),
-            )
-            place = replace(said, effort=named[1] if named else said.effort)
-            if goal:
-                yield replace(said, text=f"Goal: {goal}")
-        elif fence := _FENCE.fullmatch(line):
-            inside = replace(said, speaker="memory", effort=fence["effort"] or said.effort)
-            place = said if fence["end"] else inside
+    place = said
+    for line in (line.strip().removeprefix("| ") for line in text.splitlines()):
+        if fence := _FENCE.fullmatch(line):
+            place = said if fence[1] else said._replace(speaker="memory", effort=fence[2] or "")
         elif turn := _TURN.fullmatch(line):
-            place = replace(place, turn=turn[1])
+            place = place._replace(turn=turn[1])
         elif spoken := _SPOKEN.fullmatch(line):
-            place = replace(place, speaker=spoken[1])
-            yield replace(place, text="" if spoken[2] in OWN_TOOLS else spoken[3])
-        elif is_memory and (listed := _LISTED.fullmatch(line)):
+            place = place._replace(speaker=spoken[1] if spoken[1] != "assistant" else "")
+            yield place._replace(text="" if spoken[2] in OWN_TOOLS else spoken[3] or "")
+        elif said.speaker == "memory" and (listed := _LISTED.fullmatch(line)):
             effort, number = listed["effort"] or place.effort, listed["turn"] or place.turn
-            yield replace(place, text=listed["text"], effort=effort, turn=number)
-        elif not _CALLING.fullmatch(line):
-            yield replace(place, text=line)
+            yield place._replace(text=listed["text"], effort=effort, turn=number)
+        else:
+            yield place._replace(text=line)
+
+
+def _texts(value: Any, said: _Sentence) -> Iterator[_Sentence]:
+    """Yield the texts in the result of a tool, with the effort and the turn that it names."""
+    if isinstance(value, Mapping):
+        named = (str(value[key]) for key in ("effort_id", "id", "session") if value.get(key))
+        turn = str(value.get("turn", said.turn))
+        speaker = "" if value.get("speaker") == "assistant" else said.speaker
+        place = _Sentence("", speaker, next(named, said.effort), turn)
+        for part in value.values():
+            yield from _texts(part, place)
+    elif isinstance(value, str):
+        yield from _lines(value, said) if " " in value else ()  # an id or a status says nothing
+    elif isinstance(value, Sequence):
+        for part in value:
+            yield from _texts(part, said)
 
 
 def _json(text: str) -> dict[str, Any]:
@@ -348,18 +336,3 @@ def _json(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in JSON as lines, each effort in a fence as in the memory's messages."""
-    if isinstance(value, Mapping):
-        effort = next((value[key] for key in ("effort_id", "id", "session") if value.get(key)), "")
-        yield f'<effort id="{effort}">' if effort else ""
-        for name, part in value.items():
-            yield from [f"[turn {part}]"] if name == "turn" else _texts(part)
-        yield "</effort>" if effort else ""
-    elif isinstance(value, str):
-        yield value if " " in value else ""  # an id or a status says nothing
-    elif isinstance(value, Sequence):
-        for part in value:
-            yield from _texts(part)

@@ -15,7 +15,7 @@ def test_the_memory_is_the_same_in_each_place(ran: Run) -> None:
 
 def test_the_applications_tool_answers(ran: Run) -> None:
     """In each place the last answer quotes what the application's tool said before."""
-    answers = ran.printed.count("order_status answered")
+    answers = ran.printed.count("From a tool: ")
 
     assert answers == 3
 

@@ -169,7 +169,7 @@ def test_only_bound_tools_are_called() -> None:
         (
             "effort_status",
             {"efforts": [{"id": "x", "status": "open", "active": True}]},
-            "1 effort: x (open, active).",
+            "x: open",
         ),
         ("search_efforts", {"query": "q", "results": []}, "The search found nothing."),
         (
@@ -201,8 +201,6 @@ def test_results_are_reported(name: str, body: object, report: str) -> None:
             'From the log of rate-limits, turn 4: "Bursts of 80 requests are tolerated."',
         ),
         ("Which port does the database use?", 'You said: "The database listens on port 5433."'),
-        ("When do the backups run?", 'I said: "Backups run at midnight, as I configured them."'),
-        ("What's our goal?", 'From the memory: "Goal: move to PostgreSQL"'),
     ],
 )
 def test_questions_are_answered_from_the_context(question: str, quoted: str) -> None:
@@ -231,20 +229,6 @@ def test_instructions_and_questions_are_not_quoted() -> None:
     answer = ScriptedModel().invoke([PROMPT[0], HumanMessage(asked), HumanMessage(asked)])
 
     assert answer.text.startswith("I do not find")
-
-
-@pytest.mark.parametrize(
-    "fence",
-    ['<effort id="x" key="aa">{}</effort aa>', '<log-of effort="x" id="x" k9="b">{}</log-of>'],
-)
-def test_the_form_of_a_fence_does_not_matter(fence: str) -> None:
-    """Any tag on a line of its own is a fence; its text is quoted, its key is not."""
-    log = fence.format("\n[turn 2]\nuser: The stack trace ends in verify().\n")
-    note = HumanMessage(log, name="ebbtide")
-
-    answer = ScriptedModel().invoke([note, HumanMessage("Where does the stack trace end?")])
-
-    assert answer.text == 'From the log of x, turn 2: "The stack trace ends in verify()."'
 
 
 @pytest.mark.parametrize("body", [{"port": "It is port 5433"}, "The port is 5433."])
@@ -310,7 +294,7 @@ assistant calls close_effort {}
 
 @pytest.mark.parametrize("method", ["json_schema", "function_calling", "json_mode"])
 def test_summaries(method: str) -> None:
-    """A summary quotes the first request, decisions and numbers, and the last answer."""
+    """A summary quotes the first request, decisions and numbers."""
     model = ScriptedModel().with_structured_output(Summary, method=method)
     answer = model.invoke([SystemMessage("Write the record."), HumanMessage(LOG)])
 
@@ -318,8 +302,7 @@ def test_summaries(method: str) -> None:
     assert answer.summary == (
         "Let's work on the auth bug: logins fail with 401 after an hour. "
         "We found that the token expires after 3600 seconds. "
-        "We decided to refresh tokens 300 seconds early. "
-        "The token is refreshed early now."
+        "We decided to refresh tokens 300 seconds early."
     )
     assert answer.importance == 85
     assert {"auth", "seconds"} <= {*answer.keywords}
@@ -340,7 +323,7 @@ TURNS = [
         (
             human("Which port is it? It rains."),
             tool_result("1", "a b c\nport: 8443", "grep"),
-            ai("It is port 8443. We will use TLS because the audit asks for it."),
+            ai("It is port 8443."),
         ),
         "",
     ),
@@ -355,8 +338,6 @@ def test_telling_sentences_are_extracted() -> None:
     assert [one.item for one in verify(selection.new, TURNS) if one.item] == [
         Item(Kind.CONSTRAINT, "Tokens must never be logged.", 1),
         Item(Kind.OUTPUT, "port: 8443", 2),
-        Item(Kind.FACT, "It is port 8443.", 2),
-        Item(Kind.DECISION, "We will use TLS because the audit asks for it.", 2),
     ]
 
 
