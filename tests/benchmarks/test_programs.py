@@ -88,6 +88,7 @@ def references(data: Path) -> dict[str, Any]:
     return {"references": made["rows"], "dialogues": dialogues}
 
 
+@pytest.mark.soak
 def test_references(references: dict[str, Any]) -> None:
     """The rules recognise two of three mentions; only the plain one takes two names for one."""
     # Ordered by score, 12 of 18 pairs are right by the plain rule, 13 by the memory's, ties by
@@ -105,6 +106,7 @@ def test_references(references: dict[str, Any]) -> None:
     assert (goal["AUC"], goal["left"]) == (">= 0.91", "<= 8")
 
 
+@pytest.mark.soak
 def test_references_in_dialogues(references: dict[str, Any]) -> None:
     """In each kind of dialogue the memory's rule recognises most mentions, and few others."""
     *rows, _ = references["dialogues"]
@@ -142,6 +144,7 @@ def test_search_scale(scaled: tuple[Path, dict[str, Any]]) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
+@pytest.mark.soak
 def test_search_scale_in_a_database(tmp_path: Path, database: Database) -> None:
     """What is searched in PostgreSQL, by vectors too, is found as on disk."""
     options = ("--url", database.url, "--semantic", "3", "6")
@@ -253,7 +256,7 @@ def test_attention(tmp_path: Path, database: Database, redis_server: RedisServer
     assert all(0 < number < 200 for number in inside)
 
 
-@pytest.mark.parametrize("copies", [0, 1])
+@pytest.mark.parametrize("copies", [1, pytest.param(0, marks=pytest.mark.soak)])
 def test_archive_scale_on_postgresql(tmp_path: Path, database: Database, copies: int) -> None:
     """Every statement of a turn uses an index, whoever the rows were copied for."""
     sizes = ["--turns", "400", "--users", "4", "--copies", str(copies), "--processes", "1"]
@@ -289,6 +292,7 @@ def test_turn_cost(tmp_path: Path, database: Database) -> None:
         assert 0 < ours["archive statements a turn"] < 40
 
 
+@pytest.mark.soak
 def test_growth(tmp_path: Path) -> None:
     """Each length has its row: what a turn took, and what the process and the archive hold."""
     rows = results("growth", tmp_path, "10", "20", "--around", "5")["rows"]
@@ -315,6 +319,7 @@ def test_hops(tmp_path: Path) -> None:
     assert plain["changes of file"] < ours[0]["changes of file"] < 1_200
 
 
+@pytest.mark.soak
 def test_archive_load(tmp_path: Path, database: Database) -> None:
     """A process that dies half-way loses nothing, and doubles nothing."""
     sizes = ["--threads", "4", "--turns", "6", "--processes", "2"]
