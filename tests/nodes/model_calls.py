@@ -8,6 +8,7 @@ from langgraph.runtime import Runtime
 
 from ebbtide import DiskArchive, Settings, build_memory_graph
 from ebbtide.nodes.call_model import Call
+from ebbtide.nodes.turn.started import Started
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
@@ -26,4 +27,5 @@ def a_call(
     update.setdefault("context_report", {"total": 9})
     settings = Settings()
     runtime = Runtime(context=settings)
-    return Call(cast("TurnState", state), runtime, parts, settings, [], {}, limit, update)
+    started = Started([])
+    return Call(cast("TurnState", state), runtime, parts, settings, [], {}, limit, update, started)
