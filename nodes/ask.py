@@ -190,7 +190,7 @@ def _tokens(used: Sequence[UsageMetadata]) -> tuple[int | None, int | None, int 
     if not used:
         return None, None, None
     read, written = (sum(one[side] for one in used) for side in ("input_tokens", "output_tokens"))
-    return read, written, sum(cached_of(one) for one in used)
+    return read, written, sum(cached_of(one) for one in used) or None
 
 
 def _answered(
