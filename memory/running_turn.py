@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, TypeAlias, TypeVar
 
@@ -102,6 +102,12 @@ class RunningTurn:
                     self.laid_out[key] = entry
         value: T = entry[1]
         return value
+
+    def once_each(
+        self, form: tuple[Hashable, ...], records: Sequence[Record], make: Callable[[Record], T]
+    ) -> list[T]:
+        """Return what `make` makes of each record, cached as by `once`."""
+        return [self.once(form, (record,), partial(make, record)) for record in records]
 
     def put(self, state: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""

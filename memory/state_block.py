@@ -202,6 +202,8 @@ def cut_content(content: Any) -> Any:
     >>> cut_content("Done.\n---STATE---\nGoal: ship\n---END STATE---")
     'Done.'
     """
+    if isinstance(content, str) and START not in content:
+        return content
     remainder, cutter = _divided(content)
     if not cutter.blocks:
         return content

@@ -74,10 +74,16 @@ def begin_turn(
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         shown = _for_people(settled, efforts, parts.archive, owner)
         update |= {"archive": parts.archive.id, "nonce": nonce, **shown}
-        work = before_turn(running_turn(updated(before, update), runtime, parts), stamp())
+        work = _begun(running_turn(updated(before, update), runtime, parts))
         update |= _hinting(work)
         _stream(work.state.banners, runtime)
         return {**update, "messages": Overwrite(update["messages"])}
+
+
+def _begun(work: RunningTurn) -> RunningTurn:
+    """Return the turn with the time, and the plan that it begins with."""
+    now = stamp()
+    return before_turn(replace(work, now=now), now)
 
 
 def _owner_and_nonce(

@@ -13,7 +13,9 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import accessed
 from ..memory.archive.records import left_by
 from ..memory.context.changes import made
+from ..memory.dates import stamp
 from ..memory.record import Owner, Tip
+from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import past
@@ -47,10 +49,7 @@ def run_command(
     """
     owner, before = _recovered(state, runtime, parts)
     rest = turn_at_rest(before, runtime, parts)
-    work = replace(
-        rest.put(replace(rest.state, banners=())),
-        related=lambda text: parts.related(rest.view, text, runtime),
-    )
+    work = _at_work(rest, runtime, parts)
     asked: list[Call] = []
     steps = run(work, [call], frozenset())
     done = costing(drive(steps, parts.models, asked.append, about=traced(before)), asked)
@@ -63,6 +62,15 @@ def run_command(
     own = {key: value for key, value in before.items() if key != "messages"}
     own |= {"texts": texts_of(done.state, rest.view, before.get("texts", {}))}
     return {**own, **packed(done.state), **waiting, "messages": from_dicts(done.results)}
+
+
+def _at_work(rest: RunningTurn, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
+    """Return a turn at rest as a tool works on it."""
+    return replace(
+        rest.put(replace(rest.state, banners=())),
+        now=stamp(),
+        related=lambda text: parts.related(rest.view, text, runtime),
+    )
 
 
 def _recovered(

@@ -10,6 +10,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from ..memory.context.changes import after_tools
+from ..memory.dates import stamp
 from ..memory.errors import ToolError
 from ..memory.messages import Message
 from ..memory.questions import Asks
@@ -49,8 +50,10 @@ def _steps(
     """Run the tools; `asked` collects what the model was asked for them."""
     work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
     # Tools may ask models, which takes long: what they read of the archive is read anew.
-    view = replace(work.view, read=None)
-    work = replace(work, view=view, related=lambda text: parts.related(view, text, runtime))
+    view, now = replace(work.view, read=None), stamp()
+    work = replace(
+        work, view=view, now=now, related=lambda text: parts.related(view, text, runtime)
+    )
     calls, watch = waiting(work.view.running.messages, app_tools), _watch(get_config())
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch

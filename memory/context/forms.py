@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from ...prompts.loader import render
 from ..fences import Fences
@@ -101,5 +100,4 @@ def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
         messages = placeholders(as_past(work.messages(record)), record.turn)
         return count_messages(valid_history(messages, work.fences), work.count)
 
-    form = ("whole", work.count)
-    return [work.once(form, (record,), partial(tokens, record)) for record in records]
+    return work.once_each(("whole", work.count), records, tokens)

@@ -313,7 +313,7 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
             before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
     pieces: list[_Piece] = [(name, message) for message in before]
-    pieces += _pieces(work, turn, plan, count_messages(before, work.count))
+    pieces += _pieces(work, turn, plan, count_messages(before, work.count) if before else 0)
     return [
         Part.of(part_name, [message for _, message in group], work.count, turn.turn)
         for part_name, group in groupby(pieces, key=itemgetter(0))

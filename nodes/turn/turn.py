@@ -332,7 +332,6 @@ def _work(
         refused=refused,
         provider=parts.provider,
         laid_out=parts.laid_out,
-        now=stamp(),
         fence_key=fence_key,
     )
 
