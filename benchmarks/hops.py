@@ -48,12 +48,10 @@ class Walk:
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Count a call of a function of the package."""
         own = self._own(frame)
-        if event != "call" or own is None:
+        if event != "call" or own is None or self._is_for_double(frame):
             return
         caller, before = frame.f_back, None
         while caller is not None and before is None:
-            if self._is_double(caller):
-                return
             caller, before = caller.f_back, self._own(caller)
         self.files[own] += 1
         self.functions.add((own, frame.f_code.co_qualname))
@@ -64,6 +62,13 @@ class Walk:
         name = frame.f_code.co_filename
         inside = name.startswith(f"{self._root}/") and not self._is_double(frame)
         return name if inside else None
+
+    def _is_for_double(self, frame: FrameType) -> bool:
+        """Tell whether a double called a frame, itself or by other functions of the package."""
+        caller = frame.f_back
+        while caller is not None and self._own(caller):
+            caller = caller.f_back
+        return caller is not None and self._is_double(caller)
 
     def _is_double(self, frame: FrameType) -> bool:
         """Tell whether a frame is of a double for tests, as the scripted model."""
