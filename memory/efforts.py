@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from .banners import banner_of
-from .record import Event
+from .record import Event, Group, Record
 
 _Status: TypeAlias = Literal["open", "concluded"]
 
@@ -93,6 +93,11 @@ def changed(event: Event, turn: int) -> Effort | None:
 def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
     """Return the efforts as these events of one turn wrote them, oldest first."""
     return tuple(effort for event in events if (effort := changed(event, turn)))
+
+
+def left_by(turn: Group | Record) -> tuple[Effort, ...]:
+    """Return the efforts whose status a turn changed, as each change left them, oldest first."""
+    return changes(turn.events, turn.turn)
 
 
 def one_line(text: str) -> str:

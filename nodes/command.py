@@ -10,8 +10,7 @@ from typing import Any
 
 from langgraph.runtime import Runtime
 
-from ..memory.archive.memories import accessed
-from ..memory.archive.records import left_by
+from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import made
 from ..memory.dates import stamp
 from ..memory.record import Owner, Tip
@@ -96,7 +95,7 @@ def commit_command(
     archive, owner = parts.archive, work.view.owner
     moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip
     record = commit(archive, owner, tip, command_group(state), parts.embedder)
-    if left_by(record) or accessed(record.events) or moved:
+    if moved or touches_attention(record):
         parts.memories_changed(owner)
     rest = replace(work.state, events=())
     after = replace(work, state=rest, view=past(archive, owner, record.tip))

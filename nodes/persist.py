@@ -8,8 +8,7 @@ from typing import Any
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 
-from ..memory.archive.memories import accessed
-from ..memory.archive.records import left_by
+from ..memory.archive.memories import touches_attention
 from ..memory.context.budget import fixed_parts
 from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
@@ -86,7 +85,7 @@ def _committed(
             archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", owner.thread, error)
-    if left_by(record) or accessed(record.events) or moved:
+    if moved or touches_attention(record):
         parts.memories_changed(owner)
     return record
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from ..efforts import changed
+from ..efforts import changed, left_by
 from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
 from ..passages import passages
@@ -16,7 +16,7 @@ from . import attachments
 from .database import added
 from .index import add_terms, headings, layout, postings
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, memberships
-from .records import columns, left_by, packed, record_of, storable, zipped
+from .records import columns, packed, record_of, storable, zipped
 from .schema import (
     changes,
     headed,

@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import Pool
 
 from ..errors import ArchiveError, ArchiveFormatError, ArchiveUnavailableError
-from . import create, index, schema
+from . import index, schema
 from .failures import archive_error
 
 FILE = "ebbtide.sqlite"
@@ -278,7 +278,7 @@ class Database:
             connection.execution_options(**options)
             with connection.begin():
                 try:
-                    create.check_version(connection, self.name)
+                    schema.check_version(connection, self.name)
                 except ArchiveFormatError:
                     self._ready = False  # the next use migrates, or says what to do
                     raise
@@ -384,7 +384,7 @@ class Database:
                 self._identify()
                 if self.sqlite:
                     Path(self.name).parent.mkdir(parents=True, exist_ok=True)
-                version = create.prepare(self._engine, self.name)
+                version = schema.prepare(self._engine, self.name)
                 self._id, self._key, due = version.id, version.key.encode(), version.sweep
                 self._identify()
                 self._ready, self.opened = True, self.opened + 1
@@ -458,7 +458,7 @@ def kept_by_postgresql(what: str) -> str:
 
 def upsert(connection: sa.Connection, table: sa.Table) -> Any:
     """Return an insert of the connection's dialect, which has `on_conflict_do_...`."""
-    dialect = sqlite if index.is_sqlite(connection) else postgresql
+    dialect = sqlite if schema.is_sqlite(connection) else postgresql
     return dialect.insert(table)
 
 

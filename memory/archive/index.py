@@ -17,12 +17,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from ..efforts import Effort
+from ..efforts import Effort, left_by
 from ..passages import Passage
 from ..record import Record
 from ..terms import indexed
-from .records import left_by
-from .schema import TERM_BITS, Listed, headed, passage_id, said
+from .schema import TERM_BITS, Listed, headed, is_sqlite, passage_id, said
 
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]
 """Ids of passages or headings, with their terms."""
@@ -207,8 +206,3 @@ def any_of(column: sa.Column[Any], name: str) -> _AnyOf:
 def among(column: sa.Column[Any], values: Iterable[Any]) -> _AnyOf:
     """Return the condition that a column is one of values, any number of them in one parameter."""
     return _AnyOf(column, sa.literal([*values], Listed(column.type)))
-
-
-def is_sqlite(connection: sa.Connection) -> bool:
-    """Tell whether a connection is to SQLite."""
-    return connection.dialect.name == "sqlite"

@@ -16,13 +16,13 @@ from cachetools import LRUCache
 from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 
 from ..compressions import Compression, from_data
-from ..efforts import Effort, changed
+from ..efforts import Effort, changed, left_by
 from ..errors import SessionNotFoundError
 from ..names import session_name
 from ..record import Owner, Record, Tip
 from .index import any_of
 from .protocol import EffortList
-from .records import left_by, record_of, unzipped
+from .records import record_of, unzipped
 from .schema import (
     TURN_BITS,
     changes,

@@ -27,7 +27,7 @@ from ..attention.law import (
     in_context,
     ranked,
 )
-from ..efforts import Effort
+from ..efforts import Effort, left_by
 from ..errors import ArchiveError, AttentionError
 from ..messages import clean
 from ..names import is_qualified, parted, qualified
@@ -35,7 +35,7 @@ from ..record import Event, Owner, Record
 from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of
-from .records import left_by, packed
+from .records import packed
 from .schema import memories, sessions, users
 
 _USED = frozenset({"referenced", "returned"})
@@ -244,6 +244,11 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
         if event["type"] == "expanded" or (event["type"] in _USED and event["effort"] in names)
     )
     return tuple(dict.fromkeys(used))
+
+
+def touches_attention(record: Record) -> bool:
+    """Tell whether a commit changed the attention of its user, see `attend`."""
+    return bool(left_by(record) or accessed(record.events))
 
 
 def _renew(owner: Owner, lineage: Lineage) -> None:

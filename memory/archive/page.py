@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from ..dates import minute_of
-from ..efforts import Effort
+from ..efforts import Effort, left_by
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..names import ranges
@@ -23,7 +23,6 @@ from ..record import SHORT_ID, Owner, Record, Tip
 from ..transcript import recalled, visible_text
 from ..view import every_commit
 from .protocol import Archive, every_effort
-from .records import left_by
 
 # Characters that YAML takes for the end of a line, or refuses.
 _REFUSED = re.compile("[\x7f-\x9f\u2028\u2029\ufdd0-\ufdef\ufeff\ufffe\uffff]")

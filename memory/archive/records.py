@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..attachments import data_of, referring
-from ..efforts import Effort, changes
 from ..errors import ArchiveFormatError
 from ..messages import Message, clean, digest, fingerprint, unserialisable, with_content
 from ..record import Group, Record
@@ -156,11 +155,6 @@ def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:
 def remains(record: Record) -> str:
     """Return the digest of what is left of a commit that lost text."""
     return fingerprint(record.events) if record.status == "command" else digest(record.messages)
-
-
-def left_by(turn: Group | Record) -> tuple[Effort, ...]:
-    """Return the efforts whose status a turn changed, as each change left them, oldest first."""
-    return changes(turn.events, turn.turn)
 
 
 def _serialisable(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The tables of the archive, the same on SQLite and on PostgreSQL, and the arithmetic of their ids.
+"""The tables of the archive, on SQLite and PostgreSQL the same: their ids, making them, checking.
 
 `ebbtide_turns` is the truth; the rows of the other tables are written in the transaction of their
 turn. A turn's id begins with the bits of its session's, a passage's with its turn's: all of a
@@ -7,14 +7,16 @@ session is one range of ids, to which a search can be confined.
 
 import json
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.exc import DataError
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
-from ..errors import ArchiveError
+from ..errors import ArchiveError, ArchiveFormatError
 
 VERSION = 1
 """The version of the tables; tables of another version are refused."""
@@ -308,3 +310,139 @@ def passages_of(session: int) -> tuple[int, int]:
     True
     """
     return passage_id(turn_id(session)), passage_id(turn_id(session + 1)) - 1
+
+
+def is_sqlite(connection: sa.Connection) -> bool:
+    """Tell whether a connection is to SQLite."""
+    return connection.dialect.name == "sqlite"
+
+
+_LOCK = 7_351_204_518
+"""The advisory lock under which one of many processes makes the tables; any number."""
+
+_VERSION_LOCK = 7_351_204_519
+"""The advisory lock that writers share, and that who changes the version has alone."""
+
+_BEGIN = f"""
+BEGIN;
+SELECT pg_advisory_xact_lock_shared({_VERSION_LOCK});
+SELECT 1 / count(*) FROM {version.name} WHERE version = {{}}
+"""  # noqa: S608 (ours)
+"""Begins a transaction on PostgreSQL and fails if the version is another, in one round trip."""
+
+_DIVISION_BY_ZERO = "22012"
+"""PostgreSQL's code for how `_BEGIN` fails."""
+
+_FTS5 = (
+    "CREATE VIRTUAL TABLE {} USING"
+    " fts5(terms, content='', detail=none, columnsize=0, tokenize='ascii')"
+)
+
+
+def prepare(engine: sa.Engine, name: str) -> sa.Row[Any]:
+    """Make the tables of a database if there are none, and return its row of `version`.
+
+    Raises `ArchiveFormatError` if there are tables of another version.
+    """
+    with engine.connect() as connection:
+        if (row := checked_version(connection, name)) is not None:
+            return row
+    with engine.connect() as connection:
+        connection.execution_options(ebbtide_writes=True)
+        with connection.begin():
+            _wait_for_others(connection)  # who may have made them meanwhile
+            if (row := checked_version(connection, name)) is not None:
+                return row
+            _create_all(connection)
+            return connection.execute(sa.select(version)).one()
+
+
+def checked_version(connection: sa.Connection, name: str) -> sa.Row[Any] | None:
+    """Return the row of `version`, None if there are no tables.
+
+    Raises `ArchiveFormatError` if its number is not `VERSION`; `name` is that of the
+    database in the error.
+    """
+    if not sa.inspect(connection).has_table(version.name):
+        return None
+    row = connection.execute(sa.select(version)).first()
+    if row is not None and row.version != VERSION:
+        raise ArchiveFormatError(
+            f"{name!r} has tables of version {row.version}, this program knows version "
+            f"{VERSION}: use the ebbtide that made them, or name another place"
+        )
+    return row
+
+
+def check_version(connection: sa.Connection, name: str) -> None:
+    """Check the version in a transaction that writes; begin that transaction on PostgreSQL.
+
+    Until its end nobody can change the version: a file of SQLite has one writer, PostgreSQL a lock.
+    Raises `ArchiveFormatError` if the version is not this program's.
+    """
+    found: Any = None
+    if is_sqlite(connection):
+        query = f"SELECT version FROM {version.name}"  # noqa: S608 (ours)
+        found = connection.exec_driver_sql(query).scalar()
+        if found == VERSION:
+            return
+    else:
+        try:
+            connection.exec_driver_sql(_BEGIN.format(VERSION))
+        except DataError as error:
+            if getattr(error.orig, "sqlstate", "") != _DIVISION_BY_ZERO:
+                raise
+            connection.exec_driver_sql("ROLLBACK")
+            found = connection.execute(sa.select(version.c.version)).scalar()
+        else:
+            return
+    raise ArchiveFormatError(
+        f"{name!r} has got tables of version {found}, and this program writes {VERSION}: "
+        "use the ebbtide that changed them; nothing was written, and a turn that is in a "
+        "checkpoint can be committed later"
+    )
+
+
+def create_vectors(connection: sa.Connection) -> None:
+    """Make the tables of vectors, with the extension that PostgreSQL needs for them."""
+    _wait_for_others(connection)
+    if not is_sqlite(connection):
+        connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
+    _create(connection, [vectors, heading_vectors])
+
+
+def _create_all(connection: sa.Connection) -> None:
+    """Make all tables but those of vectors, and insert the row of `version`."""
+    later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
+    _create(connection, [table for table in METADATA.sorted_tables if table not in later])
+    for table in (said, headed) if is_sqlite(connection) else ():
+        connection.execute(sa.text(_FTS5.format(table.name)))
+    first = {"version": VERSION, "sweep": 0, "key": secrets.token_hex(32)}
+    first |= {"id": secrets.token_hex(16)}
+    connection.execute(version.insert().values(first))
+
+
+def _wait_for_others(connection: sa.Connection) -> None:
+    """Let one process at a time make tables; a file of SQLite has one writer anyway."""
+    if not is_sqlite(connection):
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+
+
+def wait_for_writers(connection: sa.Connection) -> None:
+    """Let nobody write until the end of a transaction that changes the version."""
+    if not is_sqlite(connection):
+        connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_VERSION_LOCK})"))
+
+
+def _create(connection: sa.Connection, tables: list[sa.Table]) -> None:
+    METADATA.create_all(connection, tables)
+    _keep_no_samples(connection, tables)
+
+
+def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
+    """Let PostgreSQL keep no samples of texts: `pg_stats` would show them, even erased ones."""
+    for table in () if is_sqlite(connection) else tables:
+        words = [column.name for column in table.columns if isinstance(column.type, WORDS)]
+        parts = ", ".join(f'ALTER COLUMN "{name}" SET STATISTICS 0' for name in words)
+        if parts:
+            connection.execute(sa.text(f"ALTER TABLE {table.name} {parts}"))

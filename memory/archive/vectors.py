@@ -14,20 +14,21 @@ from typing import Protocol, Self
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from ..efforts import Effort
+from ..efforts import Effort, left_by
 from ..embeddings import Embedder, QueryEmbedding, Vector
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
 from ..passages import passages
 from ..record import Group, Owner, Record
-from .create import create_vectors
 from .database import Database, upsert
-from .index import among, is_sqlite
+from .index import among
 from .lineage import CACHING, CHANGES, Lineage, Session
-from .records import left_by, record_of
+from .records import record_of
 from .schema import (
     PASSAGE_BITS,
+    create_vectors,
     has_vectors,
     heading_vectors,
+    is_sqlite,
     passage_id,
     sessions,
     turn_id,

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from ebbtide import SqlArchive
-from ebbtide.memory.archive import create, schema
+from ebbtide.memory.archive import schema
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.errors import ArchiveFormatError
 from tests.memory.turns import OWNER, commit_all, turn, visible
@@ -71,7 +71,7 @@ def test_a_version_that_changes_while_a_writer_waits(address: Path | str) -> Non
         with SqlArchive(address) as another, another.database._engine.connect() as connection:
             connection.execution_options(ebbtide_writes=True)
             with connection.begin():
-                create.wait_for_writers(connection)
+                schema.wait_for_writers(connection)
                 connection.exec_driver_sql("UPDATE ebbtide_version SET version = 99")
                 written = threads.submit(archive.commit, OWNER, tip, turn(2))
                 assert not wait([written], timeout=0.3).done
