@@ -32,7 +32,8 @@ class Started(BaseCallbackHandler):
         `by_middleware` marks a request that is not what was assembled, and one that another
         middleware answered without the model.
         """
-        if _compared(self._final) == _compared(self._assembled):
+        is_same = [*self._final] == [*self._assembled]
+        if is_same or _compared(self._final) == _compared(self._assembled):
             return {"digest": fingerprint([sent])}
         digest = fingerprint(to_dicts(self._final)) if self._final else ""
         return {"digest": digest, "by_middleware": True}
