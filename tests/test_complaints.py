@@ -75,7 +75,7 @@ def test_failed_summary_is_no_summary(tmp_path: Path) -> None:
     state = here.say("done")
 
     assert state["memory"]["summaries"] == {}
-    assert {event["type"] for event in here.records(state)[-1].events} == {"sent", "context"}
+    assert {event["type"] for event in here.records(state)[-1].events} == {"sent", "context", "asked"}
 
 
 def test_pairs_stay_whole_in_the_window(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_what_happens_is_told(tmp_path: Path) -> None:
 
     types = [event["type"] for record in here.records(states[-1]) for event in record.events]
     events = [kind for kind in types if kind not in {"dated", "fixed", "sent"}]
-    assert events == ["opened", "context", "concluded", "context"]
+    assert events == ["opened", "context", "concluded", "asked", "context"]
     assert [len(state["memory"]["banners"]) for state in states] == [1, 1]
     assert set(states[-1]["memory"]["context_report"]["tokens"]) >= {"turns", "turn"}
 

@@ -98,7 +98,7 @@ def test_nothing_is_overwritten(disk: SqlArchive, tmp_path: Path) -> None:
     tip = commit_all(disk, [turn(1)])
     (tmp_path / "page.md").write_text("mine", "utf-8")
 
-    with pytest.raises(ArchiveError, match="there already"):
+    with pytest.raises(ArchiveError, match="already exists"):
         export_markdown(disk, OWNER, tip, tmp_path / "page.md")
     with pytest.raises(SessionNotFoundError):
         export_markdown(disk, OWNER, Tip(2, "ab" * 16), tmp_path / "other.md")
