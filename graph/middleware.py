@@ -55,7 +55,7 @@ from ..memory.messages import unanswered
 from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.tokens import PricedCounter, TokenCounter, count_messages
+from ..memory.tokens import REPLY_OVERHEAD, PricedCounter, TokenCounter, count_messages
 from ..memory.tools.toolbox import NAMES, schemas, waiting
 from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn
@@ -72,7 +72,16 @@ from ..nodes.turn.parts import STEADY, AgentParts, name_of, opened, takes_tools
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
 from ..nodes.turn.turn import is_anothers, owner_of, running
 from .agent import build_memory_graph, tool_parts
-from .requests import Gate, OverBudgetError, changes, check_question, with_added
+from .requests import (
+    Gate,
+    OverBudgetError,
+    as_sent,
+    changes,
+    check_question,
+    digests_of,
+    tokens_of,
+    with_added,
+)
 
 _log = logging.getLogger("ebbtide.context")
 
@@ -175,9 +184,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return AIMessage("")
 
         def sent(call: Call) -> ExtendedModelResponse[Any]:
-            with set_config_context(_config_of(request, call)) as context:
-                response = context.run(handler, _request_of(request, call))
-            return self._answered(request, call, response)
+            given = _request_of(request, call)
+            gate = _gate(request, call, given)
+            with set_config_context(_config_of(request, call, gate)) as context:
+                response = context.run(handler, given)
+            return self._answered(request, _as_sent(call, gate), response)
 
         call = self._call(request)
         try:
@@ -200,12 +211,15 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return AIMessage("")
 
         async def sent(call: Call) -> ExtendedModelResponse[Any]:
-            async def answer() -> ModelResponse[Any]:
-                return await handler(_request_of(request, call))
+            given = _request_of(request, call)
+            gate = _gate(request, call, given)
 
-            with set_config_context(_config_of(request, call)) as context:
+            async def answer() -> ModelResponse[Any]:
+                return await handler(given)
+
+            with set_config_context(_config_of(request, call, gate)) as context:
                 response = await asyncio.create_task(answer(), context=context)
-            return await asyncio.to_thread(self._answered, request, call, response)
+            return await asyncio.to_thread(self._answered, request, _as_sent(call, gate), response)
 
         call = await asyncio.to_thread(self._call, request)
         try:
@@ -411,8 +425,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         fitting = replace(parts, window=limit - added) if added or window is not None else parts
         call = replace(Call.prepared(state, runtime, fitting), parts=parts)
         if added:
-            messages = with_added(call.messages, done.added, [*turn])
-            call = replace(call, messages=messages, update=_with_tokens(call, added, settings))
+            made, known = call.messages, updated(call.state, call.update)["sent"]
+            messages = with_added(made, done.added, [*turn])
+            call = replace(call, messages=messages, update=_with_budget(call, settings))
+            call = as_sent(call, messages, digests_of(messages, made, known), added)
         if own:
             call = replace(call, update={**call.update, "ebbtide_replaced": replaced})
         return call
@@ -503,14 +519,10 @@ def _check_added(added: int, settings: Settings, parts: AgentParts) -> None:
         )
 
 
-def _with_tokens(call: Call, added: int, settings: Settings) -> dict[str, Any]:
-    """Return the update of a call whose report counts what another middleware added."""
-    report = call.update.get("context_report")
-    if report is None:
-        return call.update
-    tokens = {**report["tokens"], "turns": report["tokens"].get("turns", 0) + added}
-    total = {"total": report["total"] + added, "budget": settings.context_budget}
-    return {**call.update, "context_report": {**report, "tokens": tokens, **total}}
+def _with_budget(call: Call, settings: Settings) -> dict[str, Any]:
+    """Return the update of a call whose report has the run's budget, not what was left of it."""
+    report = updated(call.state, call.update)["context_report"]
+    return {**call.update, "context_report": {**report, "budget": settings.context_budget}}
 
 
 def _budget(request: ModelRequest[Any], call: Call) -> int:
@@ -657,15 +669,29 @@ def _request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
     )
 
 
-def _config_of(request: ModelRequest[Any], call: Call) -> RunnableConfig:
-    """Return the config of a call, with what the model was given by `with_config`."""
+def _gate(request: ModelRequest[Any], call: Call, given: ModelRequest[Any]) -> Gate:
+    """Return what counts the final request that other middleware makes of the given one."""
     report = updated(call.state, call.update).get("context_report", {})
     tools, count = report.get("tokens", {}).get("tools", 0), call.parts.count
 
     def counted(messages: Sequence[BaseMessage]) -> int:
-        return int(tools) + count_messages(to_dicts(messages), count)
+        return REPLY_OVERHEAD + int(tools) + tokens_of(messages, count)
 
-    gate = Gate(call.messages, _budget(request, call), counted)
+    return Gate(_messages_of(given), _budget(request, call), counted)
+
+
+def _messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
+    return [*([request.system_message] if request.system_message else ()), *request.messages]
+
+
+def _as_sent(call: Call, gate: Gate) -> Call:
+    """Return a call with its report as the request was at last."""
+    known = updated(call.state, call.update)["sent"]
+    return as_sent(call, gate.final, digests_of(gate.final, gate.ours, known), gate.added)
+
+
+def _config_of(request: ModelRequest[Any], call: Call, gate: Gate) -> RunnableConfig:
+    """Return the config of a call, with what the model was given by `with_config`."""
     return merge_configs(call.config, opened(request.model, call.config)[2], {"callbacks": [gate]})
 
 

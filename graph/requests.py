@@ -5,13 +5,24 @@ sent beside its neighbour; one that was removed is not sent.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
+from rapidfuzz.distance import Prefix
 
+from ..memory.context.fit import DIGITS
 from ..memory.errors import SettingsError
+from ..memory.fences import NAME
+from ..memory.messages import digest
+from ..memory.tokens import TokenCounter, count_messages
+from ..nodes.call_model import Call
+from ..nodes.turn.langchain_messages import to_dicts
+from ..nodes.turn.state import updated
+
+_OF_MIDDLEWARE = frozenset({"lc_internal_call", "lc_source"})
+"""Metadata of calls that LangChain's middleware makes for itself, as its selector of tools does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +140,83 @@ class Gate(BaseCallbackHandler):
     run_inline = True
 
     def __init__(
-        self, sent: Sequence[BaseMessage], budget: int, count: Callable[[Sequence[Any]], int]
+        self, ours: Sequence[BaseMessage], budget: int, count: Callable[[Sequence[Any]], int]
     ) -> None:
-        """Take what we send, the budget, and what counts a final request."""
-        self._ours, self._budget, self._count = sent, budget, count
+        """Take what the memory sends, the budget, and what counts a final request."""
+        self.final = self.ours = ours
+        self.added = 0
+        self._budget, self._count = budget, count
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **_: Any
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **run: Any
     ) -> None:
-        """Count the request if it is not what we sent."""
+        """Count the request if it is not what the memory sent; not what middleware itself asks."""
         del serialized
-        final = messages[0]
-        if [message.content for message in final] == [one.content for one in self._ours]:
+        if not _OF_MIDDLEWARE.isdisjoint(run.get("metadata") or ()):
             return
-        if (total := self._count(final)) > self._budget:
-            raise OverBudgetError(total - self._count(self._ours))
+        self.final, self.added = messages[0], 0
+        if [*map(_form, self.final)] == [*map(_form, self.ours)]:
+            return
+        total = self._count(self.final)
+        self.added = total - self._count(self.ours)
+        if total > self._budget:
+            raise OverBudgetError(self.added)
+
+
+def _form(message: BaseMessage) -> tuple[object, ...]:
+    """Return what of a message a trace leaves as it is: the data of files is in another form."""
+    content = message.content
+    files = sum(isinstance(one, dict) and one.get("type") != "text" for one in content)
+    called = [(one["name"], one["args"]) for one in getattr(message, "tool_calls", ())]
+    return message.type, str(message.text), files, called
+
+
+def tokens_of(messages: Sequence[BaseMessage], count: TokenCounter) -> int:
+    """Return the tokens of messages as they are sent, with the memory's name where it stands."""
+    dicts: list[Any] = [*to_dicts(messages)]
+    for at, message in enumerate(messages):
+        if message.name == NAME:
+            dicts[at] = {**dicts[at], "data": {**dicts[at]["data"], "name": NAME}}
+    return count_messages(dicts, count)
+
+
+def digests_of(final: Sequence[BaseMessage], ours: Sequence[BaseMessage], digests: str) -> str:
+    """Return the digests of a final request, given those of what the memory made of it."""
+    known = [digests[at : at + DIGITS] for at in range(0, len(digests), DIGITS)]
+    rest = [*zip(map(_form, ours), known, strict=True)]
+    found = []
+    for message in final:
+        form = _form(message)
+        at = next((at for at, (own, _) in enumerate(rest) if own == form), None)
+        found.append(digest(to_dicts([message]), DIGITS) if at is None else rest[at][1])
+        rest = rest if at is None else rest[at + 1 :]
+    return "".join(found)
+
+
+def as_sent(call: Call, final: Sequence[BaseMessage], sent: str, added: int) -> Call:
+    """Return a call whose report tells of the request as other middleware changed it.
+
+    `sent` are the digests of the final messages, `added` the tokens that they have more.
+    """
+    state = updated(call.state, call.update)
+    report, earlier = dict(state["context_report"]), call.state.get("sent", "")
+    if added:
+        tokens = report["tokens"]
+        report["tokens"] = {**tokens, "turns": tokens.get("turns", 0) + added}
+        report["total"] += added
+    if sent != state.get("sent"):
+        shared = Prefix.similarity(earlier, sent) // DIGITS
+        prefix = tokens_of(final[:shared], call.parts.count)
+        report["prefix"] = report["tokens"].get("tools", 0) + prefix if shared else 0
+    before = call.state.get("context_report", {}).get("changed", {})
+    if _is_same_plan(before, report["changed"]) and not sent.startswith(earlier):
+        report["changed"] = {**report["changed"], "why": "middleware"}
+    if (report, sent) == (state["context_report"], state.get("sent")):
+        return call
+    return replace(call, update={**call.update, "context_report": report, "sent": sent})
+
+
+def _is_same_plan(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Tell whether two calls show one plan, by when it was made and why."""
+    names = ("after_turn", "within", *(("why",) if before.get("why") != "middleware" else ()))
+    return all(before.get(name) == now.get(name) for name in names)

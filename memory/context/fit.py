@@ -24,7 +24,8 @@ from .rounds import concluded, last_cuts, older_cuts
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
 
-_DIGITS = 6  # hex digits of the digest of a message: 24 bits tell the messages of one context apart
+DIGITS = 6
+"""Hex digits of the digest of a message: 24 bits tell the messages of one context apart."""
 
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
@@ -44,14 +45,14 @@ class WorkingContext:
     @cached_property
     def sent(self) -> str:
         """The digests of all messages, six hex digits each: enough to compare two prompts."""
-        return "".join(digests(self.messages, _DIGITS))
+        return "".join(digests(self.messages, DIGITS))
 
     def prefix(self, earlier: str, count: TokenCounter) -> int:
         """Return the tokens of the prefix shared with an earlier prompt, given what that `sent`.
 
         The tool schemas count as shared, unless not even the first message is.
         """
-        shared = Prefix.similarity(earlier, self.sent) // _DIGITS
+        shared = Prefix.similarity(earlier, self.sent) // DIGITS
         tokens = -REPLY_OVERHEAD
         for part in self.parts if shared else ():
             is_shared = len(part.messages) <= shared

@@ -13,8 +13,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SettingsError, commands, transcript
 from ebbtide.graph.requests import changes
+from ebbtide.memory.tokens import REPLY_OVERHEAD
 from tests.agents import THREAD
 from tests.doubles import ScriptedModel, call
+from tests.graph.test_budget import tokens
 
 CARD = "4111 1111"
 
@@ -108,6 +110,26 @@ def test_added_message_counts(tmp_path: Path, *, first: bool) -> None:
     sizes.append(9_000)
     with pytest.raises(SettingsError, match="9,0"):
         here.invoke({"messages": "And now?"}, THREAD)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_broken_prefix_is_reported(tmp_path: Path, *, first: bool) -> None:
+    """The report says that middleware broke the prefix, what is left of it, and what was sent."""
+    notes: list[HumanMessage] = []
+    model = ScriptedModel(answers=lambda _: "Well.")
+    here = agent(tmp_path, model, lambda messages: [*messages, *notes], first=first)
+    reports = []
+    for note in ((), (HumanMessage("It rains."),), (), ()):
+        notes[:] = note
+        state = here.invoke({"messages": "Hello."}, THREAD)
+        reports.append(state["memory"]["context_report"])
+
+    assert [one["changed"]["why"] for one in reports] == ["new", "new", "middleware", "new"]
+    sent = [tokens(one) for one in model.sent]
+    assert [one["total"] for one in reports] == sent
+    assert reports[1]["prefix"] + REPLY_OVERHEAD == sent[0]
+    assert reports[2]["prefix"] + REPLY_OVERHEAD < sent[1]
+    assert reports[3]["prefix"] + REPLY_OVERHEAD == sent[2]
 
 
 def test_question_that_was_removed_is_an_error(tmp_path: Path) -> None:
