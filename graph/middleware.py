@@ -43,7 +43,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import Command
+from langgraph.types import Command, Overwrite
 from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
@@ -79,6 +79,8 @@ from .requests import (
     changes,
     check_question,
     digests_of,
+    is_summary,
+    rejoined,
     tokens_of,
     with_added,
 )
@@ -96,13 +98,15 @@ class MemoryAgentState(AgentState[Any]):
     """The state of a thread beside its messages, which are the input.
 
     `ebbtide_request` is the key under which the middleware keeps the last request of the turn,
-    `ebbtide_replaced` has messages of the running turn as other middleware replaced them.
+    `ebbtide_replaced` has messages of the running turn as other middleware replaced them,
+    `ebbtide_turn` all of its messages if another middleware took some out of the state.
     """
 
     memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
     bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
     ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
     ebbtide_replaced: NotRequired[Annotated[dict[str, AnyMessage], PrivateStateAttr]]
+    ebbtide_turn: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -156,6 +160,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
         self._initial = replace(graph.parts, models=models)
         self._requests, self._lock = LRUCache[str, AgentParts](_REQUESTS), Lock()
+        self._seen = LRUCache[str, list[BaseMessage]](_REQUESTS)
 
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -344,15 +349,29 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> dict[str, Any]:
         """Begin the turn of the new messages."""
-        state = _as_replaced(state)
+        state = self._whole(state)
         turn_state, own = unpacked(state), _new(state)
         if len(new) > len(own):  # an input that no run applied may be another user's
             new = own if self._owner(state, runtime)[1] else new
         turn_state = _with_new(turn_state, new)
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
-        # A turn that broke off may have left its key.
+        begun = updated(turn_state, {**update, "messages": update["messages"].value})
+        key = uuid4().hex
+        with self._lock:
+            self._seen[key] = running(begun)
         update = repacked(update, turn_state, self._settings(runtime))
-        return {**update, "ebbtide_request": "", "ebbtide_replaced": {}}
+        # A turn that broke off may have left its own.
+        return {**update, "ebbtide_request": key, "ebbtide_replaced": {}, "ebbtide_turn": []}
+
+    def _whole(self, state: Any) -> Any:
+        """Return the state with the running turn whole, as other middleware replaced messages."""
+        messages, replaced = state.get("messages", []), state.get("ebbtide_replaced") or {}
+        with self._lock:
+            seen = self._seen.get(state.get("ebbtide_request", ""))
+        seen = state.get("ebbtide_turn") or seen
+        if seen:
+            messages = rejoined(messages, seen, unpacked(state).get("archived"))
+        return {**state, "messages": [replaced.get(str(one.id), one) for one in messages]}
 
     def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
         """Return the session of a run, and whether the state is another user's."""
@@ -376,13 +395,18 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
+        self._drop(state)
+        update = repacked(update, unpacked(state), self._settings(runtime))
+        return {**update, "ebbtide_turn": []} if state.get("ebbtide_turn") else update
+
+    def _drop(self, state: Mapping[str, Any]) -> None:
         with self._lock:
             self._requests.pop(state.get("ebbtide_request", ""), None)
-        return repacked(update, unpacked(state), self._settings(runtime))
+            self._seen.pop(state.get("ebbtide_request", ""), None)
 
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        turn_state = unpacked(_as_edited(_as_replaced(state)))
+        turn_state = unpacked(_as_edited(self._whole(state)))
         messages = to_dicts(running(turn_state))
         application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, application_calls):
@@ -403,13 +427,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         parts, runtime = self._parts_from(request), request.runtime
         raw = cast("Mapping[str, Any]", request.state)
-        state = unpacked(raw)
+        state = unpacked(self._whole(raw))
         _check_messages(state)
         settings = parts.settings_of(runtime.context)
         check_budget(settings, *parts.sizes(settings))
         state.pop("context", None)  # the application's own
         turn = {str(message.id): message for message in running(state)}
-        done = changes(state["messages"], request.messages)
+        done = changes(raw["messages"], request.messages)
         check_question(done.removed, _question(state))
         own = {name: message for name, message in done.replaced.items() if name in turn}
         replaced = {**(raw.get("ebbtide_replaced") or {}), **own}
@@ -441,15 +465,20 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         final_call = replace(call, limit=None) if ended else call
         update = final_call.answered(response.result)
         shown = replace(response, result=update.pop("messages"))
-        key, before = uuid4().hex, request.state.get("ebbtide_request", "")
+        whole = running(unpacked(self._whole(request.state)))
+        turn = [*(one for one in whole if not is_summary(one)), *shown.result]
+        self._drop(cast("Any", request.state))
+        key = uuid4().hex
         with self._lock:
-            self._requests.pop(str(before), None)
-            self._requests[key] = call.parts
+            self._requests[key], self._seen[key] = call.parts, turn
+        there = {message.id for message in request.state["messages"]}
+        gone = {} if all(one.id in there for one in whole) else {"ebbtide_turn": turn}
         replaced = update.pop("ebbtide_replaced", None)
         update = repacked(update, call.state, call.settings)
         if replaced is not None:
             update["ebbtide_replaced"] = replaced
-        return ExtendedModelResponse(shown, Command(update={**update, "ebbtide_request": key}))
+        update |= {**gone, "ebbtide_request": key}
+        return ExtendedModelResponse(shown, Command(update=update))
 
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
         """Return the parts of the agent that sends a request; its model may not be `known`."""
@@ -474,7 +503,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
         """
-        state = _as_replaced(state)
+        there, state = state["messages"], self._whole(state)
         turn_state, update = unpacked(state), cast("dict[str, Any]", {})
         parts = self._parts(state)
         if new:
@@ -488,19 +517,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         for node in (detect_references, decay, persist):
             step = node(turn_state, runtime, parts=parts)
             turn_state, update = updated(turn_state, step), {**update, **step}
-        if replaced := state.get("ebbtide_replaced"):
-            # The state says what the archive says.
-            update.setdefault("messages", [*replaced.values()])
+        if state["messages"] != there:  # the state says what the archive says
+            update.setdefault("messages", Overwrite(state["messages"]))
         return turn_state, update
-
-
-def _as_replaced(state: Any) -> Any:
-    """Return the state with messages as other middleware replaced them in a request."""
-    replaced = state.get("ebbtide_replaced")
-    if not replaced:
-        return state
-    messages = [replaced.get(str(message.id), message) for message in state["messages"]]
-    return {**state, "messages": messages}
 
 
 def _question(state: TurnState) -> BaseMessage | None:

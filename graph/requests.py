@@ -114,6 +114,35 @@ def with_added(
     return shown
 
 
+def rejoined(
+    messages: Sequence[BaseMessage], turn: Sequence[BaseMessage], archived: str | None
+) -> list[BaseMessage]:
+    """Return the messages of a state with those of the running turn that were taken out of it.
+
+    `turn` has what was seen of the turn, `archived` is the id of the last message before it. What
+    was put in the place of the question, as a summary, stands behind it.
+    """
+    places = {message.id: at for at, message in enumerate(messages)}
+    if all(message.id in places for message in turn):
+        return [*messages]
+    begin = min((places[m.id] for m in turn if m.id in places), default=len(messages))
+    begin = places[archived] + 1 if archived in places else 0 if turn[0].id not in places else begin
+    whole, at = [*turn], 0
+    for message in messages[begin:]:
+        found = next((n for n, one in enumerate(whole) if one.id == message.id), None)
+        if found is None:
+            whole.insert(at + 1, message)
+        else:
+            whole[found] = message
+        at = at + 1 if found is None else found
+    return [*messages[:begin], *whole]
+
+
+def is_summary(message: BaseMessage) -> bool:
+    """Tell whether a message is of `SummarizationMiddleware`, whose next one replaces it."""
+    return message.additional_kwargs.get("lc_source") == "summarization"
+
+
 def check_question(removed: frozenset[str], question: BaseMessage | None) -> None:
     """Raise `SettingsError` if a middleware took the running question out of the request."""
     if question is not None and question.id in removed:

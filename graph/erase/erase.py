@@ -45,7 +45,7 @@ from .checkpoints import Saver, complete, delete_threads, reclaim, replace_all
 _log = logging.getLogger("ebbtide.summary")
 
 _OWN_KEYS = AgentState.__annotations__.keys() | {
-    *("structured_response", "ebbtide_request", "ebbtide_replaced"),
+    *("structured_response", "ebbtide_request", "ebbtide_replaced", "ebbtide_turn"),
 }
 """Keys of the state that an erasure rewrites or drops; all others are the application's."""
 

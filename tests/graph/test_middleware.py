@@ -6,6 +6,7 @@ The turns themselves are tested with both entries, see the fixture `entry`.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +26,13 @@ from langchain.agents.middleware import (
 )
 from langchain.agents.structured_output import ProviderStrategy, ToolStrategy
 from langchain.tools import InjectedToolCallId
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    AnyMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -450,20 +457,67 @@ def test_keys_of_the_application_are_its_own(tmp_path: Path, saver: Any) -> None
     assert (after["cart"], after["turn"], after["memory"]["turn"]) == (["tea"], "theirs", 3)
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_question_that_is_summarised_away_is_told(
-    tmp_path: Path, saver: Any, *, first: bool
-) -> None:
-    """It would be in no archive; what summarises is to be left out, as the error says."""
+def summarising(keep: int) -> SummarizationMiddleware:
+    """Return LangChain's summariser, which leaves so many messages."""
     short = ScriptedModel(answers=lambda _: "They talked.")
-    summing = SummarizationMiddleware(short, trigger=("messages", 3), keep=("messages", 1))
-    script = [call("add", a=1, b=2), "never", "yes"]
-    chat = made(tmp_path, saver, script, **beside(summing, first=first))
+    return SummarizationMiddleware(short, trigger=("messages", 4), keep=("messages", keep))
+
+
+def adding(rounds: int) -> Callable[[list[Any]], AIMessage | str]:
+    """Return the answers of a model that adds so often in each turn."""
+    numbers = count(1)
+
+    def answer(_: list[Any]) -> AIMessage | str:
+        number = next(numbers)
+        made = {"name": "add", "args": {"a": number, "b": 0}, "id": str(number)}
+        return AIMessage("", tool_calls=[made]) if number % (rounds + 1) else "Done."
+
+    return answer
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("keep", [1, 3])
+def test_turn_that_is_summarised_in_the_state(
+    tmp_path: Path, saver: Any, *, first: bool, keep: int
+) -> None:
+    """It stays whole on the wire and in the archive; the newest summary stands beside it."""
+    chat = made(tmp_path, saver, adding(4), **beside(summarising(keep), first=first))
+
+    states = [chat.say(f"Question {number}.") for number in range(3)]
+
+    for at, sent in enumerate(chat.model.sent):
+        said = [message.text for message in sent.messages]
+        assert f"Question {at // 5}." in said
+        assert said.count(str(at)) == bool(at % 5)  # the result of the call before
+        assert orphans(sent.messages) == 0
+    assert "They talked." in chat.model.sent[4].text
+    kinds = [[kind for kind in turn if kind != "human"] for turn in lineage(chat, states[-1])]
+    assert kinds == [["ai", "tool"] * 4 + ["ai"]] * 3
+    assert [turn.count("human") for turn in lineage(chat, states[-1])] == [2, 2, 2]
+    assert [chat.said(states[-1])[at] for at in (0, 2, 4)] == [f"Question {n}." for n in range(3)]
+    assert [m.text for m in states[-1]["messages"]][-1] == "Done."
+
+
+def test_question_that_is_taken_away_in_another_process(tmp_path: Path, saver: Any) -> None:
+    """Nothing has it any more there: the error says what to leave out."""
+    asking = HumanInTheLoopMiddleware({"add": True})
+    waiting = made(tmp_path, saver, [call("add", a=1, b=2)], asking).say("go")
+    gone = RemoveMessage(str(waiting["messages"][0].id))
+
+    class Taking(AgentMiddleware[Any, Any, Any]):
+        """Takes the question out of the state."""
+
+        def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
+            """Take it."""
+            del state, runtime
+            return {"messages": [gone]}
+
+    there = made(tmp_path, saver, ["never"], asking, after=[Taking()])
 
     with pytest.raises(SettingsError, match="leave out what summarises"):
-        chat.say("go")
+        approved(there, {"type": "approve"})
 
-    assert len(chat.model.sent) == 1
+    assert there.model.sent == []
 
 
 class Guard(AgentMiddleware[Any, Any, Any]):
