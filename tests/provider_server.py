@@ -3,16 +3,16 @@
     with provided(Say("Hello.")) as server:
         model = server.model("anthropic")
 
-Each request takes the next answer of the script, after its end the last one again. `server.bodies`
-has the requests as they came in over HTTP.
+Each request takes the next answer of the script, after its end the last one again; or a function
+answers it by its body. `server.bodies` has the requests as they came in over HTTP.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
@@ -20,40 +20,44 @@ from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
-from tests.openai_server import Say, running
+from tests.openai_server import Fail, Say, running
 
 PROVIDERS = ("openai", "anthropic", "google")
+
+Answering: TypeAlias = Callable[[dict[str, Any]], Say | Fail]
 
 
 @dataclass
 class ProviderServer:
     """The script and the record of a running server."""
 
-    answers: list[Say]
+    answers: list[Say] | Answering
     url: str = ""
     bodies: list[dict[str, Any]] = field(default_factory=list)
 
-    def model(self, provider: str) -> BaseChatModel:
-        """Return LangChain's model of a provider, which sends its requests here."""
+    def model(self, provider: str, name: str = "claude-sonnet-5") -> BaseChatModel:
+        """Return LangChain's model of a provider, which sends its requests here, once each."""
         key = SecretStr("x")
         if provider == "anthropic":
-            return ChatAnthropic(model="claude-sonnet-5", base_url=self.url, api_key=key)
+            return ChatAnthropic(model=name, base_url=self.url, api_key=key, max_retries=0)
         if provider == "google":
             return ChatGoogleGenerativeAI(
                 model="gemini-2.5-flash", base_url=self.url, google_api_key=key
             )
         return ChatOpenAI(model="gpt-4o", base_url=f"{self.url}/v1", api_key=key)
 
-    def take(self, body: dict[str, Any]) -> Say:
+    def take(self, body: dict[str, Any]) -> Say | Fail:
         """Record a request and return its answer."""
         self.bodies.append(body)
+        if callable(self.answers):
+            return self.answers(body)
         return self.answers[min(len(self.bodies), len(self.answers)) - 1]
 
 
 @contextmanager
-def provided(*answers: Say) -> Iterator[ProviderServer]:
-    """Run a server on a free local port while the context lasts."""
-    script = ProviderServer([*answers])
+def provided(*answers: Say, by: Answering | None = None) -> Iterator[ProviderServer]:
+    """Run a server on a free local port while the context lasts; `by` answers by the request."""
+    script = ProviderServer(by or [*answers])
 
     class Bound(_Handler):
         server_script = script
@@ -73,14 +77,16 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("content-length") or 0)))
         answer = self.server_script.take(body)
         number = len(self.server_script.bodies)
-        if self.path.endswith("/messages"):
+        if isinstance(answer, Fail):
+            form = {"type": "error", "error": {"type": "api_error", "message": answer.message}}
+        elif self.path.endswith("/messages"):
             form = _of_anthropic(answer, number)
         elif "generateContent" in self.path:
             form = _of_google(answer)
         else:
             form = _of_openai(answer, number)
         data = json.dumps(form).encode()
-        self.send_response(200)
+        self.send_response(answer.status if isinstance(answer, Fail) else 200)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
         self.end_headers()
