@@ -67,7 +67,7 @@ from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
-from ..nodes.turn.langchain_messages import to_dicts
+from ..nodes.turn.langchain_messages import closed, to_dicts
 from ..nodes.turn.parts import STEADY, AgentParts, name_of, opened, takes_tools
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
 from ..nodes.turn.turn import is_anothers, owner_of, running
@@ -268,14 +268,20 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if another user resumes the turn that called it.
         """
         self._check_user(request.state, request.runtime)
-        return cleaned_result(handler(request), request.tool_call["name"])
+        result = cleaned_result(handler(request), request.tool_call["name"])
+        if _hands_over(result):
+            self._hand_over(request, result)
+        return result
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[..., Awaitable[Any]]
     ) -> Any:
         """Do what `wrap_tool_call` does."""
         await asyncio.to_thread(self._check_user, request.state, request.runtime)
-        return cleaned_result(await handler(request), request.tool_call["name"])
+        result = cleaned_result(await handler(request), request.tool_call["name"])
+        if _hands_over(result):
+            await asyncio.to_thread(self._hand_over, request, result)
+        return result
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
@@ -480,6 +486,21 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         update |= {**gone, "ebbtide_request": key}
         return ExtendedModelResponse(shown, Command(update=update))
 
+    def _hand_over(self, request: ToolCallRequest, command: Command[Any]) -> None:
+        """Commit the turn of an agent that hands over to another agent: it ends here."""
+        raw = self._whole(request.state)
+        given = command.update if isinstance(command.update, Mapping) else {}
+        results = [
+            message
+            for message in given.get("messages", ())
+            if getattr(message, "tool_call_id", None) == request.tool_call["id"]
+        ]
+        state = unpacked({**raw, "messages": [*raw["messages"], *results]})
+        messages = closed(state["messages"], state.get("nonce", ""))
+        state = updated(state, {"messages": messages})
+        for node in (detect_references, decay, persist):
+            state = updated(state, node(state, request.runtime, parts=self._parts(raw)))
+
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
         """Return the parts of the agent that sends a request; its model may not be `known`."""
         initial = self._initial
@@ -520,6 +541,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if state["messages"] != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(state["messages"]))
         return turn_state, update
+
+
+def _hands_over(result: Any) -> bool:
+    """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
+    return isinstance(result, Command) and result.graph == Command.PARENT
 
 
 def _question(state: TurnState) -> BaseMessage | None:

@@ -132,9 +132,7 @@ def middleware(server: ProviderServer) -> dict[str, list[Any]]:
         "approval": [HumanInTheLoopMiddleware({"send": True})],
         "fallback": [ModelFallbackMiddleware(other)],
         "retry": [ModelRetryMiddleware(max_retries=1, initial_delay=0, on_failure="error")],
-        "summariser": [
-            SummarizationMiddleware(model, trigger=("messages", 6), keep=("messages", 2))
-        ],
+        "summariser": [summing],
     }
 
 

@@ -1,0 +1,122 @@
+"""The memory inside agents of agents: deepagents, a supervisor, a swarm."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide import DiskArchive, EbbtideMiddleware
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner, Record
+from tests.agents import SUMMARY, THREAD
+from tests.doubles import ScriptedModel, call, together
+from tests.test_complaints import orphans
+
+WHY = "pip install 'ebbtide[bench]'"
+
+
+def remembering(root: Path) -> tuple[EbbtideMiddleware, DiskArchive]:
+    """Return the middleware and its archive."""
+    archive = DiskArchive(root, durable=False)
+    return EbbtideMiddleware(archive=archive), archive
+
+
+def turns(archive: DiskArchive, namespace: str) -> list[list[Record]]:
+    """Return the turns of an agent inside the graph, branch by branch."""
+    owner = Owner("", "t", namespace)
+    return [
+        [*archive.turns(owner, tip, range(1, tip.turn + 1))]
+        for tip in sorted(archive.tips(owner), key=lambda tip: tip.turn)
+    ]
+
+
+def asked(records: list[Record]) -> list[str]:
+    """Return what users said in turns."""
+    return [text(m) for record in records for m in record.messages if m["type"] == "human"]
+
+
+def test_sub_agents_of_deepagents(tmp_path: Path) -> None:
+    """The agent and its sub-agents remember apart; two that run at once are each kept once."""
+    deepagents = pytest.importorskip("deepagents", reason=WHY)
+    outer, whole = remembering(tmp_path / "outer")
+    inner, parts = remembering(tmp_path / "inner")
+    finding = ScriptedModel(answers=lambda messages: f"Found: {messages[-1].text}")
+    tasks = [
+        call("task", description=f"Find the {what}.", subagent_type="finder")
+        for what in ("parcel", "letter")
+    ]
+    model = ScriptedModel(
+        answers=[together(call("open_effort", name="post"), *tasks), "Found both.", "In Lyon."]
+    )
+    finder = {"name": "finder", "description": "Finds things.", "system_prompt": "Find."}
+    agent = deepagents.create_deep_agent(
+        model=model,
+        middleware=[outer],
+        subagents=[{**finder, "model": finding, "tools": [], "middleware": [inner]}],
+        checkpointer=InMemorySaver(),
+    )
+
+    for words in ("Where are they?", "Where is the parcel?"):
+        state = agent.invoke({"messages": words}, THREAD)
+
+    assert state["memory"]["active_effort"] == "post"
+    (own,) = turns(whole, "")
+    assert asked(own) == ["Where are they?", "Where is the parcel?"]
+    results = [text(m) for m in own[0].messages if m["type"] == "tool"][1:]
+    assert sorted(results) == ["Found: Find the letter.", "Found: Find the parcel."]
+    found = sorted(asked(branch) for branch in turns(parts, "tools"))
+    assert found == [["Find the letter."], ["Find the parcel."]]
+    assert [orphans(one.messages) for one in (*model.sent, *finding.sent)] == [0] * 5
+
+
+@pytest.mark.filterwarnings("ignore:create_react_agent")
+@pytest.mark.parametrize("mode", ["last_message", "full_history"])
+def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
+    """It goes on from hand-over to hand-over, whatever the supervisor keeps of what it did."""
+    supervisor = pytest.importorskip("langgraph_supervisor", reason=WHY)
+    memory, archive = remembering(tmp_path)
+    answers = [call("open_effort", name="parcel"), "In Lyon.", "In Nice.", call("close_effort")]
+    finding = ScriptedModel(answers=[*answers, "Closed."], structured=[SUMMARY])
+    finder = create_agent(finding, [], name="finder", middleware=[memory])
+    handing = call("transfer_to_finder")
+    model = ScriptedModel(answers=[answer for n in range(3) for answer in (handing, f"So. {n}")])
+    workflow = supervisor.create_supervisor([finder], model=model, output_mode=mode)
+    agent = workflow.compile(checkpointer=InMemorySaver())
+
+    for words in ("Where is it?", "And now?", "Close it."):
+        agent.invoke({"messages": words}, THREAD)
+
+    (records,) = turns(archive, "finder")
+    assert asked(records) == ["Where is it?", "And now?", "Close it."]
+    assert '"concluded"' in finding.sent[-1].text
+    assert [orphans(one.messages) for one in finding.sent] == [0] * 5
+
+
+def test_agents_of_a_swarm(tmp_path: Path) -> None:
+    """What an agent did in the turn in which it hands over is kept, and goes on when it returns."""
+    swarm = pytest.importorskip("langgraph_swarm", reason=WHY)
+    memory, archive = remembering(tmp_path / "alice")
+    other, of_other = remembering(tmp_path / "bob")
+    answers = [call("open_effort", name="parcel"), call("transfer_to_bob")]
+    alice = ScriptedModel(answers=[*answers, call("effort_status"), "It is open."])
+    bob = ScriptedModel(answers=["I am Bob.", call("transfer_to_alice")])
+    to_bob = swarm.create_handoff_tool(agent_name="bob")
+    to_alice = swarm.create_handoff_tool(agent_name="alice")
+    agents = [
+        create_agent(alice, [to_bob], name="alice", middleware=[memory]),
+        create_agent(bob, [to_alice], name="bob", middleware=[other]),
+    ]
+    workflow = swarm.create_swarm(agents, default_active_agent="alice")
+    agent = workflow.compile(checkpointer=InMemorySaver())
+
+    for words in ("Where is my parcel?", "Let me speak to Alice."):
+        agent.invoke({"messages": words}, THREAD)
+
+    assert '"status":"open"' in alice.sent[-1].text
+    assert '"turns":"1,3"' in alice.sent[-1].text
+    for kept, name in ((archive, "alice"), (of_other, "bob")):
+        (records,) = turns(kept, name)
+        assert asked(records) == ["Where is my parcel?", "Let me speak to Alice."]
+    assert [orphans(one.messages) for one in (*alice.sent, *bob.sent)] == [0] * 6
