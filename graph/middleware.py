@@ -361,7 +361,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             new = own if self._owner(state, runtime)[1] else new
         turn_state = _with_new(turn_state, new)
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
-        begun = updated(turn_state, {**update, "messages": update["messages"].value})
+        begun = _after(turn_state, update)
         key = uuid4().hex
         with self._lock:
             self._seen[key] = running(begun)
@@ -499,7 +499,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         messages = closed(state["messages"], state.get("nonce", ""))
         state = updated(state, {"messages": messages})
         for node in (detect_references, decay, persist):
-            state = updated(state, node(state, request.runtime, parts=self._parts(raw)))
+            state = _after(state, node(state, request.runtime, parts=self._parts(raw)))
 
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
         """Return the parts of the agent that sends a request; its model may not be `known`."""
@@ -530,17 +530,24 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if new:
             turn_state = _with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)
-            turn_state = updated(turn_state, {**update, "messages": update["messages"].value})
+            turn_state = _after(turn_state, update)
         else:
             self._check_user(state, runtime)
         if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
             return turn_state, update
         for node in (detect_references, decay, persist):
             step = node(turn_state, runtime, parts=parts)
-            turn_state, update = updated(turn_state, step), {**update, **step}
+            turn_state, update = _after(turn_state, step), {**update, **step}
         if state["messages"] != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(state["messages"]))
         return turn_state, update
+
+
+def _after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
+    """Return the state after an update that may overwrite the messages."""
+    messages = update.get("messages")
+    whole = {"messages": messages.value} if isinstance(messages, Overwrite) else {}
+    return updated(state, {**update, **whole})
 
 
 def _hands_over(result: Any) -> bool:

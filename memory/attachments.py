@@ -86,6 +86,27 @@ def _without_facts(value: Any) -> Any:
     return [*map(_without_facts, value)] if isinstance(value, list) else value
 
 
+def without_texts(content: Any) -> Any:
+    """Return a content whose references have no text of their file; the same one if none had."""
+    if not isinstance(content, list) or not any("text" in _facts(one) for one in _found(content)):
+        return content
+    return [_without_texts(block) for block in content]
+
+
+def _facts(reference: Mapping[str, Any]) -> Mapping[str, Any]:
+    facts = reference.get("facts")
+    return facts if isinstance(facts, Mapping) else {}
+
+
+def _without_texts(value: Any) -> Any:
+    if _is_reference(value):
+        facts = {key: item for key, item in _facts(value).items() if key != "text"}
+        return {**value, "facts": facts} if "facts" in value else value
+    if isinstance(value, dict):
+        return {key: _without_texts(item) for key, item in value.items()}
+    return [*map(_without_texts, value)] if isinstance(value, list) else value
+
+
 def complete(content: Any, texts: Texts) -> Any:
     """Return content with data in place of references, the inverse of `referring`.
 

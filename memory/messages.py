@@ -27,6 +27,14 @@ _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
 """Fields that differ between two deliveries of the same message, so a digest leaves them out."""
 
 
+def _without_surrogates(text: str) -> str:
+    try:  # much faster than the search, which the text of a large file would notice
+        text.encode()
+    except UnicodeEncodeError:
+        return _LONE_SURROGATE.sub("\ufffd", text)
+    return text
+
+
 def clean(value: Any, levels: int = _DEEPEST) -> Any:
     r"""Return `value` as it can be stored: lone surrogates are U+FFFD, integers over 64 bits text.
 
@@ -36,7 +44,7 @@ def clean(value: Any, levels: int = _DEEPEST) -> Any:
     True
     """
     if isinstance(value, str):
-        return _LONE_SURROGATE.sub("\ufffd", value)
+        return _without_surrogates(value)
     if isinstance(value, Mapping | list | tuple) and not levels:
         return _as_json(value)
     if isinstance(value, Mapping):
@@ -268,6 +276,19 @@ def answered(messages: Sequence[Message]) -> bool:
     (True, False)
     """
     return bool(messages) and messages[-1]["type"] == "ai" and not calls(messages[-1])
+
+
+def length(value: Any) -> int:
+    """Return the characters of all texts in a value, which tell how much memory it takes.
+
+    >>> length([{"type": "human", "data": {"content": [{"text": "Hi."}, 1]}}])
+    8
+    """
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(length, value.values()))
+    return sum(map(length, value)) if isinstance(value, list | tuple) else 0
 
 
 def digest(messages: Sequence[Message], length: int = 16) -> str:

@@ -15,7 +15,7 @@ from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
 from .fences import Fences
-from .messages import Message
+from .messages import Message, length
 from .names import is_qualified, parted, session_called, slug
 from .record import Record
 from .settings import Settings
@@ -30,9 +30,9 @@ LAID_OUT = 1_000
 """Cached forms of turns, two for each: as sent, and as laid out; the archive caches 500 turns."""
 
 _LARGE = 20_000
-"""Characters above which a turn is not cached, lest a few of them fill the process's memory.
+"""Characters of each further form that a large one counts as, lest the process's memory be full.
 
-From 50,000 on it would be useless too: the archive reads such a record anew, under another key.
+Texts that a turn quotes may not be longer: a cached form has them once more.
 """
 
 LaidOut: TypeAlias = LRUCache[Any, tuple[Sequence[Record], Any]]
@@ -40,6 +40,16 @@ T = TypeVar("T")
 
 LAYING_OUT = Lock()
 """Guards the caches of what is laid out, which threads share."""
+
+
+def laid_out_cache() -> LaidOut:
+    """Return an empty cache of forms of turns."""
+    return LRUCache(LAID_OUT, _weight)
+
+
+def _weight(entry: tuple[Sequence[Record], Any]) -> int:
+    characters = length([record.messages for record in entry[0]])
+    return min(LAID_OUT, 1 + characters // _LARGE)
 
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
@@ -71,7 +81,7 @@ class RunningTurn:
     provider: str = ""
     results: tuple[Message, ...] = ()
     now: str = ""
-    laid_out: LaidOut = field(default_factory=lambda: LRUCache(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=laid_out_cache)
     fence_key: bytes = b""
 
     @cached_property
@@ -172,13 +182,12 @@ Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]
 
 
 def _may_be_cached(record: Record) -> bool:
-    """Tell whether a turn is small, and the texts it quotes can no longer change.
+    """Tell whether the texts that a turn quotes are short, and can no longer change.
 
     Those of another session can change, and those of a turn that was still to come.
     """
     results = [message for message in record.messages if message["type"] == "tool"]
     quotes = [quote for message in results for quote in recalled(message)]
-    size = sum(len(str(message["data"])) for message in record.messages)
-    size += sum(quote.end - quote.offset for quote in quotes)
+    size = sum(quote.end - quote.offset for quote in quotes)
     settled = all(not quote.session and quote.turn <= record.turn for quote in quotes)
     return settled and size <= _LARGE

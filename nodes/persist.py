@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
 from ..memory.archive.memories import touches_attention
 from ..memory.context.budget import fixed_parts
@@ -21,6 +22,7 @@ from ..memory.settings import Settings
 from ..memory.state_block import shown
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
+from .turn.langchain_messages import archived
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
@@ -44,7 +46,9 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         after = replace(work, state=replace(work.state, events=()), view=view)
         with parts.lock:
             parts.turns.pop(key_of(state, runtime, work.settings), None)
-        stored = {"fixed": fixed[0]["digest"]} if fixed else {}
+        stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
+        if (smaller := archived(state["messages"])) is not None:
+            stored["messages"] = Overwrite(smaller)
         return {**committed(record, str(messages[-1].id)), **_due(after), **stored}
 
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, CursorResult, Row, Select, bindparam, select
 from ..compressions import Compression, from_data
 from ..efforts import Effort, changed, left_by
 from ..errors import SessionNotFoundError
+from ..messages import length
 from ..names import session_name
 from ..record import Owner, Record, Tip
 from .index import any_of
@@ -52,10 +53,16 @@ _MOST_EFFORTS = 500
 """Efforts that stay cached after a turn: more than are ever in a context."""
 
 RECORDS = 500
-"""Records that are cached, of all sessions together."""
+"""Records that are cached, of all sessions together; a large one counts as several."""
 
-LARGE = 50_000
-"""Characters from which on a record is not cached but read again."""
+_LARGE = 50_000
+"""Characters of each further record that a large one counts as."""
+
+
+def weight(record: Record) -> int:
+    """Return as how many records one counts in the cache."""
+    return min(RECORDS, 1 + length(record.messages) // _LARGE)
+
 
 CACHING = Lock()
 """Guards the caches that lineages of all threads share."""
@@ -300,7 +307,7 @@ class Lineage:
     connect: Callable[[], Connection]
     session: Session
     snapshot: Snapshot
-    records: LRUCache[Any, Record] = field(default_factory=lambda: LRUCache(RECORDS))
+    records: LRUCache[Any, Record] = field(default_factory=lambda: LRUCache(RECORDS, weight))
     vectors: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(0))
     edition: tuple[int, ...] = ()
 
@@ -345,9 +352,8 @@ class Lineage:
         unread = [number for number in numbers if number not in by_number]
         for row in self._rows(unread, (*RECORD, turns.c.run)):
             record = by_number[row.turn] = record_of(row)
-            if len(row.messages) < LARGE:
-                with CACHING:
-                    self.records[self.edition, row.run, row.turn] = record
+            with CACHING:
+                self.records[self.edition, row.run, row.turn] = record
         return tuple(by_number[number] for number in sorted(by_number))
 
     def commits(self, numbers: Sequence[int]) -> tuple[Record, ...]:

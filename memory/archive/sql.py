@@ -31,7 +31,6 @@ from ..errors import (
     SessionNotFoundError,
 )
 from ..messages import clean
-from ..messages import text as text_of
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
@@ -43,7 +42,7 @@ from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, scope_of
 from .index import among, any_of, look_up
-from .lineage import CACHING, LARGE, RECORDS, TIP, Lineage, Session, Snapshot
+from .lineage import CACHING, RECORDS, TIP, Lineage, Session, Snapshot, weight
 from .memories import SqlAttention, attend
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
@@ -136,7 +135,7 @@ class SqlArchive(Archive):
         self._rewritten = 0.0  # when something was erased or rewritten: older reads do not count
         self._sessions: LRUCache[Any, tuple[float, Session]] = LRUCache(_SNAPSHOTS)
         self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
-        self._records: LRUCache[Any, Record] = LRUCache(RECORDS)
+        self._records: LRUCache[Any, Record] = LRUCache(RECORDS, weight)
         self._matrices: LRUCache[Any, Any] = LRUCache(_VECTORS, attrgetter("size"))
         self._vectors = Vectors(self.database)
 
@@ -203,10 +202,9 @@ class SqlArchive(Archive):
         record, snapshot = done.record, done.snapshot
         if done.before is None:
             return record
-        is_small = sum(len(text_of(message)) for message in record.messages) < LARGE
         after = replace(session, turns=session.turns + 1, newest=snapshot.row)
         with CACHING:
-            if is_small and record.status != "command":
+            if record.status != "command":
                 run = snapshot.segments[0].run
                 self._records[self._edition(session), run, record.turn] = record
             self._snapshots[self._key(session, record.tip)] = snapshot

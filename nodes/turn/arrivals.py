@@ -9,6 +9,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ...memory.archive.protocol import Archive
+from ...memory.attachments import without_facts
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
@@ -210,7 +211,11 @@ def _is_archived(message: BaseMessage, turn: Sequence[BaseMessage]) -> bool:
     """Tell whether a message is one of an archived turn; a history may give it another id."""
     namesake = next((archived for archived in turn if archived.id == message.id), None)
     if namesake is not None:
-        return message == namesake or to_dicts([message]) == to_dicts([namesake])
+        same = [
+            one.model_copy(update={"content": without_facts(one.content)})
+            for one in (message, namesake)
+        ]
+        return same[0] == same[1] or to_dicts(same[:1]) == to_dicts(same[1:])
     return any((m.type, m.content) == (message.type, message.content) for m in turn)
 
 

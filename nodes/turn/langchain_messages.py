@@ -16,7 +16,7 @@ from langchain_core.messages import (
 from pydantic_core import to_jsonable_python
 
 from ...memory.archive.protocol import Archive
-from ...memory.attachments import complete, data_of, references, referring
+from ...memory.attachments import complete, data_of, references, referring, without_texts
 from ...memory.dates import stamped
 from ...memory.fences import marked_content, without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
@@ -201,6 +201,16 @@ def kept_in_state(
         message if isinstance(message.content, str) else _with(message, referring(message.content))
         for message in messages
     ]
+
+
+def archived(messages: Sequence[_Message]) -> list[_Message] | None:
+    """Return messages without the texts of files, which the archive has; None if there are none.
+
+    Each later turn would carry them through its checkpoints.
+    """
+    after = [_with(message, without_texts(message.content)) for message in messages]
+    is_same = all(new is old for new, old in zip(after, messages, strict=True))
+    return None if is_same else after
 
 
 def completed(

@@ -30,7 +30,7 @@ from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
 from ...memory.questions import What
 from ...memory.record import Owner
-from ...memory.running_turn import LAID_OUT, LAYING_OUT, LaidOut
+from ...memory.running_turn import LAYING_OUT, LaidOut, laid_out_cache
 from ...memory.salience.merge import Similarity
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
@@ -109,7 +109,7 @@ class AgentParts:
     given: frozenset[What] = frozenset()
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
-    laid_out: LaidOut = field(default_factory=lambda: LRUCache(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=laid_out_cache)
     turns: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CARRIED))
     lock: Any = field(default_factory=Lock)
     provider: str = field(init=False)

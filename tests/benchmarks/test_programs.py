@@ -293,6 +293,15 @@ def test_turn_cost(tmp_path: Path, database: Database) -> None:
 
 
 @pytest.mark.soak
+def test_attachment(tmp_path: Path) -> None:
+    """Both entries have a row, with the size of the document and a ratio."""
+    rows = results("attachment", tmp_path, "--bytes", "500000")["rows"]
+
+    assert [row["entry"] for row in rows] == ["create_memory_agent", "EbbtideMiddleware"]
+    assert all(row["MB"] > 0.4 and row["ratio of turns 6-30"] > 0 for row in rows)
+
+
+@pytest.mark.soak
 def test_growth(tmp_path: Path) -> None:
     """Each length has its row: what a turn took, and what the process and the archive hold."""
     rows = results("growth", tmp_path, "10", "20", "--around", "5")["rows"]

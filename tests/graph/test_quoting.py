@@ -8,6 +8,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, commands
+from ebbtide.memory.record import Record
+from ebbtide.memory.running_turn import laid_out_cache
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -62,15 +64,12 @@ def test_a_quote_of_a_turn_to_come_is_read_anew(tmp_path: Path) -> None:
     assert shown == again(tmp_path, chat)
 
 
-def test_what_is_large_is_not_held(tmp_path: Path) -> None:
-    """Neither a long text that is quoted nor an image fills the memory of the process."""
-    answers = ["Noted.", call("read_log", turns="1"), "Read.", "Seen.", "Yes."]
-    chat = talk(tmp_path, answers, checkpointer=InMemorySaver(), settings=ROOM)
-    chat.say("The gate is red. " * 3_000)
-    chat.say("Read turn 1.")
-    url = {"url": f"data:image/png;base64,{'A' * 40_000}"}
-    image = {"type": "image_url", "image_url": url}
-    chat.agent.invoke({"messages": [HumanMessage([image])]}, THREAD)
-    chat.say("And now?")
+def test_large_turns_do_not_fill_the_memory() -> None:
+    """A large one counts as several of those that are held."""
+    cache = laid_out_cache()
+    large = Record(1, "id", "", ({"type": "human", "data": {"content": "a" * 200_000}},), "")
 
-    assert max(len(str(messages)) for messages in held(chat)) < 30_000
+    for number in range(300):
+        cache.put(number, ((large,), number))
+
+    assert 10 < len(cache) < 100

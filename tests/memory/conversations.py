@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from cachetools import LRUCache
 
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.sql import DiskArchive
@@ -27,7 +26,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
 from ebbtide.memory.references import referenced
-from ebbtide.memory.running_turn import LAID_OUT, LaidOut, RunningTurn
+from ebbtide.memory.running_turn import LaidOut, RunningTurn, laid_out_cache
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
@@ -113,7 +112,7 @@ class Conversation:
     owner: Owner = OWNER
     day: int = 21
     related: Callable[[str], Sequence[str]] | None = None
-    laid_out: LaidOut = field(default_factory=lambda: LRUCache(LAID_OUT))
+    laid_out: LaidOut = field(default_factory=laid_out_cache)
 
     @property
     def work(self) -> RunningTurn:
