@@ -30,6 +30,7 @@ from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
+from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.turn import effort_state
 from ...prompts.loader import render
@@ -103,8 +104,8 @@ def transcript(
 
     Messages are in chronological order, without state blocks and calls of memory tools. Each has
     its `turn` and `status` (`done`, `aborted`, `running`, `erased`) under `ebbtide` in
-    `response_metadata`. An erased turn is one system message. For a thread without a turn, the
-    messages of its checkpoint are returned unchanged.
+    `response_metadata`. An erased turn is one system message. For a thread that
+    is older than the memory, the messages of its checkpoint are returned, divided into turns.
 
     Args:
         agent: The agent, or a graph around it.
@@ -125,12 +126,28 @@ def transcript(
     except SessionNotFoundError:  # unknown, or older than the memory
         if thread.state.get("turn"):
             raise
-        return ([] if before else [*running_messages]), False
-    newest_turn = tip.turn + bool(running_messages)
-    last = newest_turn if before is None else min(newest_turn, before - 1)
-    first = max(1, last - (limit or last) + 1)
-    shown = _shown_turns(thread, running_messages, range(first, last + 1))
-    return completed(thread.parts.archive, thread.owner, shown, running_messages), first > 1
+        turns = turns_of(thread.state.get("messages", []))
+        page = _page(len(turns), limit, before)
+        marked = [_marked(turns[turn - 1], turn, "done") for turn in page]
+        return [message for turn in marked for message in turn], page.start > 1
+    page = _page(tip.turn + bool(running_messages), limit, before)
+    shown = _shown_turns(thread, running_messages, page)
+    return completed(thread.parts.archive, thread.owner, shown, running_messages), page.start > 1
+
+
+def _page(newest: int, limit: int | None, before: int | None) -> range:
+    """Return the turns of a page: the last `limit` ones, or of those before a turn."""
+    last = newest if before is None else min(newest, before - 1)
+    return range(max(1, last - (limit or last) + 1), last + 1)
+
+
+def _marked(messages: Sequence[BaseMessage], turn: int, status: str) -> list[BaseMessage]:
+    """Return messages with their turn and its status under `ebbtide` in the metadata."""
+    mark = {"ebbtide": {"turn": turn, "status": status}}
+    return [
+        message.model_copy(update={"response_metadata": {**message.response_metadata, **mark}})
+        for message in messages
+    ]
 
 
 def _shown_turns(
@@ -146,10 +163,8 @@ def _shown_turns(
     marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
         visible = from_dicts([*without_calls(shown_messages(turn_messages), NAMES)])
-        mark = {"turn": turn, "status": status}
-        for message in [SystemMessage(render("erased_turn"))] if status == "erased" else visible:
-            metadata = {**message.response_metadata, "ebbtide": mark}
-            marked.append(message.model_copy(update={"response_metadata": metadata}))
+        erased = [SystemMessage(render("erased_turn"))]
+        marked += _marked(erased if status == "erased" else visible, turn, status)
     return marked
 
 

@@ -278,7 +278,7 @@ def _end(
         for tip in _by_likelihood(archive, owner, tips[marks[at]][:_ALIKE], history):
             if _is_past_of(history, archive, owner, tip):
                 after, between = _after_erased(archive, owner, tip), messages[at + 1 : question]
-                if len(_turns(between)) in {0, after.turn - tip.turn}:
+                if len(turns_of(between)) in {0, after.turn - tip.turn}:
                     return at, max(at + 1, question), after
                 return at, at + 1, tip
     return None
@@ -369,7 +369,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         return state
     before = [with_ids(cleaned(message)) for message in messages[:question]]
     tip, numbers = tip_of(state), cast("dict[int, list[BaseMessage]]", {})
-    for said in _turns(before[archived:]):
+    for said in turns_of(before[archived:]):
         nonce = archive.keyed_digest(f"{owner} {tip.id} {digest(to_dicts(said))}")
         turn = closed(said, nonce)
         ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
@@ -390,7 +390,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
     return updated(state, update)
 
 
-def _turns(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
+def turns_of(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:
     """Return a history as turns: each begins with what is said after an answer."""
     firsts = [
         at

@@ -195,17 +195,23 @@ async def test_the_asynchronous_form_finds_the_same(tmp_path: Path) -> None:
 def test_thread_that_is_older_than_the_memory(tmp_path: Path) -> None:
     """An application's history page shows the old thread on the first day, and an unknown one."""
     saver = InMemorySaver()
-    old: Any = create_agent(ScriptedModel(answers=["Hello."]), checkpointer=saver)
-    old.invoke({"messages": "Hi."}, THREAD)
+    old: Any = create_agent(ScriptedModel(answers=["Hello.", "Me."]), checkpointer=saver)
+    for words in ("Hi.", "Who?"):
+        old.invoke({"messages": words}, THREAD)
     chat = talk(tmp_path, ["Well."], checkpointer=saver)
 
     found, more = transcript(chat.agent, THREAD)
+    newest, earlier = transcript(chat.agent, THREAD, limit=1)
+    before = transcript(chat.agent, THREAD, before=newest[0].response_metadata["ebbtide"]["turn"])
 
-    assert (short(found), more) == ([("human", "Hi."), ("ai", "Hello.")], False)
+    said = [("human", "Hi."), ("ai", "Hello."), ("human", "Who?"), ("ai", "Me.")]
+    assert (short(found), more) == (said, False)
+    assert (short(newest), earlier) == (said[2:], True)
+    assert (short(before[0]), before[1]) == (said[:2], False)
     assert transcript(chat.agent, {"configurable": {"thread_id": "never"}}) == ([], False)
     chat.say("And?")
     assert [text for _, text in short(transcript(chat.agent, THREAD)[0])] == [
-        *("Hi.", "Hello.", "And?", "Well."),
+        *("Hi.", "Hello.", "Who?", "Me.", "And?", "Well."),
     ]
 
 
