@@ -13,6 +13,10 @@ ATTENTION_THRESHOLD = 40.0
 """Minimum strength in attention. An unused memory of base 50 stays above it for 20 days."""
 
 
+_ALL_TURNS = 1_000_000_000
+"""More turns than a session has."""
+
+
 class Settings(BaseModel):
     """The settings of an agent. One run can override them with `context={...}`."""
 
@@ -31,8 +35,11 @@ class Settings(BaseModel):
         "on-change",
         description="When due text leaves: with the plan's next change, or each turn",
     )
-    messages_window: int = Field(
-        2, ge=0, le=100, description="Earlier turns kept in `messages`, for chat pages"
+    messages_window: int | None = Field(
+        2,
+        ge=0,
+        le=100,
+        description="Earlier turns kept in `messages`, for chat pages; None = all",
     )
     max_tool_rounds: int | None = Field(
         None,
@@ -102,6 +109,11 @@ class Settings(BaseModel):
             return ZoneInfo(zone).key if zone else ""
         except (ValueError, OSError, ZoneInfoNotFoundError) as error:
             raise ValueError("pass the name of a time zone, such as Europe/Berlin") from error
+
+    @property
+    def earlier_turns(self) -> int:
+        """The number of earlier turns that are kept in `messages`."""
+        return _ALL_TURNS if self.messages_window is None else self.messages_window
 
 
 def user_named(user: object) -> str:

@@ -63,13 +63,13 @@ def begin_turn(
     if results := results_of_client(state):
         return _continued(state, results, owner, parts.archive)
     with parts.archive.together():
-        before, arrived, settled = _settled(state, runtime, parts, owner, settings.messages_window)
+        before, arrived, settled = _settled(state, runtime, parts, owner, settings.earlier_turns)
         settled |= _right(updated(before, settled), parts.archive, owner)
         efforts = _counted(updated(before, settled), cleared=_cleared(state))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
-        kept = arrived.kept_turns(settled["persisted"], settings.messages_window)
+        kept = arrived.kept_turns(settled["persisted"], settings.earlier_turns)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         shown = _for_people(settled, efforts, parts.archive, owner)

@@ -75,7 +75,7 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         raise SessionNotFoundError(owner.thread)
     if branch is not None:
         tip = tip_named(archive, owner, branch)
-    state = state_at(archive, owner, tip, settings.messages_window + 1)
+    state = state_at(archive, owner, tip, settings.earlier_turns + 1)
     new_config = place.seed(latest, repacked(state, None, settings))
     configurable = {**latest["configurable"], **new_config["configurable"]}
     return {**new_config, "configurable": configurable}

@@ -273,7 +273,7 @@ def _replace_checkpoints(thread: Thread, saver: Saver, turn: int) -> tuple[str, 
     """Replace a thread's checkpoints by its state from the archive; return what was not erased."""
     place, config, parts, owner = thread.place, thread.config, thread.parts, thread.owner
     now = thread_at(place.graph, config)
-    state = state_at(parts.archive, owner, thread.tip, parts.settings.messages_window + 1)
+    state = state_at(parts.archive, owner, thread.tip, parts.settings.earlier_turns + 1)
     if place.node:
         state = updated(state, {"messages": _messages_around(thread)})
     # Another checkpoint with the same messages is of a concurrent erasure and not of a turn.

@@ -113,8 +113,8 @@ def test_bookkeeping_is_small(tmp_path: Path) -> None:
     assert 0 < len(json.dumps(here.values.get("bookkeeping", ""))) - 2 < 600
 
 
-@pytest.mark.parametrize(("window", "kept"), [(0, 1), (2, 3), (5, 6)])
-def test_messages_window(tmp_path: Path, window: int, kept: int) -> None:
+@pytest.mark.parametrize(("window", "kept"), [(0, 1), (2, 3), (5, 6), (None, 8)])
+def test_messages_window(tmp_path: Path, window: int | None, kept: int) -> None:
     """00, State: `messages` has this turn and the last `messages_window`."""
     here = stage(tmp_path, settings=Settings(messages_window=window))
 
