@@ -230,9 +230,9 @@ def as_sent(call: Call, final: Sequence[BaseMessage], sent: str, added: int) -> 
     state = updated(call.state, call.update)
     report, earlier = dict(state["context_report"]), call.state.get("sent", "")
     if added:
-        tokens = report["tokens"]
-        report["tokens"] = {**tokens, "turns": tokens.get("turns", 0) + added}
-        report["total"] += added
+        tokens, part = report["tokens"], "turns" if added > 0 else "turn"
+        report["tokens"] = {**tokens, part: max(0, tokens.get(part, 0) + added)}
+        report["total"] = sum(report["tokens"].values())
     if sent != state.get("sent"):
         shared = Prefix.similarity(earlier, sent) // DIGITS
         prefix = tokens_of(final[:shared], call.parts.count)

@@ -486,7 +486,7 @@ def test_turn_that_is_summarised_in_the_state(
     states = [chat.say(f"Question {number}.") for number in range(3)]
 
     for at, sent in enumerate(chat.model.sent):
-        said = [message.text for message in sent.messages]
+        said = [str(message.text) for message in sent.messages]
         assert f"Question {at // 5}." in said
         assert said.count(str(at)) == bool(at % 5)  # the result of the call before
         assert orphans(sent.messages) == 0

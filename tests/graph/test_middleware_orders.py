@@ -123,10 +123,10 @@ def weather(place: str) -> str:
 def middleware(server: ProviderServer) -> dict[str, list[Any]]:
     """Return the other middleware by name."""
     model, other = server.model("anthropic", MODEL), server.model("anthropic", OTHER)
-    everywhere = {"apply_to_output": True, "apply_to_tool_results": True}
+    masking = PIIMiddleware("email", apply_to_output=True, apply_to_tool_results=True)
     summing = SummarizationMiddleware(model, trigger=("messages", 6), keep=("messages", 2))
     return {
-        "pii": [PIIMiddleware("email", strategy="redact", **everywhere)],
+        "pii": [masking],
         "selector": [LLMToolSelectorMiddleware(model=model, always_include=["send"])],
         "caching": [AnthropicPromptCachingMiddleware()],
         "approval": [HumanInTheLoopMiddleware({"send": True})],

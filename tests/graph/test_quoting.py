@@ -70,6 +70,6 @@ def test_large_turns_do_not_fill_the_memory() -> None:
     large = Record(1, "id", "", ({"type": "human", "data": {"content": "a" * 200_000}},), "")
 
     for number in range(300):
-        cache.put(number, ((large,), number))
+        cache[number] = ((large,), number)
 
     assert 10 < len(cache) < 100
