@@ -6,7 +6,6 @@ the turn ends, under a key in the state: LangGraph has no name for a run that it
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
@@ -27,19 +26,16 @@ from langchain.agents.middleware import (
     hook_config,
 )
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
-from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
     BaseMessage,
-    SystemMessage,
     ToolMessage,
 )
 from langchain_core.runnables import RunnableConfig
-from langchain_core.runnables.config import merge_configs, set_config_context
-from langchain_core.tools import BaseTool
+from langchain_core.runnables.config import set_config_context
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
@@ -48,18 +44,18 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.context.budget import LEAST_ROOM, check_budget, instructions
+from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError, SettingsError
 from ..memory.messages import unanswered
 from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.tokens import REPLY_OVERHEAD, PricedCounter, TokenCounter, count_messages
-from ..memory.tools.toolbox import NAMES, schemas, waiting
+from ..memory.tokens import PricedCounter, TokenCounter, count_messages
+from ..memory.tools.toolbox import NAMES, waiting
 from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn
-from ..nodes.call_model import CUT, Call
+from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
@@ -68,12 +64,11 @@ from ..nodes.persist import persist
 from ..nodes.turn.arrivals import split_messages, unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
 from ..nodes.turn.langchain_messages import closed, to_dicts
-from ..nodes.turn.parts import STEADY, AgentParts, name_of, opened, takes_tools
+from ..nodes.turn.parts import STEADY, AgentParts, name_of
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
 from ..nodes.turn.turn import is_anothers, owner_of, running
 from .agent import build_memory_graph, tool_parts
 from .requests import (
-    Gate,
     OverBudgetError,
     as_sent,
     changes,
@@ -81,11 +76,19 @@ from .requests import (
     digests_of,
     is_summary,
     rejoined,
-    tokens_of,
     with_added,
 )
-
-_log = logging.getLogger("ebbtide.context")
+from .sending import (
+    answer_schemas,
+    at_last,
+    check_added,
+    config_of,
+    gate_of,
+    request_of,
+    too_large,
+    window_after,
+    with_budget,
+)
 
 _probe: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe", default=None)
 """Takes the request while `EbbtideMiddleware.parts` runs the model node without the model."""
@@ -189,21 +192,21 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return AIMessage("")
 
         def sent(call: Call) -> ExtendedModelResponse[Any]:
-            given = _request_of(request, call)
-            gate = _gate(request, call, given)
-            with set_config_context(_config_of(request, call, gate)) as context:
+            given = request_of(request, call)
+            gate = gate_of(request, call, given)
+            with set_config_context(config_of(request, call, gate)) as context:
                 response = context.run(handler, given)
-            return self._answered(request, _as_sent(call, gate), response)
+            return self._answered(request, at_last(call, gate), response)
 
         call = self._call(request)
         try:
             return sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            less = self._call(request, window=_window_after(request, call, error))
+            less = self._call(request, window=window_after(request, call, error))
         try:
             return sent(less)
         except OverBudgetError as error:
-            raise _too_large(request, less, error) from None
+            raise too_large(request, less, error) from None
 
     async def awrap_model_call(
         self,
@@ -216,26 +219,26 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return AIMessage("")
 
         async def sent(call: Call) -> ExtendedModelResponse[Any]:
-            given = _request_of(request, call)
-            gate = _gate(request, call, given)
+            given = request_of(request, call)
+            gate = gate_of(request, call, given)
 
             async def answer() -> ModelResponse[Any]:
                 return await handler(given)
 
-            with set_config_context(_config_of(request, call, gate)) as context:
+            with set_config_context(config_of(request, call, gate)) as context:
                 response = await asyncio.create_task(answer(), context=context)
-            return await asyncio.to_thread(self._answered, request, _as_sent(call, gate), response)
+            return await asyncio.to_thread(self._answered, request, at_last(call, gate), response)
 
         call = await asyncio.to_thread(self._call, request)
         try:
             return await sent(call)
         except (ContextOverflowError, OverBudgetError) as error:
-            window = _window_after(request, call, error)
+            window = window_after(request, call, error)
             less = await asyncio.to_thread(self._call, request, window=window)
         try:
             return await sent(less)
         except OverBudgetError as error:
-            raise _too_large(request, less, error) from None
+            raise too_large(request, less, error) from None
 
     @hook_config(can_jump_to=["model"])
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -451,13 +454,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         added = count_messages(to_dicts([message for _, message in done.added]), parts.count)
         limit = settings.context_budget if window is None else window
         if added:
-            _check_added(added, settings, parts)
+            check_added(added, settings, parts)
         fitting = replace(parts, window=limit - added) if added or window is not None else parts
         call = replace(Call.prepared(state, runtime, fitting), parts=parts)
         if added:
             made, known = call.messages, updated(call.state, call.update)["sent"]
             messages = with_added(made, done.added, [*turn])
-            call = replace(call, messages=messages, update=_with_budget(call, settings))
+            call = replace(call, messages=messages, update=with_budget(call, settings))
             call = as_sent(call, messages, digests_of(messages, made, known), added)
         if own:
             call = replace(call, update={**call.update, "ebbtide_replaced": replaced})
@@ -505,7 +508,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the parts of the agent that sends a request; its model may not be `known`."""
         initial = self._initial
         parts = tool_parts(
-            [*request.tools, *_answer_schemas(request.response_format)], initial.count
+            [*request.tools, *answer_schemas(request.response_format)], initial.count
         )
         parts["system"] = request.system_prompt or ""
         if known:
@@ -558,52 +561,6 @@ def _hands_over(result: Any) -> bool:
 def _question(state: TurnState) -> BaseMessage | None:
     """Return the running question."""
     return next((m for m in reversed(running(state)) if m.type == "human"), None)
-
-
-def _check_added(added: int, settings: Settings, parts: AgentParts) -> None:
-    """Raise `SettingsError` if what another middleware added leaves no room."""
-    least = sum(parts.sizes(settings)) + LEAST_ROOM
-    if settings.context_budget - added < least:
-        raise SettingsError(
-            f"another middleware adds messages of {added:,} tokens to the request, which leaves "
-            f"less than the {least:,} that instructions, tools and conversation need of the "
-            f"context_budget of {settings.context_budget:,}: add less, or raise the budget"
-        )
-
-
-def _with_budget(call: Call, settings: Settings) -> dict[str, Any]:
-    """Return the update of a call whose report has the run's budget, not what was left of it."""
-    report = updated(call.state, call.update)["context_report"]
-    return {**call.update, "context_report": {**report, "budget": settings.context_budget}}
-
-
-def _budget(request: ModelRequest[Any], call: Call) -> int:
-    """Return the budget of a run, also of a call that was cut below it."""
-    return call.parts.settings_of(request.runtime.context).context_budget
-
-
-def _window_after(request: ModelRequest[Any], call: Call, error: BaseException) -> int:
-    """Return the tokens that a call may have after it was found too long.
-
-    Raises `SettingsError` if another middleware leaves less than the least.
-    """
-    total = updated(call.state, call.update)["context_report"]["total"]
-    if not isinstance(error, OverBudgetError):
-        window = int(CUT * total)
-        _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
-        return window
-    window = _budget(request, call) - error.added
-    if window < sum(call.parts.sizes(call.settings)) + LEAST_ROOM:
-        raise _too_large(request, call, error) from None
-    return window
-
-
-def _too_large(request: ModelRequest[Any], call: Call, error: OverBudgetError) -> SettingsError:
-    return SettingsError(
-        f"a middleware after EbbtideMiddleware adds {error.added:,} tokens to the request, too "
-        f"many for its context_budget of {_budget(request, call):,}: let it add less, or raise "
-        "the budget"
-    )
 
 
 def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
@@ -702,69 +659,3 @@ def _check_messages(state: TurnState) -> None:
             "a call of a memory tool was refused after it had been run: in middleware=[...] put "
             "EbbtideMiddleware before what decides about its tools"
         )
-
-
-def _request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
-    """Return the request with the working context instead of the messages.
-
-    A model that takes no tools, as LangChain's fakes, is sent none of the memory's.
-    """
-    system, *messages = cast("list[Any]", call.messages)
-    model, given, _ = opened(request.model, call.config)
-    return request.override(
-        model=model,
-        model_settings={**given, **request.model_settings},
-        system_message=_system_message(request, system.text, call.settings),
-        messages=messages,
-        tools=[*(schemas() if takes_tools(model) else ()), *request.tools],
-        tool_choice=call.tool_choice or request.tool_choice,
-    )
-
-
-def _gate(request: ModelRequest[Any], call: Call, given: ModelRequest[Any]) -> Gate:
-    """Return what counts the final request that other middleware makes of the given one."""
-    report = updated(call.state, call.update).get("context_report", {})
-    tools, count = report.get("tokens", {}).get("tools", 0), call.parts.count
-
-    def counted(messages: Sequence[BaseMessage]) -> int:
-        return REPLY_OVERHEAD + int(tools) + tokens_of(messages, count)
-
-    return Gate(_messages_of(given), _budget(request, call), counted)
-
-
-def _messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
-    return [*([request.system_message] if request.system_message else ()), *request.messages]
-
-
-def _as_sent(call: Call, gate: Gate) -> Call:
-    """Return a call with its report as the request was at last."""
-    known = updated(call.state, call.update)["sent"]
-    return as_sent(call, gate.final, digests_of(gate.final, gate.ours, known), gate.added)
-
-
-def _config_of(request: ModelRequest[Any], call: Call, gate: Gate) -> RunnableConfig:
-    """Return the config of a call, with what the model was given by `with_config`."""
-    return merge_configs(call.config, opened(request.model, call.config)[2], {"callbacks": [gate]})
-
-
-def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
-    """Return the system message; content blocks of the application stay as they are."""
-    application_message = request.system_message
-    if application_message is None or isinstance(application_message.content, str):
-        return SystemMessage(text)
-    our_block = {"type": "text", "text": instructions("", settings)}
-    return application_message.model_copy(
-        update={"content": [our_block, *application_message.content]}
-    )
-
-
-def _answer_schemas(response_format: Any) -> list[BaseTool | dict[str, Any]]:
-    """Return the schemas of a structured answer; they are counted like tools."""
-    if response_format is None:
-        return []
-    if isinstance(response_format, ProviderStrategy):
-        spec = response_format.schema_spec
-        return [{"name": spec.name, "parameters": spec.json_schema}]
-    if not isinstance(response_format, ToolStrategy):
-        response_format = ToolStrategy(getattr(response_format, "schema", response_format))
-    return [OutputToolBinding.from_schema_spec(spec).tool for spec in response_format.schema_specs]

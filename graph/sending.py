@@ -1,0 +1,137 @@
+"""The request that is sent in place of another one of `create_agent`, within the budget."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, cast
+
+from langchain.agents.middleware import ModelRequest
+from langchain.agents.structured_output import OutputToolBinding, ProviderStrategy, ToolStrategy
+from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langchain_core.tools import BaseTool
+
+from ..memory.context.budget import LEAST_ROOM, instructions
+from ..memory.errors import SettingsError
+from ..memory.settings import Settings
+from ..memory.tokens import REPLY_OVERHEAD
+from ..memory.tools.toolbox import schemas
+from ..nodes.call_model import CUT, Call
+from ..nodes.turn.parts import AgentParts, opened, takes_tools
+from ..nodes.turn.state import updated
+from .requests import Gate, OverBudgetError, as_sent, digests_of, tokens_of
+
+_log = logging.getLogger("ebbtide.context")
+
+
+def request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
+    """Return the request with the working context instead of the messages.
+
+    A model that takes no tools, as LangChain's fakes, is sent none of the memory's.
+    """
+    system, *messages = cast("list[Any]", call.messages)
+    model, given, _ = opened(request.model, call.config)
+    return request.override(
+        model=model,
+        model_settings={**given, **request.model_settings},
+        system_message=_system_message(request, system.text, call.settings),
+        messages=messages,
+        tools=[*(schemas() if takes_tools(model) else ()), *request.tools],
+        tool_choice=call.tool_choice or request.tool_choice,
+    )
+
+
+def _system_message(request: ModelRequest[Any], text: str, settings: Settings) -> SystemMessage:
+    """Return the system message; content blocks of the application stay as they are."""
+    application_message = request.system_message
+    if application_message is None or isinstance(application_message.content, str):
+        return SystemMessage(text)
+    our_block = {"type": "text", "text": instructions("", settings)}
+    return application_message.model_copy(
+        update={"content": [our_block, *application_message.content]}
+    )
+
+
+def answer_schemas(response_format: Any) -> list[BaseTool | dict[str, Any]]:
+    """Return the schemas of a structured answer; they are counted like tools."""
+    if response_format is None:
+        return []
+    if isinstance(response_format, ProviderStrategy):
+        spec = response_format.schema_spec
+        return [{"name": spec.name, "parameters": spec.json_schema}]
+    if not isinstance(response_format, ToolStrategy):
+        response_format = ToolStrategy(getattr(response_format, "schema", response_format))
+    return [OutputToolBinding.from_schema_spec(spec).tool for spec in response_format.schema_specs]
+
+
+def config_of(request: ModelRequest[Any], call: Call, gate: Gate) -> RunnableConfig:
+    """Return the config of a call, with what the model was given by `with_config`."""
+    return merge_configs(call.config, opened(request.model, call.config)[2], {"callbacks": [gate]})
+
+
+def gate_of(request: ModelRequest[Any], call: Call, given: ModelRequest[Any]) -> Gate:
+    """Return what counts the final request that other middleware makes of the given one."""
+    report = updated(call.state, call.update).get("context_report", {})
+    tools, count = report.get("tokens", {}).get("tools", 0), call.parts.count
+
+    def counted(messages: Sequence[BaseMessage]) -> int:
+        return REPLY_OVERHEAD + int(tools) + tokens_of(messages, count)
+
+    return Gate(_messages_of(given), _budget(request, call), counted)
+
+
+def _messages_of(request: ModelRequest[Any]) -> list[BaseMessage]:
+    return [*([request.system_message] if request.system_message else ()), *request.messages]
+
+
+def at_last(call: Call, gate: Gate) -> Call:
+    """Return a call with its report as the request was at last."""
+    known = updated(call.state, call.update)["sent"]
+    return as_sent(call, gate.final, digests_of(gate.final, gate.ours, known), gate.added)
+
+
+def check_added(added: int, settings: Settings, parts: AgentParts) -> None:
+    """Raise `SettingsError` if what another middleware added leaves no room."""
+    least = sum(parts.sizes(settings)) + LEAST_ROOM
+    if settings.context_budget - added < least:
+        raise SettingsError(
+            f"another middleware adds messages of {added:,} tokens to the request, which leaves "
+            f"less than the {least:,} that instructions, tools and conversation need of the "
+            f"context_budget of {settings.context_budget:,}: add less, or raise the budget"
+        )
+
+
+def with_budget(call: Call, settings: Settings) -> dict[str, Any]:
+    """Return the update of a call whose report has the run's budget, not what was left of it."""
+    report = updated(call.state, call.update)["context_report"]
+    return {**call.update, "context_report": {**report, "budget": settings.context_budget}}
+
+
+def _budget(request: ModelRequest[Any], call: Call) -> int:
+    """Return the budget of a run, also of a call that was cut below it."""
+    return call.parts.settings_of(request.runtime.context).context_budget
+
+
+def window_after(request: ModelRequest[Any], call: Call, error: BaseException) -> int:
+    """Return the tokens that a call may have after it was found too long.
+
+    Raises `SettingsError` if another middleware leaves less than the least.
+    """
+    total = updated(call.state, call.update)["context_report"]["total"]
+    if not isinstance(error, OverBudgetError):
+        window = int(CUT * total)
+        _log.warning("the provider refused a context of %d tokens: cut to %d", total, window)
+        return window
+    window = _budget(request, call) - error.added
+    if window < sum(call.parts.sizes(call.settings)) + LEAST_ROOM:
+        raise too_large(request, call, error) from None
+    return window
+
+
+def too_large(request: ModelRequest[Any], call: Call, error: OverBudgetError) -> SettingsError:
+    """Return the error of a request to which another middleware adds too much."""
+    return SettingsError(
+        f"a middleware after EbbtideMiddleware adds {error.added:,} tokens to the request, too "
+        f"many for its context_budget of {_budget(request, call):,}: let it add less, or raise "
+        "the budget"
+    )
