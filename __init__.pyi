@@ -37,6 +37,7 @@ from .memory.errors import TipNotFoundError as TipNotFoundError
 from .memory.errors import TurnArrivedError as TurnArrivedError
 from .memory.errors import TurnNotFoundError as TurnNotFoundError
 from .memory.errors import TurnRunningError as TurnRunningError
+from .memory.memories import memories as memories
 from .memory.record import Group as Group
 from .memory.record import Owner as Owner
 from .memory.record import Record as Record

@@ -31,8 +31,8 @@ from ebbtide.memory.salience.merge import (
     lexical,
     merged,
 )
-from ebbtide.memory.salience.veto import _claim
 from ebbtide.memory.settings import Settings
+from ebbtide.memory.veto import _claim
 
 _THRESHOLD: float = Settings.model_fields["similarity_threshold"].default
 _SIZES = (100, 500, 2_000)

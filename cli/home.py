@@ -12,12 +12,13 @@ from langchain.embeddings import init_embeddings
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 
-from ..graph.commands.on_attention import UserAttention, nobody
+from ..graph.commands.on_attention import nobody
 from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
 from ..memory.errors import SettingsError
+from ..memory.memories import UserMemories
 from ..memory.messages import clean
 from ..memory.names import safe_name
 from ..memory.record import ANONYMOUS
@@ -114,13 +115,13 @@ class Home:
         return redis_attention(archive, self.settings, os.environ)
 
     @contextmanager
-    def attention(self) -> Iterator[UserAttention]:
+    def attention(self) -> Iterator[UserMemories]:
         """Open the user's attention; raises `CommandError` if no user was named."""
         if self.user == ANONYMOUS:
             raise nobody()
         with self.archive() as archive:
             attention = self.redis(archive) or archive.attention(self.settings.attention_threshold)
-            yield UserAttention(attention, self.user)
+            yield UserMemories(archive, self.user, attention)
 
 
 def configured(

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from ..graph.commands.on_attention import UserAttention
 from ..graph.config import NAMES, Keys, load
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Explanation
 from ..memory.dates import minute_of
 from ..memory.errors import ArchiveFormatError, SessionNotFoundError
+from ..memory.memories import UserMemories
 from ..memory.metrics import MEANINGS, Cost, Report, report
 from ..memory.names import session_label
 from ..memory.record import Owner, Tip
@@ -233,13 +233,13 @@ def list_attention(root: Root = None, user: User = None, config: ConfigFile = No
     """List the memories in attention. The strongest come first, the suppressed ones last."""
     console = Console(highlight=False)
     with configured(root, user, config).attention() as memory:
-        memories = attention_table(memory.listed())
+        memories = attention_table(memory.in_attention())
     page = fitted(memories, console) if isinstance(memories, Table) else memories
     # Ids are copied by the user, so only the terminal breaks their lines.
     console.print(page, soft_wrap=not isinstance(page, Table))
 
 
-def _memory_command(function: Callable[[UserAttention, str], Explanation]) -> Callable[..., None]:
+def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Callable[..., None]:
     """Return the command that calls this with a memory, and prints the state of the memory."""
 
     def command(
@@ -255,10 +255,10 @@ def _memory_command(function: Callable[[UserAttention, str], Explanation]) -> Ca
 _EXPLAIN = "Say why a memory is in attention or not. The day on which it fades is said too."
 _SUPPRESS = "Take a memory out of attention; search still finds it."
 
-attention.command("explain", help=_EXPLAIN)(_memory_command(UserAttention.explain))
-attention.command("suppress", help=_SUPPRESS)(_memory_command(UserAttention.suppress))
+attention.command("explain", help=_EXPLAIN)(_memory_command(UserMemories.explain))
+attention.command("suppress", help=_SUPPRESS)(_memory_command(UserMemories.suppress))
 attention.command("unsuppress", help="Undo a suppression.")(
-    _memory_command(UserAttention.unsuppress)
+    _memory_command(UserMemories.unsuppress)
 )
 
 
@@ -268,7 +268,7 @@ def forget(
 ) -> None:
     """Delete what attention keeps of a memory. It may be one of a deleted session."""
     with configured(root, user, config).attention() as memories:
-        memory = memories.forget(memory_id)
+        memory = memories.delete(memory_id)
     typer.echo(f"forgot {in_line(memory.id)}")
 
 

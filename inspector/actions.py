@@ -16,24 +16,28 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ..graph.commands import by_hand
-from ..graph.commands.on_attention import UserAttention
 from ..graph.commands.threads import Agent, thread_at
 from ..graph.erase.erase import erase
 from ..graph.server import HEADER, status_of
 from ..memory.errors import CommandError, EbbtideError, RequestError
+from ..memory.memories import UserMemories
 from ..memory.record import ANONYMOUS
 
 Opened: TypeAlias = Callable[[str], AbstractContextManager[Agent]]
 """Opens the agent that has the threads of a user."""
 
-Attending: TypeAlias = Callable[[str], UserAttention]
+Attending: TypeAlias = Callable[[str], UserMemories]
 """Returns the attention of a user; raises `RequestError` for one who may not be seen."""
 
 _ON_EFFORTS: Mapping[str, Callable[..., Any]] = {
     "close": by_hand.close_effort,
     "expand": by_hand.expand_effort,
 }
-_ON_MEMORIES = ("suppress", "unsuppress", "forget")
+_ON_MEMORIES: Mapping[str, Callable[..., Any]] = {
+    "suppress": UserMemories.suppress,
+    "unsuppress": UserMemories.unsuppress,
+    "forget": UserMemories.delete,
+}
 
 
 def action_routes(
@@ -54,7 +58,7 @@ def action_routes(
 
     def on_memory(request: Request) -> Any:
         attention, memory = attending(_user(request)), request.query_params.get("memory", "")
-        return getattr(attention, _verb(request, _ON_MEMORIES))(memory)
+        return _ON_MEMORIES[_verb(request, _ON_MEMORIES)](attention, memory)
 
     paths: Mapping[str, tuple[str, Callable[[Request], Any]]] = {
         "/threads/{thread_id:path}/efforts/{verb}": ("POST", on_effort),

@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ..graph.commands.on_attention import UserAttention
 from ..graph.server import Make, asking_user, routes
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention, Explanation, effective
 from ..memory.embeddings import Embedder
 from ..memory.errors import EbbtideError, RequestError, SettingsError
+from ..memory.memories import UserMemories
 from ..memory.record import ANONYMOUS, Owner, Tip
 from ..memory.settings import Settings
 from . import page, payload, prompts
@@ -69,12 +69,13 @@ class Inspected:
                     return owner
         raise RequestError(f"session {name!r} not found: choose one of the list")
 
-    def attending(self, user: str) -> UserAttention:
+    def attending(self, user: str) -> UserMemories:
         """Return the attention of a user; raises `RequestError` for one who may not be seen."""
         if user not in self.users():
             raise RequestError(f"user {user!r} not found: choose a session of the list")
         threshold = self.settings.attention_threshold
-        return UserAttention(self.attention or self.archive.attention(threshold), user)
+        attention = self.attention or self.archive.attention(threshold)
+        return UserMemories(self.archive, user, attention)
 
 
 def local_app(inspected: Inspected, token: str, opened: Opened | None = None) -> Starlette:
@@ -264,7 +265,8 @@ def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
     user = request.query_params.get("user", ANONYMOUS)
     if user == ANONYMOUS or user not in inspected.users():
         return {"memories": []}
-    listed, threshold = inspected.attending(user).listed(), inspected.settings.attention_threshold
+    listed = inspected.attending(user).in_attention()
+    threshold = inspected.settings.attention_threshold
     memories = [{**asdict(memory), "curve": _curve(memory)} for memory in listed]
     return {"threshold": threshold, "memories": memories}
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from cachetools import LRUCache
 
 from .efforts import Effort
+from .facts import is_fact
 from .messages import Message
 from .names import parted
 from .running_turn import RunningTurn
@@ -302,7 +303,8 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     for record in work.view.turns_of(effort.id, turns):
         key = (work.view.owner, session, record.id)
         counts.append(cache.get_or_make(key, partial(counted, record.messages)))
-    heading = (name, effort.goal, effort.summary, *effort.keywords)
+    named = "" if is_fact(effort.id) else name
+    heading = (named, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary yet, so its log counts fully.
     full_weight = MOST_KEYWORDS if effort.status == "open" else _FULL_WEIGHT
     return keywords(heading, counts, MOST_KEYWORDS, full_weight)

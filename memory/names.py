@@ -187,6 +187,9 @@ _ODD = re.compile(r"[^\w.:-]")
 _LONGEST = 80  # characters of a session's name before it is cut and ends in a hash
 _KEY = 12  # hexadecimal digits of that hash: 48 bits
 
+_FACT = re.compile(r"(.+)/(turn-\d+/fact-\d+)")
+"""The id of a fact or rule that a turn of a session said."""
+
 _NAMESPACE, _EFFORT = "@", "/"
 """The marks before a namespace and before an effort; inside names both are percent-encoded."""
 
@@ -251,9 +254,11 @@ def is_qualified(effort_id: str) -> bool:
 def parted(effort_id: str) -> tuple[str, str]:
     """Return the session's name and the effort of a qualified id.
 
-    >>> parted("t1/auth-bug"), parted("auth-bug")
-    (('t1', 'auth-bug'), ('', 'auth-bug'))
+    >>> parted("t1/auth-bug"), parted("auth-bug"), parted("t1/turn-3/fact-1")
+    (('t1', 'auth-bug'), ('', 'auth-bug'), ('t1', 'turn-3/fact-1'))
     """
+    if fact := _FACT.fullmatch(effort_id):
+        return fact[1], fact[2]
     session, _, effort = effort_id.rpartition(_EFFORT)
     return session, effort
 

@@ -14,6 +14,7 @@ from .context.plan import Plan
 from .efforts import Effort, EffortState
 from .embeddings import Embedder
 from .errors import ToolError
+from .facts import is_fact
 from .fences import Fences
 from .messages import Message, length
 from .names import is_qualified, parted, session_called, slug
@@ -133,11 +134,16 @@ class RunningTurn:
         A qualified id names a concluded effort of another session of the user.
         """
         session, name = parted(effort_id)
+        if is_fact(effort_id):
+            return self._found(effort_id)
         is_path = is_qualified(session) and ".." in session
         if is_qualified(effort_id) and not is_path:
             name = self.view.known_as(f"{session_called(session)}/{slug(name)}")
         else:
             name = self.view.known_as(slug(effort_id))
+        return self._found(name)
+
+    def _found(self, name: str) -> Effort:
         effort = self.view.effort(name, self.state.events)
         if effort is None:
             raise ToolError(self._unknown(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"))

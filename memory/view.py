@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from .archive.protocol import Archive, EffortList
 from .compressions import Compression
 from .efforts import Effort, changes
+from .facts import BASE, is_fact
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .record import Event, Group, Owner, Record, Tip
@@ -142,7 +143,7 @@ class ArchiveView:
         """Return the numbers of the committed turns of an effort, ascending."""
         if is_qualified(effort_id):
             elsewhere = self._elsewhere(effort_id)
-            return elsewhere[0].log_turns(parted(effort_id)[1]) if elsewhere else ()
+            return _turns_about(*elsewhere) if elsewhere else ()
         return self.archive.effort_turns(self.owner, self.tip, effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
@@ -160,7 +161,7 @@ class ArchiveView:
         elsewhere = self._elsewhere(effort_id)
         if elsewhere is None:
             return ()
-        own = {*elsewhere[0].log_turns(parted(effort_id)[1])}
+        own = {*_turns_about(*elsewhere)}
         return elsewhere[0].turns([number for number in numbers if number in own])
 
     def ids_of(self, effort_id: str, numbers: Sequence[int]) -> Mapping[int, str]:
@@ -175,7 +176,17 @@ class ArchiveView:
         return self.archive.ambient(self.owner, self.tip, last)
 
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
-        """Return a concluded effort of another session, with that one's view; None if none."""
+        """Return a concluded effort or a fact of another session, with that one's view, or None.
+
+        A fact is seen on the branch that said it.
+        """
+        if is_fact(effort_id):
+            user = self.owner.user
+            known = {} if self.owner.anonymous else self.archive.facts(user, [effort_id])
+            fact = known.get(effort_id)
+            if fact is None:
+                return None
+            return past(self.archive, fact.owner, fact.tip), fact.effort(BASE[fact.field])
         session, name = parted(effort_id)
         view = self.session(session)
         effort = view.effort(name, ()) if view else None
@@ -188,6 +199,11 @@ def fence_key(archive: Archive, owner: Owner) -> bytes:
     """Return the secret of a session that fences are made with; it is always the same."""
     session = ["fence", owner.user, owner.thread, owner.namespace]
     return archive.keyed_digest(json.dumps(session)).encode()
+
+
+def _turns_about(view: ArchiveView, effort: Effort) -> tuple[int, ...]:
+    """Return the turns of an effort of a view's session, or the one that said a fact."""
+    return (effort.turn,) if is_fact(effort.id) else view.log_turns(parted(effort.id)[1])
 
 
 def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, false, not_, or
 
 from ..names import session_name
 from ..record import Owner
-from . import attachments
+from . import attachments, facts
 from .erasures import Scope, scope_of, to_sweep, unpost
 from .lineage import Segment, Session
 from .records import record_of
@@ -29,6 +29,7 @@ from .schema import (
     vectors,
 )
 from .schema import attachments as stored_attachments
+from .schema import facts as fact_rows
 
 
 def delete_session(scope: Scope) -> tuple[Owner, ...]:
@@ -66,7 +67,7 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
         owner = Owner(user, row.thread, row.namespace)
         _delete(scope_of(connection, Session.from_row(row), owner))
         owners += [] if row.hidden else [owner]
-    for table in (memories, attached, stored_attachments):
+    for table in (memories, fact_rows, attached, stored_attachments):
         connection.execute(delete(table).where(table.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     to_sweep(connection)
@@ -98,6 +99,7 @@ def _delete(scope: Scope) -> None:
         connection.execute(delete(table).where(*gone))
     for table in (extractions, memories):
         connection.execute(delete(table).where(table.c.session == session))
+    facts.forget(connection, scope.session.owner, fact_rows.c.session == session)
     connection.execute(delete(runs).where(runs.c.session == session, runs.c.id.not_in(seen)))
     if not kept:
         connection.execute(delete(sessions).where(sessions.c.id == session))

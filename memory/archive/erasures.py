@@ -16,7 +16,7 @@ from ..messages import clean
 from ..names import qualified
 from ..passages import passages
 from ..record import Event, Owner, Record, Tip
-from . import attachments, index
+from . import attachments, facts, index
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
@@ -38,6 +38,7 @@ from .schema import (
     vectors,
     version,
 )
+from .schema import facts as fact_rows
 
 _CHUNK = 500
 """Records that are read at once, so that a long session is never in memory as a whole."""
@@ -133,6 +134,12 @@ class Scope:
         self.count_rewritten()
         reached = _bury(self, target)
         _empty_compressions(self, target, reached)
+        facts.forget(
+            self.connection,
+            self.session.owner,
+            fact_rows.c.hash == record.id,
+            index.among(fact_rows.c.session, self.sessions),
+        )
         attachments.forget(
             self.connection,
             self.session.owner,

@@ -1,4 +1,4 @@
-"""Attention in the archive's own database: a row for each concluded effort of a user.
+"""Attention in the archive's own database: a row for each memory of a user.
 
 A conclusion and its memory are written in one transaction. How much attention a memory holds is
 computed when it is read, by `law.effective`; the column `attended` only says that no reading has
@@ -36,12 +36,12 @@ from ..settings import ATTENTION_THRESHOLD
 from .database import Database, added, upsert
 from .lineage import Lineage, effort_of
 from .records import packed
-from .schema import memories, sessions, users
+from .schema import facts, memories, sessions, users
 
 _USED = frozenset({"referenced", "returned"})
 """Events that use an effort which a search of the same turn found."""
 
-_FREE = ~or_(memories.c.suppressed, memories.c.withdrawn)
+FREE = ~or_(memories.c.suppressed, memories.c.withdrawn)
 """The condition that a memory may enter attention."""
 
 _LOCK = select(users.c.id).where(users.c.id == bindparam("user")).with_for_update()
@@ -69,10 +69,10 @@ class SqlAttention(Attention):
     def add(self, user_id: str, memory: Memory, *, now: datetime) -> None:
         with self._writing(user_id) as (connection, owner):
             user = owner or added(connection, users, {"name": user_id})
-            connection.execute(_LOCK, {"user": user})
+            lock(connection, user)
             own = sessions.c.owner == user, sessions.c.name == parted(memory.id)[0]
             session = connection.execute(select(sessions.c.id).where(*own)).scalar()
-            _put(connection, user, memory.id, memory, session)
+            put(connection, user, memory.id, memory, session)
             self._settle(connection, user, now)
 
     def touch(self, user_id: str, memory_id: str, *, now: datetime) -> None:
@@ -103,7 +103,7 @@ class SqlAttention(Attention):
         boost = BOOST * memories.c.accesses + 1.0
         strength = memories.c.base * boost * in_context(LEAST_DECAY, 1)
         liftable = or_(memories.c.created > decaying, strength > self.threshold - 0.001)
-        return self._stored(user_id, or_(memories.c.attended, and_(_FREE, liftable)))
+        return self._stored(user_id, or_(memories.c.attended, and_(FREE, liftable)))
 
     def changed(self, user_id: str) -> bool:  # noqa: ARG002 (the protocol's)
         return True  # nothing is cached
@@ -123,7 +123,9 @@ class SqlAttention(Attention):
     def forget(self, user_id: str, memory_id: str, *, now: datetime) -> None:  # noqa: ARG002 (as above)
         if self.database.exists():
             with self._writing(user_id) as (connection, owner):
-                connection.execute(delete(memories).where(*_is(owner, memory_id)))
+                connection.execute(delete(memories).where(*row_of(owner, memory_id)))
+                said = facts.c.owner == owner, facts.c.memory == memory_id
+                connection.execute(delete(facts).where(*said))
 
     def explain(self, user_id: str, memory_id: str, *, now: datetime) -> Explanation | None:
         stored = self._stored(user_id, or_(memories.c.attended, memories.c.memory == memory_id))
@@ -152,7 +154,7 @@ class SqlAttention(Attention):
         if not self.database.exists():
             return False
         with self._writing(user_id) as (connection, owner):
-            change = update(memories).where(*_is(owner, memory_id))
+            change = update(memories).where(*row_of(owner, memory_id))
             # As at a commit it enters first, and leaves at once if it may not stay.
             stored = connection.execute(change.values(**values, attended=True)).rowcount
             self._settle(connection, owner, now)
@@ -177,7 +179,7 @@ class SqlAttention(Attention):
         staying = {memory.id for memory in inside}
         leaving = [kept for kept in stored if kept.memory.id not in staying]
         for kept in leaving:
-            leave = update(memories).where(*_is(owner, kept.memory.id))
+            leave = update(memories).where(*row_of(owner, kept.memory.id))
             connection.execute(leave.values(attended=False))
         # A memory that never reached the threshold has not faded.
         faded = (
@@ -205,6 +207,11 @@ def _errors_of_attention() -> Iterator[None]:
         raise AttentionError(str(error)) from error
 
 
+def lock(connection: Connection, user: int) -> None:
+    """Let other writers of a user's attention wait."""
+    connection.execute(_LOCK, {"user": user})
+
+
 def attend(
     connection: Connection, owner: Owner, lineage: Lineage, record: Record, *, moved: bool
 ) -> None:
@@ -218,16 +225,18 @@ def attend(
         return
     session, efforts, used = lineage.session, left_by(record), accessed(record.events)
     if efforts or used or moved:
-        connection.execute(_LOCK, {"user": session.owner})
+        lock(connection, session.owner)
     if moved:
         _renew(owner, lineage)
     for effort in efforts:
         memory = _memory(owner, effort, record.at)
-        _put(connection, session.owner, qualified(owner, effort.id), memory, session.id)
-    counted = {"accesses": memories.c.accesses + 1, "attended": _FREE}
+        put(connection, session.owner, qualified(owner, effort.id), memory, session.id)
+    counted = {"accesses": memories.c.accesses + 1, "attended": FREE}
     for name in used:
         memory_id = name if is_qualified(name) else qualified(owner, name)
-        connection.execute(update(memories).where(*_is(session.owner, memory_id)).values(counted))
+        connection.execute(
+            update(memories).where(*row_of(session.owner, memory_id)).values(counted)
+        )
 
 
 def accessed(events: Sequence[Event]) -> tuple[str, ...]:
@@ -247,8 +256,9 @@ def accessed(events: Sequence[Event]) -> tuple[str, ...]:
 
 
 def touches_attention(record: Record) -> bool:
-    """Tell whether a commit changed the attention of its user, see `attend`."""
-    return bool(left_by(record) or accessed(record.events))
+    """Tell whether a commit changed the attention of its user, see `attend` and `remember`."""
+    said = any(event["type"] == "anchored" for event in record.events)
+    return bool(left_by(record) or accessed(record.events) or said)
 
 
 def _renew(owner: Owner, lineage: Lineage) -> None:
@@ -257,7 +267,7 @@ def _renew(owner: Owner, lineage: Lineage) -> None:
     Those of efforts that the branch has not concluded are withdrawn.
     """
     connection, session = lineage.connection, lineage.session
-    own = (memories.c.owner == session.owner, memories.c.session == session.id)
+    own = (memories.c.owner == session.owner, memories.c.session == session.id)  # no facts
     stored = [_memory_of(row) for row in connection.execute(select(memories).where(*own))]
     prefix = qualified(owner, "")  # the name of an effort may have a slash as well
     efforts = {kept.memory.id: kept.memory.id.removeprefix(prefix) for kept in stored}
@@ -266,23 +276,23 @@ def _renew(owner: Owner, lineage: Lineage) -> None:
         row = rows.get(efforts[kept.memory.id])
         memory = None if row is None else _memory(owner, effort_of(row), row.at)
         if kept.withdrawn or kept.memory != memory:  # an unchanged one that left must not re-enter
-            _put(connection, session.owner, kept.memory.id, memory, session.id)
+            put(connection, session.owner, kept.memory.id, memory, session.id)
 
 
 def _memory(owner: Owner, effort: Effort, at: str) -> Memory | None:
     """Return the memory of an effort, None unless it is concluded."""
     if effort.status != "concluded":
         return None
-    return Memory(qualified(owner, effort.id), effort.importance, _moment(at), effort.keywords)
+    return Memory(qualified(owner, effort.id), effort.importance, moment(at), effort.keywords)
 
 
-def _put(
+def put(
     connection: Connection, owner: int, memory_id: str, memory: Memory | None, session: int | None
 ) -> None:
     """Store a memory, without changing its accesses and suppression; None withdraws it."""
     if memory is None:
         withdrawn = {"withdrawn": True, "attended": False}
-        connection.execute(update(memories).where(*_is(owner, memory_id)).values(withdrawn))
+        connection.execute(update(memories).where(*row_of(owner, memory_id)).values(withdrawn))
         return
     renewed = {
         "session": session,
@@ -304,18 +314,19 @@ def _put(
 
 
 def _memory_of(row: Any) -> Kept:
-    memory = Memory(row.memory, row.base, _moment(row.created), tuple(json.loads(row.keywords)))
+    memory = Memory(row.memory, row.base, moment(row.created), tuple(json.loads(row.keywords)))
     return Kept(memory, row.accesses, row.suppressed, row.withdrawn, row.attended)
 
 
-def _moment(at: str) -> datetime:
+def moment(at: str) -> datetime:
     """Return a stored time in UTC, the present if it cannot be read."""
     try:
-        moment = datetime.fromisoformat(at)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+        time = datetime.fromisoformat(at)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         return datetime.now(UTC)
 
 
-def _is(owner: int, memory_id: Any) -> tuple[Any, ...]:
+def row_of(owner: int, memory_id: Any) -> tuple[Any, ...]:
+    """Return the conditions of a memory's row."""
     return memories.c.owner == owner, memories.c.memory == memory_id

@@ -4,7 +4,7 @@ An archive must pass the conformance suite in `tests/memory/conformance`. Each o
 the session of its `owner`, and each read only what its `tip` sees.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from ..dates import When
 from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
+from ..facts import Fact
 from ..record import Group, Owner, Record, Tip
 
 
@@ -157,6 +158,15 @@ class Archive(Protocol):
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""
+
+    def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
+        """Return what state blocks said of a user, by the ids of memories: all, or these."""
+
+    def reword(self, user: str, memory_id: str, text: str) -> bool:
+        """Give a fact or rule of a user another wording; tell whether it is known."""
+
+    def remembered(self, user: str) -> tuple[str, ...]:
+        """Return the ids of all memories of a user, faded ones too, the newest first."""
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these turn numbers, ascending; missing ones left out."""

@@ -252,6 +252,14 @@ memories = _table(
     *_required(suppressed=sa.Boolean, withdrawn=sa.Boolean, attended=sa.Boolean),
 )
 
+# The turns that said a fact or a rule of a state block, which is a memory without a session.
+facts = _table(
+    "facts",
+    *_key(owner=_ID, memory=_Name, hash=_Hex),
+    sa.Column("session", _ID, nullable=False, index=True),
+    *_required(turn=sa.Integer, at=sa.String, field=sa.String, text=sa.Text),
+)
+
 # Without the list of pending entries: it takes megabytes, and each search reads all of it.
 _INVERTED: Any = {"postgresql_using": "gin", "postgresql_with": {"fastupdate": False}}
 

@@ -4,7 +4,7 @@ import hmac
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
 from functools import partial
@@ -30,10 +30,12 @@ from ..errors import (
     ArchiveUnavailableError,
     SessionNotFoundError,
 )
+from ..facts import Fact
 from ..messages import clean
 from ..names import session_name
 from ..record import Group, Owner, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
+from . import facts
 from .attachments import awaiting, put
 from .attachments import read as stored_attachments
 from .commit import commit, session_of
@@ -47,7 +49,7 @@ from .memories import SqlAttention, attend
 from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
 from .query import pointing
 from .records import packed, state_of
-from .schema import runs, sessions, turns, users
+from .schema import memories, runs, sessions, turns, users
 from .search import search
 from .vectors import Vectors
 from .verify import verify as verified
@@ -65,6 +67,13 @@ _USERS = (
     select(users.c.name)
     .join(turns, turns.c.owner == users.c.id)
     .where(turns.c.hash == bindparam("hash", type_=turns.c.hash.type))
+)
+
+_REMEMBERED = (
+    select(memories.c.memory)
+    .join(users, users.c.id == memories.c.owner)
+    .where(users.c.name == bindparam("user"), ~memories.c.withdrawn)
+    .order_by(memories.c.created.desc(), memories.c.memory)
 )
 
 
@@ -189,13 +198,12 @@ class SqlArchive(Archive):
             done = commit(connection, session, tip, group, snapshot)
             if done.before is not None:
                 moved = done.before.row != session.newest
-                attend(
-                    connection,
-                    owner,
-                    Lineage(lambda: connection, session, done.snapshot),
-                    done.record,
-                    moved=moved,
-                )
+                lineage = Lineage(lambda: connection, session, done.snapshot)
+                attend(connection, owner, lineage, done.record, moved=moved)
+                said = facts.said_of(connection, done.record, group.state, done.before.row)
+                if moved:
+                    facts.move(connection, lineage, said)
+                facts.remember(connection, owner, lineage, done.record, said)
                 embedded.put(connection, session.id, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
         # All that was written is cached, so that nothing has to be read after it.
@@ -212,6 +220,24 @@ class SqlArchive(Archive):
         if self._thread.depth:
             self._thread.moment = _Moment(self.database, sessions={owner: after})
         return record
+
+    def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
+        if not self.database.exists():
+            return {}
+        with self.database.reading() as connection:
+            return facts.of_user(connection, user, ids)
+
+    def reword(self, user: str, memory_id: str, text: str) -> bool:
+        if not self.database.exists():
+            return False
+        with self.database.writing() as connection:
+            return facts.reword(connection, user, memory_id, text)
+
+    def remembered(self, user: str) -> tuple[str, ...]:
+        if not self.database.exists():
+            return ()
+        with self.database.reading() as connection:
+            return tuple(connection.execute(_REMEMBERED, {"user": user}).scalars())
 
     def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
         return self._ask(owner, tip, (), Lineage.turns, numbers)

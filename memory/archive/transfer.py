@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, or_, select, update
 
 from ..attachments import Texts, references
 from ..compressions import Compression, from_data
@@ -18,6 +18,7 @@ from ..errors import (
     ArchiveFormatError,
     SessionNotFoundError,
 )
+from ..facts import is_fact
 from ..record import SHORT_ID, Group, Owner, Record, Tip
 from . import attachments
 from .commit import session_of
@@ -27,6 +28,7 @@ from .erasures import Scope, scope_of
 from .lineage import Session, Snapshot
 from .records import packed, record_of, state_of, unzipped
 from .schema import compressions, sessions, turns, users
+from .schema import facts as fact_rows
 from .schema import memories as memory_rows
 from .sql import SqlArchive
 from .verify import verify
@@ -37,9 +39,18 @@ _DAMAGED = (LookupError, TypeError, ValueError, AttributeError, RecursionError, 
 _MEMORY = [column for column in memory_rows.columns if column.name not in {"owner", "session"}]
 """The columns of a memory but the numbers of user and session, which differ by archive."""
 
+_FACT = [column for column in fact_rows.columns if column.name not in {"owner", "session"}]
+_FACTS = (
+    select(*_FACT)
+    .where(fact_rows.c.session == bindparam("session"))
+    .order_by(fact_rows.c.memory, fact_rows.c.hash)
+)
+_SAID = select(fact_rows.c.memory).where(
+    fact_rows.c.session == bindparam("session"), fact_rows.c.owner == memory_rows.c.owner
+)
 _MEMORIES = (
     select(memory_rows)
-    .where(memory_rows.c.session == bindparam("session"))
+    .where(or_(memory_rows.c.session == bindparam("session"), memory_rows.c.memory.in_(_SAID)))
     .order_by(memory_rows.c.memory)
 )
 _AFTER = (turns.c.run == compressions.c.run) & (turns.c.place == compressions.c.place)
@@ -70,7 +81,7 @@ class WholeSession:
     """All data of a session, its turns in the order of their commit.
 
     A compression comes with the id of the turn after which it was made. `attention` has the rows
-    of its memories.
+    of its memories, `facts` those of its turns that said facts of the user.
     """
 
     owner: Owner
@@ -78,6 +89,7 @@ class WholeSession:
     compressions: tuple[tuple[str, Compression], ...] = ()
     extractions: tuple[Mapping[str, Any], ...] = ()
     attention: tuple[Mapping[str, Any], ...] = ()
+    facts: tuple[Mapping[str, Any], ...] = ()
     attachments: Texts = field(default_factory=dict)
     reseed: Tip | None = None
     hidden: bool = False
@@ -141,6 +153,9 @@ def read(archive: SqlArchive, owner: Owner) -> WholeSession:
                 {column.name: getattr(row, column.name) for column in _MEMORY}
                 | {"keywords": json.loads(row.keywords)}
                 for row in connection.execute(_MEMORIES, {"session": session.id})
+            ),
+            facts=tuple(
+                dict(row) for row in connection.execute(_FACTS, {"session": session.id}).mappings()
             ),
             attachments=attachments.of_turns(
                 connection, select(turns.c.id).where(turns.c.session == session.id)
@@ -245,10 +260,16 @@ def _write_extras(scope: Scope, data: WholeSession) -> None:
     for entry in data.extractions:
         scope.log(entry)
     for memory in data.attention:
-        row = {**memory, "session": scope.session.id, "keywords": packed(memory["keywords"])}
+        session = None if is_fact(memory["memory"]) else scope.session.id
+        row = {**memory, "session": session, "keywords": packed(memory["keywords"])}
         insert = upsert(scope.connection, memory_rows).values(**row, owner=scope.session.owner)
         scope.connection.execute(
             insert.on_conflict_do_update(index_elements=["owner", "memory"], set_=row)
+        )
+    for fact in data.facts:
+        row = {**fact, "owner": scope.session.owner, "session": scope.session.id}
+        scope.connection.execute(
+            upsert(scope.connection, fact_rows).values(row).on_conflict_do_nothing()
         )
     reseed = None if data.reseed is None else packed(astuple(data.reseed))
     scope.note(reseed=reseed, hidden=data.hidden)

@@ -1,9 +1,10 @@
-"""Attention: which concluded efforts of a user's sessions are worth surfacing now."""
+"""Attention: which memories of a user's sessions are worth surfacing now."""
 
 import lazy_loader
 
 _OFFERED = {
     "attention.law": ["Attention", "Explanation", "Memory"],
+    "attention.manager": ["AttentionManager", "compute_effective_salience"],
     "attention.redis": ["RedisAttention"],
 }
 """What `ebbtide.attention` offers, by module; Redis is an extra."""

@@ -46,7 +46,7 @@ HIGH = 70.0
 DAY = timedelta(days=1)
 
 
-def effective(base: int, days: float, accesses: int) -> float:
+def effective(base: float, days: float, accesses: int) -> float:
     """Return the attention of a memory, 0-100; days may be a fraction.
 
     >>> effective(50, 20, 0), effective(90, 0, 25), effective(50, -3, 0)
@@ -89,9 +89,9 @@ def relevance(keywords: Iterable[str], message_terms: Collection[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A concluded effort of a user, by its qualified id, with what its attention is computed from.
+    """A concluded effort or a fact of a user, with what its attention is computed from.
 
-    `base` is its importance, 0-100; `created` is when it was concluded, with a time zone.
+    `base` is its importance, 0-100; `created` is when it was concluded or said, with a time zone.
     """
 
     id: str

@@ -13,7 +13,7 @@ from ..compressions import DONE, STRENGTH, Item, Kind
 from ..embeddings import Embedder, Vector, likeness
 from ..errors import EmbeddingError
 from ..terms import words
-from .veto import differ
+from ..veto import differ
 
 Table: TypeAlias = Sequence[Sequence[float]]
 """Similarity from 0 to 1: a row for each text, a column for each text that it is compared with."""

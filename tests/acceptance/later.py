@@ -12,5 +12,4 @@ def _later(title: str) -> pytest.MarkDecorator:
 
 
 GRAPH = _later("The graph that was asked for: one turn, one truth")
-SEARCH = _later("Search that gives the evidence, in the words that people use; and time")
 WORDS = _later("What people meet first: words, pages, terminal, figures")

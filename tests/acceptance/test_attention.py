@@ -12,7 +12,6 @@ from langchain_core.runnables import RunnableConfig
 
 import ebbtide
 from ebbtide import Settings, commands
-from tests.acceptance import later
 from tests.acceptance.rules import effective, in_context
 from tests.acceptance.stage import (
     AUTH,
@@ -250,7 +249,6 @@ def test_what_fades_is_still_stored(tmp_path: Path) -> None:
     assert said.results[0]["results"][0]["id"] == "a/auth-bug"
 
 
-@later.SEARCH
 def test_facts_are_memories(tmp_path: Path) -> None:
     """05: an item of `Facts` of a state block is surfaced in the next session."""
     here = stage(tmp_path, session("a"))
@@ -262,13 +260,11 @@ def test_facts_are_memories(tmp_path: Path) -> None:
     assert fact in recalled(said.first)
 
 
-@later.SEARCH
 def test_memories_of_a_user() -> None:
     """00, Public API: `ebbtide.memories` lists, edits, suppresses and deletes."""
     assert callable(getattr(ebbtide, "memories", None))
 
 
-@later.SEARCH
 @pytest.mark.parametrize("name", ["AttentionManager", "compute_effective_salience"])
 def test_interface_of_the_source(name: str) -> None:
     """05, Interface: the source's own names in `ebbtide.attention`."""

@@ -21,7 +21,7 @@ from ebbtide.memory.salience.merge import (
     lexical,
     merged,
 )
-from ebbtide.memory.salience.veto import differ
+from ebbtide.memory.veto import differ
 from tests.doubles import Concepts
 
 PAIRS = Path(__file__).parents[1]

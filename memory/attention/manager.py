@@ -1,0 +1,57 @@
+"""The interface of the attention manager that this project grew from, over `Attention`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from .law import DAY, Attention, Memory, effective
+
+
+def compute_effective_salience(
+    base_salience: float, created_at: datetime, access_count: int
+) -> float:
+    """Return the attention of a memory now, 0-100; see `effective` for the law.
+
+    >>> compute_effective_salience(50, datetime.now(UTC) - 20 * DAY, 0) < 50
+    True
+    """
+    days = (datetime.now(UTC) - created_at.astimezone(UTC)) / DAY
+    return effective(base_salience, days, access_count)
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionManager:
+    """What is surfaced now, for the users of an application that keeps its memories itself.
+
+    Example:
+        >>> from ebbtide.testing import InMemoryArchive
+        >>> manager = AttentionManager(InMemoryArchive().attention(40))
+        >>> manager.add_to_attention("ann", "m1", 62.0)
+        >>> manager.get_attention("ann")
+        ['m1']
+    """
+
+    attention: Attention
+
+    def add_to_attention(self, user_id: str, memory_id: str, effective_salience: float) -> None:
+        """Store a memory that holds so much attention now; it enters at the threshold or above."""
+        now = datetime.now(UTC)
+        self.attention.add(user_id, Memory(memory_id, round(effective_salience), now), now=now)
+
+    def get_attention(self, user_id: str, limit: int = 10) -> list[str]:
+        """Return the memories in attention, the highest first; faded ones leave before."""
+        found = self.attention.top(user_id, limit, now=datetime.now(UTC))
+        return [memory.id for memory in found]
+
+    def prune_attention(self, user_id: str) -> int:
+        """Take faded memories out of attention, and return how many they were."""
+        return self.attention.prune(user_id, now=datetime.now(UTC))
+
+    def refresh_for_context(self, user_id: str, context: str, limit: int = 10) -> Sequence[str]:
+        """Return what `get_attention` would return beside a message, which lifts what it is about.
+
+        Nothing enters or leaves: the lift holds for this call.
+        """
+        now = datetime.now(UTC)
+        found = self.attention.refresh_for_context(user_id, context, limit, now=now)
+        return [memory.id for memory in found]

@@ -1,0 +1,116 @@
+"""What is remembered of a user across sessions: list it, reword it, suppress it, delete it."""
+
+import difflib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from .archive.protocol import Archive
+from .attention.law import Attention, Explanation
+from .errors import CommandError
+from .facts import is_fact
+from .record import Owner, Tip
+from .settings import ATTENTION_THRESHOLD
+from .view import past
+
+_ALIKE = 0.5
+"""The `difflib` ratio from which an error suggests an existing id for an unknown one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A memory: a fact or rule in its newest wording, or a concluded effort with its summary.
+
+    The text is empty if its session was deleted.
+    """
+
+    id: str
+    text: str
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class UserMemories:
+    """The memories of one user; methods that name one raise `CommandError` for an unknown id."""
+
+    archive: Archive
+    user: str
+    attention: Attention
+
+    def list(self) -> tuple[Remembered, ...]:
+        """Return all memories, newest first: in attention, faded and suppressed."""
+        return tuple(map(self._remembered, self.archive.remembered(self.user)))
+
+    def in_attention(self) -> tuple[Explanation, ...]:
+        """Return the memories in attention, strongest first, then the suppressed ones."""
+        now = datetime.now(UTC)
+        # The limit is above any capacity, so these are all memories.
+        inside = (memory.id for memory in self.attention.top(self.user, 10_000, now=now))
+        ids = (*inside, *self.attention.suppressed(self.user, now=now))
+        explanations = (self.attention.explain(self.user, one, now=now) for one in ids)
+        return tuple(filter(None, explanations))
+
+    def explain(self, memory_id: str) -> Explanation:
+        """Return why a memory is in attention or not."""
+        explanation = self.attention.explain(self.user, memory_id, now=datetime.now(UTC))
+        if explanation is None:
+            ids = self.archive.remembered(self.user)
+            close = difflib.get_close_matches(memory_id, ids, n=1, cutoff=_ALIKE)
+            hint = f"did you mean {close[0]!r}?" if close else "an id is <session>/<effort>"
+            raise CommandError(f"no memory {memory_id!r}: {hint}")
+        return explanation
+
+    def edit(self, memory_id: str, text: str) -> Remembered:
+        """Reword a fact or rule; blocks that say it keep their wording.
+
+        Raises `CommandError` for an effort as well, whose summary belongs to its session.
+        """
+        self.explain(memory_id)
+        if not is_fact(memory_id):
+            raise CommandError(
+                f"{memory_id!r} is an effort, and its summary was made from its log: reopen it and "
+                "close it again"
+            )
+        if not text.strip():
+            raise CommandError(f"the new text of {memory_id!r} is empty: delete it instead")
+        self.archive.reword(self.user, memory_id, " ".join(text.split()))
+        self.attention.changed(self.user)
+        return self._remembered(memory_id)
+
+    def suppress(self, memory_id: str) -> Explanation:
+        """Take a memory out of attention until `unsuppress`, and explain it; search finds it."""
+        self.attention.suppress(self.user, memory_id, now=datetime.now(UTC))
+        return self.explain(memory_id)
+
+    def unsuppress(self, memory_id: str) -> Explanation:
+        """Undo the suppression of a memory, and explain it."""
+        self.attention.unsuppress(self.user, memory_id, now=datetime.now(UTC))
+        return self.explain(memory_id)
+
+    def delete(self, memory_id: str) -> Explanation:
+        """Delete a memory, and explain it as it was; the turns of its session stay."""
+        explanation = self.explain(memory_id)
+        self.attention.forget(self.user, memory_id, now=datetime.now(UTC))
+        return explanation
+
+    def _remembered(self, memory_id: str) -> Remembered:
+        # Seen from a session without a name, so that all sessions are others.
+        effort = past(self.archive, Owner(self.user, ""), Tip()).effort(memory_id, ())
+        return Remembered(memory_id, effort.summary if effort else "", self.explain(memory_id))
+
+
+def memories(
+    archive: Archive, user: str, *, threshold: float = ATTENTION_THRESHOLD
+) -> UserMemories:
+    """Return the memories of a user in an archive, to list, edit, suppress and delete.
+
+    Args:
+        archive: Where the user's sessions are.
+        user: The `user_id` of the sessions.
+        threshold: The `attention_threshold` by which they are explained.
+
+    Example:
+        >>> from ebbtide.testing import InMemoryArchive
+        >>> memories(InMemoryArchive(), "ann").list()
+        ()
+    """
+    return UserMemories(archive, user, archive.attention(threshold))

@@ -1,0 +1,218 @@
+"""Facts and rules of state blocks are memories of their user, wherever they are said."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+
+from ebbtide import memories
+from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.sql import DiskArchive
+from ebbtide.memory.archive.transfer import copy
+from ebbtide.memory.errors import CommandError
+from ebbtide.memory.record import Group, Owner, Record, Tip
+from tests.memory.turns import START, answer, human
+
+PEANUTS = "allergic to peanuts"
+FIRST = "a/turn-1/fact-1"
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@dataclass
+class Session:
+    """A session of ann's, in which answers have state blocks."""
+
+    archive: Archive
+    name: str
+    user: str = "ann"
+    tip: Tip = START
+    block: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> Owner:
+        """The owner of the session."""
+        return Owner(self.user, self.name)
+
+    def say(
+        self,
+        said: str = "",
+        *,
+        day: int = 1,
+        surfaced: str = "",
+        after: Tip | None = None,
+        **block: str,
+    ) -> Record:
+        """Commit a turn, which writes a block if it has fields."""
+        before, tip = self.block, self.tip if after is None else after
+        written = "\n".join(f"{name}: {text}" for name, text in block.items())
+        told = f"Noted.\n---STATE---\n{written}\n---END STATE---" if block else "Noted."
+        self.block = block or before
+        kept = {name: text.partition(" CUT ")[0] for name, text in self.block.items()}
+        shown = {surfaced: 1} if surfaced else {}
+        group = Group(
+            *(tip.turn + 1, (human(said or f"{self.name} {day} {tip}"), answer(told))),
+            at=f"2026-03-{day:02}T09:00:00.000000Z",
+            events=({"type": "anchored", "anchor": kept},) if block else (),
+            state={"memory": {"anchor": kept, "summaries": shown}},
+        )
+        record = self.archive.commit(self.owner, tip, group)
+        self.tip = record.tip
+        return record
+
+
+def surfaced(archive: Archive, user: str = "ann") -> list[str]:
+    """Return what is in attention."""
+    return [one.id for one in archive.attention(40).top(user, 9, now=NOW)]
+
+
+def created(archive: Archive, memory_id: str = FIRST) -> str:
+    """Return the day that a memory is of."""
+    explained = archive.attention(40).explain("ann", memory_id, now=NOW)
+    assert explained is not None
+    return f"{NOW.day - round(explained.days)}"
+
+
+def test_items_of_a_block_are_memories(archive: Archive) -> None:
+    """A fact weighs 60 and a rule 90, each by the turn that said it."""
+    Session(archive, "a").say(Facts=f"{PEANUTS}\nlives in Lyon", Rules="Answer in Dutch.")
+
+    found = {one.id: (one.text, one.explanation.base) for one in memories(archive, "ann").list()}
+
+    assert found == {
+        FIRST: (PEANUTS, 60),
+        "a/turn-1/fact-2": ("lives in Lyon", 60),
+        "a/turn-1/fact-3": ("Answer in Dutch", 90),
+    }
+    assert surfaced(archive, "bob") == []
+
+
+def test_said_in_two_sessions_it_is_one_memory(archive: Archive) -> None:
+    """The newer wording wins; the id stays that of the first turn."""
+    Session(archive, "a").say(Facts=PEANUTS)
+    Session(archive, "b").say(Facts="Allergic to PEANUTS", day=2)
+
+    assert surfaced(archive) == [FIRST]
+    assert archive.facts("ann")[FIRST].text == "Allergic to PEANUTS"
+    assert created(archive) == "2"
+
+
+def test_its_opposite_is_another_memory(archive: Archive) -> None:
+    """However alike the letters are."""
+    Session(archive, "a").say(Facts=f"{PEANUTS}\nnot {PEANUTS}\nrent is 900\nrent is 950")
+
+    assert len(surfaced(archive)) == 4
+
+
+def test_what_the_block_leaves_out_is_no_longer_surfaced(archive: Archive) -> None:
+    """Said again later it is back."""
+    session = Session(archive, "a")
+    session.say(Facts=f"{PEANUTS}\nlives in Lyon")
+    session.say(Facts="lives in Lyon")
+    without = surfaced(archive)
+    session.say(Facts=f"{PEANUTS}\nlives in Lyon")
+
+    assert without == ["a/turn-1/fact-2"]
+    assert len(surfaced(archive)) == 2
+
+
+def test_a_cut_takes_nothing_out(archive: Archive) -> None:
+    """A long block is read as the model wrote it, and what it was not shown again stays."""
+    session = Session(archive, "a")
+    session.say(Facts=f"{PEANUTS}… CUT \nlives in Lyon")
+    session.say(Facts="has two cats")
+
+    assert len(surfaced(archive)) == 3
+
+
+def test_a_surfaced_fact_that_is_repeated_is_an_access(archive: Archive) -> None:
+    """Its date stays, and it has no further origin."""
+    Session(archive, "a").say(Facts=PEANUTS)
+    Session(archive, "b").say(Facts=PEANUTS, surfaced=FIRST, day=2)
+
+    explained = archive.attention(40).explain("ann", FIRST, now=NOW)
+    assert explained is not None
+    assert (explained.accesses, created(archive)) == (1, "1")
+    archive.delete_session(Owner("ann", "a"))
+    assert archive.remembered("ann") == ()
+
+
+def test_a_rule_has_the_day_on_which_it_was_in_use(archive: Archive) -> None:
+    """A turn of another day renews it, without another block."""
+    session = Session(archive, "a")
+    session.say(Rules="Answer in Dutch.", Facts=PEANUTS)
+    session.say(day=2)
+
+    assert (created(archive), created(archive, "a/turn-1/fact-2")) == ("1", "2")
+
+
+def test_suppressed_stays_suppressed(archive: Archive) -> None:
+    """Whoever says it again, and where."""
+    Session(archive, "a").say(Facts=PEANUTS)
+    memories(archive, "ann").suppress(FIRST)
+    Session(archive, "b").say(Facts=PEANUTS)
+
+    assert surfaced(archive) == []
+
+
+def test_the_last_origin_takes_it_along(archive: Archive) -> None:
+    """Erased in one session it is known from the other; deleted there, it is gone."""
+    one = Session(archive, "a")
+    one.say(Facts=PEANUTS)
+    Session(archive, "b").say(Facts=f"{PEANUTS}.")
+
+    archive.erase(one.owner, one.tip, 1)
+    kept = surfaced(archive)
+    archive.delete_session(Owner("ann", "b"))
+
+    assert kept == [FIRST]
+    assert archive.remembered("ann") == ()
+    assert archive.facts("ann") == {}
+
+
+def test_abandoned_branches_give_none(archive: Archive) -> None:
+    """Who goes back gets it back."""
+    session = Session(archive, "a")
+    start = session.say().tip
+    left = session.say(Facts=PEANUTS).tip
+    session.block = {}
+    session.say("another way", after=start)
+    without = surfaced(archive)
+    session.block = {"Facts": PEANUTS}
+    session.say("back again", after=left)
+
+    assert (without, surfaced(archive)) == ([], ["a/turn-2/fact-1"])
+
+
+def test_a_fact_is_edited_and_deleted(archive: Archive) -> None:
+    """What a session's block still says does not bring it back."""
+    session = Session(archive, "a")
+    session.say(Facts=PEANUTS)
+    of_ann = memories(archive, "ann")
+
+    assert of_ann.edit(FIRST, "allergic to all nuts").text == "allergic to all nuts"
+    of_ann.delete(FIRST)
+    session.say(Facts=f"{PEANUTS}\nlives in Lyon")
+
+    assert [one.text for one in of_ann.list()] == ["lives in Lyon"]
+    with pytest.raises(CommandError, match="no memory 'a/turn-1/fact-1'"):
+        of_ann.edit(FIRST, "none")
+
+
+def test_without_a_user_there_are_none(archive: Archive) -> None:
+    """Sessions of nobody share nothing."""
+    Session(archive, "a", user="").say(Facts=PEANUTS)
+
+    assert archive.facts("") == {}
+
+
+def test_copied_facts(archive: Archive, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An archive is copied with the facts, each with all turns that said it."""
+    Session(archive, "a").say(Facts=PEANUTS)
+    Session(archive, "b").say(Facts=PEANUTS, day=2)
+
+    with DiskArchive(tmp_path_factory.mktemp("copy"), durable=False) as target:
+        copy(archive, target)  # type: ignore[arg-type]  # every archive here has a database
+        target.delete_session(Owner("ann", "b"))
+
+        assert surfaced(target) == [FIRST]
