@@ -12,6 +12,7 @@ Days: TypeAlias = tuple[date, date]
 """The first day of a period, and the first one after it."""
 
 _DAY = timedelta(days=1)
+_LEAP = 2024  # a year that has all days
 _WEEK = timedelta(weeks=1)
 
 
@@ -123,7 +124,7 @@ _NAMED = re.compile(
 """A month with its day and year, before or after it; of "may 5:30" no part is a date."""
 
 _ISO = re.compile(r"\b(\d{4})-(\d\d)(?:-(\d\d))?\b(?![-\w])")
-_POINTS = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b(?!\.)")
+_POINTS = re.compile(r"\b(\d{1,2})\.(\d{1,2})\.(\d{4})\b(?!\.\w)")
 _SLASHES = re.compile(r"\b(\d{1,2})/(\d{1,2})/(\d{4})\b(?!/)")
 _YEAR = re.compile(r"(?i)\b(?:in|of|during|since|year) ((?:19|20)\d\d)\b(?!-)")
 """Other numbers of four digits are ports, prices and counts."""
@@ -230,6 +231,37 @@ def dates(query: str, years: Iterable[int] = (), today: date | None = None) -> l
     ([], [(datetime.date(2026, 2, 28), datetime.date(2026, 3, 1))])
     """
     return _read(query, [*years], today)[0]
+
+
+_OUTSIDE = re.compile(r"(?<![\w/=.:+-])(?=\S)")
+"""Where a date may begin that is no part of a path, an address or a line of a log."""
+
+
+def said_dates(text: str) -> list[str]:
+    """Return the days that a text names, as terms: with the year if it says one, and without.
+
+    Those in a path and in the time of a line of a log are none.
+
+    >>> said_dates("Until 30 September 2026, at 2026-09-01T00:00"), said_dates("May 5")
+    (['day20260930', 'day0930'], ['day0505'])
+    """
+    days: list[str] = []
+
+    def add(found: Days | None, *, year: bool) -> None:
+        if found and found[1] - found[0] == _DAY:
+            days.extend([f"day{found[0]:%Y%m%d}"] if year else [])
+            days.append(f"day{found[0]:%m%d}")
+
+    for pattern in (_ISO, _POINTS, _SLASHES):
+        for match in pattern.finditer(text):
+            if _OUTSIDE.match(text, match.start()):
+                add(_absolute(pattern, match), year=True)
+    for match in _NAMED.finditer(text):
+        if match[1] or match[4]:
+            said = match[5]
+            for found in _named(match, [_LEAP]):
+                add(found, year=bool(said))
+    return list(dict.fromkeys(days))
 
 
 def undated(query: str, today: date | None = None) -> str:

@@ -8,6 +8,8 @@ from itertools import chain, pairwise
 
 import snowballstemmer
 
+from .dates import said_dates
+
 CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -81,17 +83,17 @@ _SPELLINGS = tuple(
 _FAMILIES = """
 admin administration, advert advertisement, aging ageing, airplane aeroplane, aluminum aluminium,
 analyze analysis, app application, argument arg, async asynchronous, attribute attr, auth
-authentication, bike bicycle, certificate cert, command cmd, config configuration cfg, context
-ctx, cosy cozy, counselor counsellor, credential creds, database db dbs, dependency deps, dev
-development, dial diall, directory dir, doc document, donut doughnut, environment env, favorite
-fav, focus focussed, fuel fuell, function func, gray grey, image img, implementation impl, info
-information, infra infrastructure, intro introduction, jewelry jewellery, judgment judgement,
-kubernetes k8s, library lib, math maths, message msg, microphone mic, mom mum, mustache moustache,
-object obj, package pkg, pajamas pyjamas, param parameter, password pwd passwd, performance perf,
-photo photograph, picture pic, plow plough, postgres postgresql, practice practise, production
-prod, program programme, repo repository, request req, skeptical sceptical, skill skil, statistics
-stats, sync synchronize, technology tech, television tv, transaction txn, variable var, woolen
-woollen, yogurt yoghurt
+authentication, bike bicycle, certificate cert, child children, command cmd, config configuration
+cfg, context ctx, cosy cozy, counselor counsellor, credential creds, database db dbs, dependency
+deps, dev development, dial diall, directory dir, doc document, donut doughnut, environment env,
+favorite fav, focus focussed, foot feet, fuel fuell, function func, gray grey, image img,
+implementation impl, info information, infra infrastructure, intro introduction, jewelry jewellery,
+judgment judgement, kubernetes k8s, library lib, math maths, message msg, microphone mic, mom mum,
+mouse mice, mustache moustache, object obj, package pkg, pajamas pyjamas, param parameter, password
+pwd passwd, performance perf, photo photograph, picture pic, plow plough, postgres postgresql,
+practice practise, production prod, program programme, repo repository, request req, skeptical
+sceptical, skill skil, statistics stats, sync synchronize, technology tech, television tv, tooth
+teeth, transaction txn, variable var, woolen woollen, yogurt yoghurt
 """
 """Words with one meaning: short and long forms, and spellings that follow no rule."""
 
@@ -206,6 +208,27 @@ def unsaid_words(query: str, absent: Collection[str]) -> list[str]:
     return [run for run in runs if any(term in absent for term in query_terms(run))]
 
 
+_NAMING = re.compile(r"[^\s\"“”„'()\[\]{}<>,;!?]+")
+
+
+def naming_terms(query: str) -> frozenset[str]:
+    """Return the terms of a query that name something, as other words of a language do not.
+
+    They are capitalised inside a sentence, or have digits or the signs of an identifier.
+
+    >>> sorted(naming_terms("Which payment method does Hollberg use for OPS-2217?"))
+    ['2217', 'hollberg', 'op', 'ops2217']
+    """
+    names = set[str]()
+    for match in _NAMING.finditer(query):
+        word = match[0].rstrip(".:")
+        inside = not _BEGINS.search(query[max(0, match.start() - 8) : match.start()])
+        odd = any(map(str.isdigit, word)) or any(sign in word for sign in "_/\\@.:#+&")
+        if odd or word[1:].lower() != word[1:] or (inside and word[:1].isupper()):
+            names.update(query_terms(word), further_terms(word))
+    return frozenset(names)
+
+
 def further_terms(query: str) -> list[str]:
     """Return terms of a query that a text may have in place of those of `query_terms`, or beside.
 
@@ -234,8 +257,16 @@ _LONGEST_WHOLE = 64  # characters of an identifier that is a term as a whole: a 
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W_]+)+")
 """An address, a version, a path or another identifier with its parts."""
 
-_GROUPS = re.compile(r"(?:\b[A-Z]{2}|\+|\b)\d{2,4}(?:[ \-]\d{2,6}){1,8}\b")
+_GROUPS = re.compile(r"(?:\b[A-Z]{2}|\+|\(|\b)\d{2,4}(?:[ \-/()]{1,2}\d{2,8}){1,8}\b|\b\d{9,15}\b")
 """Groups of digits: a telephone number or an account."""
+
+_TAIL = 8
+"""The last digits of a telephone number, by which it is found whatever stands before them."""
+
+_CODE = re.compile(r"\b([A-Z]{1,4}(?:-[A-Z]{1,4})?)[ -](\d{2,8})\b")
+"""Letters and a number: a plate, a ticket, an error."""
+
+_PREFIXED = re.compile(r"\b0x([0-9a-fA-F]{4,16})\b")
 
 _UNIT = re.compile(r"(?<![\w.,])([0-9][0-9.,]*) ?([A-Za-zµ°€$]{1,4})\b")
 _SIGNED = re.compile(r"\b([A-Za-z])(\+\+|#)(?!\w)")
@@ -255,6 +286,12 @@ def _further(text: str) -> Iterator[str]:
         joined = _SEPARATORS.sub("", whole)
         if len(joined) <= _LONGEST_WHOLE:
             yield _term(folded(joined))
+        if joined.isdigit() and len(joined) > _TAIL:
+            yield joined[-_TAIL:]
+    yield from (_term(_SEPARATORS.sub("", folded("".join(code)))) for code in _CODE.findall(text))
+    yield from (_term(digits.lower()) for digits in _PREFIXED.findall(text))
+    yield from said_dates(text)
+    yield from _parts_of_compounds(text)
     for number, unit in _UNIT.findall(text):
         if (name := folded(unit)) not in _STOP_WORDS:
             digits = _SEPARATORS.sub("", number)
@@ -265,6 +302,28 @@ def _further(text: str) -> Iterator[str]:
         yield from filter(None, map(_term, map(folded, _CAMEL_PART.findall(match[0]))))
     if not text.isascii():
         yield from _spelled(text)
+
+
+_COMPOUNDING = re.compile(
+    r"(?i)\b(?:das|dem|der|des|det|die|ein|eine[nr]?|een|het|ikke|ist|mit|nicht|och|und|wir|zu[mr]?)\b"
+)
+"""Words of languages that write compounds as one word."""
+
+_COMPOUND = re.compile(r"[^\W\d_]{12,40}")
+_LEAST_PART = 5
+"""Letters of a part of a compound, so that endings are none."""
+
+
+def _parts_of_compounds(text: str) -> Iterator[str]:
+    """Yield what a long word of such a language may begin or end with.
+
+    A list of words would tell which of them are words; a query asks for no others.
+    """
+    if not (long := _COMPOUND.findall(text)) or not _COMPOUNDING.search(text):
+        return
+    for word in map(folded, long):
+        for at in range(_LEAST_PART, len(word) - _LEAST_PART + 1):
+            yield from filter(None, (_term(word[:at]), _term(word[at:])))
 
 
 def _spelled(text: str) -> Iterator[str]:
@@ -280,6 +339,13 @@ def _spelled(text: str) -> Iterator[str]:
 _CAPITAL = re.compile(r"(?<![^\W_])(?:[A-Z]{2,}|[A-Z][a-z]*)(?![\w'’])")
 _BEGINS = re.compile(r"(?:\A|[.!?:;\n\"“”(\[*•>|-])\s*\Z")
 """What stands before a word that begins a sentence, a line or a quotation."""
+
+_BEGINNING_NAME = re.compile(
+    r"\b(Will|May|Don)(?: (?!(?:a|an|all|any|anyone|be|everyone|he|her|his|i|in|it|its|my|no|not|"
+    r"one|our|she|some|someone|that|the|their|there|these|they|this|those|us|we|you|your)\b)"
+    r"(?=[a-z])|['’]s\b)"
+)
+"""A name at the beginning of a sentence, where "Will you" and "May I" stand as well."""
 
 _NO_NAMES = frozenset(
     """
@@ -301,6 +367,7 @@ def _names(text: str) -> Iterator[str]:
         inside = not _BEGINS.search(before) and before.strip()
         if all_capitals or inside:
             yield word
+    yield from (match[1].lower() for match in _BEGINNING_NAME.finditer(text))
 
 
 @lru_cache(maxsize=_CACHED)

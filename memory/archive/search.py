@@ -15,10 +15,10 @@ from typing import Any
 
 from sqlalchemy import and_, bindparam, func, select
 
-from ..dates import When, undated
+from ..dates import When, said_dates, undated
 from ..embeddings import QueryEmbedding
 from ..ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
-from ..terms import further_terms, is_pair, query_terms, tells, terms
+from ..terms import further_terms, is_pair, naming_terms, query_terms, tells, terms
 from .index import SPEAKER, any_of, look_up, unpack_layout
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import Found
@@ -66,9 +66,6 @@ _DATED = 2.0
 _DATE = "\u00b6date"
 """Stands for a date among the terms; no term has the sign."""
 
-_DATE_SIZE = 8
-"""Digits of a date that is written in digits."""
-
 _MOST = 200
 """Passages, and efforts, that are returned at most: forty for each result."""
 
@@ -115,8 +112,9 @@ class _Query:
     `passages` and `turns` who says them. `headings` has for each the efforts whose visible headings
     say it, with the turn of the newest one. `unknown` is the weight of the terms that no text says,
     `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
-    first turn of each date and of the one after its last. `near` is None without vectors, `narrow`
-    has the ids of the first turn of the period that is searched and of the one after it.
+    first turn of each date and of the one after its last. `near` is None without vectors. `naming`
+    has the terms that name something, `narrow` has the ids of the first turn of the period that is
+    searched and of the one after it.
     """
 
     lineage: Lineage
@@ -129,6 +127,7 @@ class _Query:
     by_speakers: frozenset[int]
     periods: Sequence[tuple[int, int]]
     near: Nearness | None
+    naming: frozenset[str]
     narrow: tuple[int, int] | None = None
 
     def is_searched(self, turn_id: int) -> bool:
@@ -142,11 +141,14 @@ class _Query:
 
     @property
     def passing(self) -> frozenset[str]:
-        """Those of them that so few turns or headings say that a text with one is no chance."""
+        """The names among them that so few turns or headings say that a text with one is no chance.
+
+        Other words that are rare here may be common elsewhere.
+        """
         most = few(self.lineage.session.turns)
         return frozenset(
             term
-            for term in self.telling
+            for term in self.telling & self.naming
             if max(len(self.turns[term]), len(self.headings[term])) <= most
         )
 
@@ -189,13 +191,17 @@ def search(
     """
     words = undated(query, when.today)
     hits: tuple[Found, ...] = ()
-    if query_terms(words, any_name=True):
+    if query_terms(words, any_name=True) or said_dates(query):
         looked_up = _look_up(lineage, query, meaning, when)
         ranking = _rank_by_words(looked_up)
         if looked_up.near is not None:
             ranking = _blend(looked_up, looked_up.near, ranking)
         hits = _hits(looked_up, ranking)
-    return hits or _of_dates(lineage, query, when, weak=bool(terms(words)))
+    if hits and terms(words):
+        return hits
+    of_dates = _of_dates(lineage, query, when, weak=bool(terms(words)))
+    known = {(hit.turn, hit.passage) for hit in hits}
+    return (*hits, *(hit for hit in of_dates if (hit.turn, hit.passage) not in known))
 
 
 def _of_dates(lineage: Lineage, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
@@ -220,10 +226,9 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
     """Ask the index which passages and headings have the terms of a query."""
     words = undated(query, when.today)
     required = at_most(query_terms(words, any_name=True))
-    # A text of that day need not name it; one that does has the month, or all digits together.
-    digits = (term for term in further_terms(query) if term.isdigit() and len(term) >= _DATE_SIZE)
+    # A text of that day need not name it; one that does has the day, or the month.
     months = {term for term in terms(query) if not term.isdigit()}.difference(terms(words))
-    further = at_most([*further_terms(words), *digits, *sorted(months)])
+    further = at_most([*further_terms(words), *said_dates(query), *sorted(months)])
     wanted = list(dict.fromkeys([*required, *further]))
     session = lineage.session
     narrow = turns_between(lineage, when.since, when.until) if when.since or when.until else None
@@ -262,6 +267,7 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
         frozenset().union(*(passages[speaker] for speaker in speakers)),
         dated(lineage, query, when),
         Nearness.of(lineage, meaning) if meaning else None,
+        naming_terms(words),
         narrow,
     )
 
@@ -297,9 +303,13 @@ def _rank_by_words(query: _Query) -> _Ranking:
     ids, passages = _passages(rows, names, query)
     topics = _topics(names, passages, query)
     scores = score(passages, topics, query.rare, query.length)
-    if scores.suffice(passages, topics, query.rare, query.unknown):
-        return _Ranking(ids, passages, topics, scores)
-    return _Ranking(ids, passages, topics, scores, passing=query.passing, telling=query.telling)
+    ranking = _Ranking(ids, passages, topics, scores)
+    match = scores.match(passages, topics, query.rare, query.unknown)
+    if match == "clear" or (match == "enough" and query.passing):
+        return ranking
+    if match == "enough":
+        return replace(ranking, passing=frozenset())
+    return replace(ranking, passing=query.passing, telling=query.telling)
 
 
 def _topics(names: Sequence[str], passages: Passages, query: _Query) -> Topics:

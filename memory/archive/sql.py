@@ -305,8 +305,7 @@ class SqlArchive(Archive):
     ) -> tuple[Found, ...]:
         best: dict[str | int, Found] = {}
         for hit in self.search_passages(owner, tip, query, sys.maxsize, meaning):
-            if meaning or not hit.weak:
-                best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
+            best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
         return tuple(best.values())[:limit]
 
     def search_passages(  # noqa: PLR0913 (a query, and how it is read)

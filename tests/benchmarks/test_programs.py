@@ -129,6 +129,20 @@ def test_recall(tmp_path: Path, data: Path) -> None:
         assert {*row.values()} == {66.67}
 
 
+def test_search_kinds(tmp_path: Path) -> None:
+    """No kind of question is answered less often than by the better of two full text searches."""
+    *kinds, every, unrelated = results("search_kinds", tmp_path)["rows"]
+
+    below = [
+        row["kind"]
+        for row in kinds
+        if row["Ebbtide"] < max(row["FTS5 unicode61"], row["FTS5 trigram"])
+    ]
+    assert below == []
+    assert (every["kind"], every["Ebbtide"] >= 90) == ("all", True)
+    assert unrelated["Ebbtide"] >= 98
+
+
 @pytest.fixture(scope="module")
 def scaled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """Measure searches at two sizes; return the folder of the results, and what it says."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.ranking import Passages, Says, Scores, Topics, rarity, relevance, score
+from ebbtide.memory.ranking import Match, Passages, Says, Scores, Topics, rarity, relevance, score
 
 SAYS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5))
 RARE = {"a": 1.0, "b": 2.0, "c": 0.5}
@@ -112,14 +112,15 @@ def test_all_terms_of_a_short_query(asked: int) -> None:
 @pytest.mark.parametrize(
     ("says", "headings", "unknown", "enough"),
     [
-        *(({"a": 1, "c": 1}, {}, 0.0, True), ({"a": 1, "c": 1}, {}, 0.5, False)),
-        *(({"a": 1}, {}, 0.0, False), ({"b": 1}, {}, 0.5, True), ({}, {"b": 1}, 0.5, True)),
-        *(({}, {"b": 1}, 0.6, False), ({}, {}, 0.0, False)),
+        *(({"a": 1, "c": 1}, {}, 0.0, "enough"), ({"a": 1, "c": 1}, {}, 0.5, "little")),
+        *(({"a": 1}, {}, 0.0, "little"), ({"b": 1}, {}, 0.5, "enough")),
+        *(({"b": 1}, {}, 0.4, "clear"), ({}, {"b": 1}, 0.5, "clear")),
+        *(({}, {"b": 1}, 0.6, "little"), ({}, {}, 0.0, "little")),
     ],
 )
-def test_a_floor(says: Says, headings: Says, unknown: float, *, enough: bool) -> None:
+def test_a_floor(says: Says, headings: Says, unknown: float, enough: Match) -> None:
     """The best has to score a bit more than what is asked for weighs, or to say half of it."""
     said, efforts = passages(says), topics(says, headings=[headings])
     scores = score(said, efforts, RARE, 3)
 
-    assert scores.suffice(said, efforts, RARE, unknown) == enough
+    assert scores.match(said, efforts, RARE, unknown) == enough

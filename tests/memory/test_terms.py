@@ -122,6 +122,11 @@ def test_look_alikes_stay_apart(different: str) -> None:
         ("At most 25 MB and 48,211,903 rows.", "25MB 48211903"),
         ("Broken since 4f2a9c81d0e7b6a5.", "4f2a9c8"),
         ("Call +49 30 901820.", "4930901820"),
+        ("Call +49 30 901 8204.", "0309018204"),
+        ("Reception is (030) 555-74210.", "03055574210"),
+        ("It fails with 0x80070643 on M-XR 4082.", "80070643 M-XR4082"),
+        ("Die Kindergartenanmeldung läuft.", "Kindergarten Anmeldung"),
+        ("May wants a mouse. Will's is broken.", "May mice Will"),
         ("I met Will, he writes C++ for the IT of plan B.", "Will C++ IT B"),
     ],
 )

@@ -329,6 +329,16 @@ def test_date_alone_finds_its_day(talk: Conversation) -> None:
     assert turns(talk.call("search_efforts", query="what did we say on 22 November 2026?")) == [2]
 
 
+def test_a_day_that_was_said_is_found(talk: Conversation) -> None:
+    """However it is written, before what was said on that day; a path does not say one."""
+    talk.turn("Look at s3://lake/dt=2027-03-05/part.")
+    talk.turn("The lease ends on 5 March 2027.")
+    talk.ask("When?")
+
+    for query in ("2027-03-05", "what ends on 05.03.2027?", "March 5"):
+        assert turns(talk.call("search_efforts", query=query)) == [2]
+
+
 def test_days_are_those_of_the_time_zone(talk: Conversation) -> None:
     """Noon in UTC is the next day on Kiritimati."""
     talk.settings = talk.settings.model_copy(update={"timezone": "Pacific/Kiritimati"})
