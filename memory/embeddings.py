@@ -21,7 +21,7 @@ EMBEDDED_TURNS = 200
 """Turns that are embedded after one turn at most, so that a long adopted history delays none."""
 
 _PROBE = "The quick brown fox jumps over the lazy dog."
-"""A text whose vector tells the number of dimensions."""
+"""A text whose vector tells the number of dimensions, and one model from another."""
 
 
 @runtime_checkable
@@ -61,7 +61,7 @@ class Embedder:
         if find_spec("numpy") is None:
             raise SettingsError("embeddings need numpy: pip install 'ebbtide[embeddings]'")
         self._model = model
-        self._size = 0
+        self._size, self._name = 0, ""
 
     @property
     def model(self) -> Embeddings:
@@ -70,17 +70,24 @@ class Embedder:
 
     @property
     def name(self) -> str:
-        """The model's own name, or that of its class, and the size of its vectors."""
-        names = (getattr(self._model, key, None) for key in ("model_name", "model"))
-        own_name = next((name for name in names if isinstance(name, str) and name), None)
-        return f"{own_name or type(self._model).__qualname__}/{self.size}"
+        """The name of the model: the size of its vectors, and what stands out in a fixed one.
+
+        Attributes do not tell: wrappers call different models alike, or have none.
+        """
+        if not self._name:
+            self._probe()
+        return self._name
 
     @property
     def size(self) -> int:
         """The number of dimensions, found by embedding one fixed text once."""
-        if not self._size:
-            self._size = len(_only(_unit_rows(self._model.embed_documents, [_PROBE])))
-        return self._size
+        return self._size or len(self._probe())
+
+    def _probe(self) -> Vector:
+        """Return the vector of the fixed text."""
+        probe = _only(_unit_rows(self._model.embed_documents, [_PROBE]))
+        self._size, self._name = len(probe), f"{len(probe)}:{_prominent(probe)}"
+        return probe
 
     def documents(self, texts: Sequence[str]) -> list[Vector]:
         """Return a vector for each text: zeros for a blank text or an answer that is no vector."""
@@ -103,6 +110,27 @@ class Embedder:
         if len(vector) != self.size:
             raise EmbeddingError(f"a query of {len(vector)} numbers, a text of {self.size}")
         return QueryEmbedding(vector, self.name, floor)
+
+
+_PROMINENT = range(3, 13)
+"""How many of the largest numbers of a vector tell a model, wherever the next one is far below.
+
+Services return numbers that differ in the fourth digit from call to call: that must not turn a
+model into another one, whose vectors are all computed anew.
+"""
+
+
+def _prominent(vector: Vector) -> str:
+    """Return the places of the largest numbers of a vector with their signs.
+
+    >>> _prominent(array("f", [0.1, -0.6, 0.5, 0.1, 0.4, 0.0]))
+    '-1+2+4'
+    """
+    order = sorted(range(len(vector)), key=lambda at: -abs(vector[at]))
+    sizes = [*(abs(vector[at]) for at in order), 0.0]
+    steps = [many for many in _PROMINENT if many < len(order)]
+    chosen = max(steps, key=lambda many: sizes[many - 1] - sizes[many], default=len(order))
+    return "".join(f"{'-+'[vector[at] > 0]}{at}" for at in sorted(order[:chosen]))
 
 
 def likeness(vector: Vector, other: Vector) -> float:

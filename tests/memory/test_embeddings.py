@@ -99,23 +99,18 @@ def test_a_query_of_another_size_is_an_error() -> None:
         Embedder(model).meaning("The quick brown fox", 0.3)
 
 
-def test_a_model_is_known_by_its_name_and_size() -> None:
-    """The same model is known again, another or one of another size is not."""
-    models = (Concepts(), Concepts(), Concepts(seed=1), Concepts(size=8))
+def test_a_model_is_known_by_its_vectors() -> None:
+    """The same model is known again, under another name too; another one is not."""
+    renamed, other, noisy = Concepts(), Concepts(seed=1), Concepts()
+    renamed.model_name, other.model_name = "deployment", Concepts().model_name
+    noisy.bend = lambda rows: [[number + 1e-4 for number in row] for row in rows]
 
-    names = [Embedder(model).name for model in models]
+    names = [Embedder(model).name for model in (Concepts(), renamed, noisy, other)]
 
-    assert names == ["concepts-0/256", "concepts-0/256", "concepts-1/256", "concepts-0/8"]
+    assert names[0] == names[1] == names[2] != names[3]
+    assert Embedder(Concepts(size=8)).name not in names
 
 
 def test_no_texts_are_no_vectors() -> None:
     """Without a text there is nothing to ask."""
     assert Embedder(Concepts(size=8)).documents([]) == []
-
-
-def test_a_model_without_a_name_is_known_by_its_class() -> None:
-    """What says no name of its own is called as its class is."""
-    model = Concepts(size=8)
-    del model.model_name
-
-    assert Embedder(model).name == "Concepts/8"
