@@ -1,5 +1,6 @@
 """Notes before a message: the day, and hints that point at stored efforts and turns."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nlargest
 from math import fsum, log
@@ -13,7 +14,7 @@ from ..passages import best_piece, word_begin
 from ..record import Event
 from ..references import mentions
 from ..running_turn import RunningTurn
-from ..terms import long_enough, query_terms
+from ..terms import long_enough, query_terms, tells
 from ..transcript import in_one_line_each
 from ..view import ArchiveView
 from .plan import Plan
@@ -75,6 +76,24 @@ def pointed_at(message: Pointing) -> str | int | None:
     return best if clear else None
 
 
+_SPOKEN_OF = re.compile(r"(?i)\b(?:the|that|this|our)\s+([^\W_]+(?:[ -][^\W_]+)?)")
+"""What a message speaks of as known: "that login thing", "the upgrade"; "a new upgrade" is none."""
+
+
+def spoken_of(message: Pointing, question: str) -> str | None:
+    """Return the effort that alone has a word in its name by which a message speaks of it.
+
+    >>> message = Pointing({}, {"login-401-fix": [], "css": [], 7: []})
+    >>> spoken_of(message, "How did that login thing end?"), spoken_of(message, "login, how?")
+    ('login-401-fix', None)
+    """
+    known = (query_terms(match[1]) for match in _SPOKEN_OF.finditer(question))
+    words = {term for terms in known for term in terms if tells(term)}
+    names = [name for name in message.said if isinstance(name, str)]
+    named = [name for name in names if not words.isdisjoint(query_terms(name))]
+    return named[0] if len(named) == 1 else None
+
+
 def hinted(work: RunningTurn) -> list[Event]:
     """Return the event that puts hints before the running message; none if there are no hints."""
     hints = _hints(work, work.plan) if work.plan else []
@@ -115,7 +134,8 @@ def _excerpt(said: Sequence[tuple[str, str]], begin: int) -> str:
 def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
     """Return hints at what the running message is about and the context lacks.
 
-    Efforts named by their id come first, then the effort or turn that the message clearly is about.
+    Efforts named by their id come first, then by a word of it, then the effort or turn that the
+    message clearly is about.
     """
     question, limit = _question(work)[:_HINT_QUERY], work.settings.recall_hints
     if not limit or not (terms := query_terms(question)):
@@ -125,10 +145,12 @@ def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
     stored = work.view.efforts_named(absent, work.state.events)
     targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     left_out = plan.older or len(plan.turns) < plan.after_turn
-    if len(targets) < limit and left_out and len(long_enough(terms)) >= _OVERLAP:
-        best = pointed_at(work.view.archive.pointing(work.view.owner, work.view.tip, question))
-        if best is not None and best not in targets and not _in_context(work, best, plan):
-            targets.append(best)
+    is_long = len(long_enough(terms)) >= _OVERLAP
+    if len(targets) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
+        pointing = work.view.archive.pointing(work.view.owner, work.view.tip, question)
+        for best in (spoken_of(pointing, question), pointed_at(pointing) if is_long else None):
+            if best is not None and best not in targets and not _in_context(work, best, plan):
+                targets.append(best)
     return [_hint(work, target, question) for target in targets[:limit]]
 
 

@@ -43,6 +43,8 @@ def hinted_at(talk: Conversation, question: str) -> list[str]:
     [
         (QUESTION, ["- auth-bug"]),
         ("AUTH-BUG, please", ["- auth-bug"]),
+        ("How did that auth thing end?", ["- auth-bug"]),
+        ("I need auth for my own site.", []),
         ("How is the grey cat called that hunts?", ["- turn 3"]),
         ("Which refresh tokens?", []),
         ("unauth bugle", []),
