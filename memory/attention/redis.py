@@ -1,21 +1,23 @@
 """Cache the attention of users in Redis, in front of the archive's table.
 
-Keys per user; names of users and memories are quoted as in URLs:
+Keys per user, whose name is quoted as in URLs, after a prefix:
 
-- `ebbtide:<user>:attention`, a sorted set: the memories in attention, by their score when cached;
+- `ebbtide:<user>:attention`, a sorted set: the ids of the memories in attention, by their score
+  when they were written;
 - `ebbtide:<user>:memories`, a hash: what scores are computed from, of these and of memories that a
   message could lift; its field `*` has the threshold, the capacity, the size and the time;
 - `ebbtide:<user>:changes`, a counter of changes of the table.
 
-All expire after a day. A writer changes the table, then deletes the cache. A reader that finds no
-cache reads the table, and caches that only if the counter is unchanged. So no change is lost.
+All expire after a day. A writer changes the table, deletes what is cached and writes it anew, so
+that other readers of Redis see it at once. A reader that finds no cache reads the table. What was
+read is cached only if the counter is unchanged, so no change is lost.
 """
 
 import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
 from typing import Any, Self, TypeVar
@@ -26,6 +28,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ..archive.memories import SqlAttention
+from ..errors import AttentionError
 from .law import Kept, Memory
 
 T = TypeVar("T")
@@ -54,16 +57,16 @@ class RedisAttention(SqlAttention):
     a day at most, others may read old values.
     """
 
-    def __init__(self, client: Redis, table: SqlAttention) -> None:
+    def __init__(self, client: Redis, table: SqlAttention, *, prefix: str = "ebbtide") -> None:
         """Cache reads of `archive.attention(...)` with a client, decoding responses or not."""
         super().__init__(table.database, threshold=table.threshold, capacity=table.capacity)
-        self._client = client
+        self._client, self._prefix = client, prefix
         self._late: dict[str, object] = {}
         # Without the lock a change would be lost that comes while earlier ones are dropped.
         self._lock, self._away, self._rested = Lock(), False, 0.0
 
     @classmethod
-    def from_url(cls, url: str, table: SqlAttention) -> Self:
+    def from_url(cls, url: str, table: SqlAttention, *, prefix: str = "ebbtide") -> Self:
         """Return attention cached on the server of a URL such as redis://localhost:6379/0.
 
         Raises `ValueError` for anything else.
@@ -71,13 +74,18 @@ class RedisAttention(SqlAttention):
         # Once, at once: the server may have closed an idle connection; else the table answers.
         retry = Retry(NoBackoff(), 1)
         timeouts = {"socket_timeout": _TIMEOUT, "socket_connect_timeout": _TIMEOUT}
-        return cls(Redis.from_url(url, retry=retry, **timeouts), table)
+        return cls(Redis.from_url(url, retry=retry, **timeouts), table, prefix=prefix)
 
     def changed(self, user_id: str) -> bool:
-        """Delete the cache of a user, whose table has changed; False if Redis cannot be reached."""
+        """Write the cache of a user anew, whose table has changed; False without Redis."""
         with self._lock:
             self._late[user_id] = object()
-        return bool(self._ask(lambda: True))
+        return bool(self._ask(lambda: self._written(user_id)))
+
+    def _written(self, user_id: str) -> bool:
+        with suppress(AttentionError):  # the next reader reads the table
+            self._built(user_id, datetime.now(UTC))
+        return True
 
     def attended(self, user_id: str, *, now: datetime) -> tuple[Kept, ...]:
         """Return the memories in attention as of the last read."""
@@ -92,7 +100,7 @@ class RedisAttention(SqlAttention):
 
     def _cached(self, user_id: str, now: datetime) -> tuple[Kept, ...] | None:
         """Return what is cached; None if it is incomplete, or for another threshold or capacity."""
-        attention, memories, _ = _keys(user_id)
+        attention, memories, _ = _keys(self._prefix, user_id)
         pipeline = self._client.pipeline()
         pipeline.zrange(attention, 0, -1)
         pipeline.hgetall(memories)
@@ -104,17 +112,17 @@ class RedisAttention(SqlAttention):
             *numbers, at = packed.pop(_BUILT, [0])
             if numbers != [self.threshold, self.capacity, len(inside)] or at > now.timestamp():
                 return None
-            for name, (memory_id, base, created, keywords, accesses) in packed.items():
+            for memory_id, base, created, keywords, accesses in packed.values():
                 moment = datetime.fromisoformat(created)
                 memory = Memory(memory_id, base, moment, tuple(keywords))
-                cached.append(Kept(memory, accesses, attended=name in inside))
+                cached.append(Kept(memory, accesses, attended=memory_id in inside))
         except (TypeError, ValueError):  # another program wrote it
             return None
         return tuple(cached)
 
     def _built(self, user_id: str, now: datetime) -> tuple[Kept, ...]:
         """Read the table, and cache that unless the table changes meanwhile."""
-        attention, memories, changes = _keys(user_id)
+        attention, memories, changes = _keys(self._prefix, user_id)
         with self._client.pipeline() as pipeline:
             pipeline.watch(changes)  # type: ignore[no-untyped-call]  # redis has no types for it
             self.database.leave()  # a moment before the watch may lack a change that it counted
@@ -124,7 +132,7 @@ class RedisAttention(SqlAttention):
                 memory, created = item.memory, item.memory.created.isoformat()
                 packed = [memory.id, memory.base, created, memory.keywords, item.accesses]
                 fields[_quoted(memory.id)] = json.dumps(packed)
-            scores = {_quoted(item.memory.id): item.holds(now) for item in stored if item.attended}
+            scores = {_encoded(item.memory.id): item.holds(now) for item in stored if item.attended}
             numbers = [self.threshold, self.capacity, len(scores), now.timestamp()]
             pipeline.multi()
             pipeline.delete(attention, memories)
@@ -161,7 +169,7 @@ class RedisAttention(SqlAttention):
             return
         pipeline = self._client.pipeline()
         for user_id in late:
-            *cached, changes = _keys(user_id)
+            *cached, changes = _keys(self._prefix, user_id)
             pipeline.incr(changes)
             pipeline.expire(changes, _DAY_SECONDS)
             pipeline.delete(*cached)
@@ -170,8 +178,12 @@ class RedisAttention(SqlAttention):
             self._late = {k: mark for k, mark in self._late.items() if late.get(k) is not mark}
 
 
-def _keys(user_id: str) -> tuple[str, str, str]:
-    user = f"ebbtide:{_quoted(user_id)}"
+def _encoded(memory_id: str) -> bytes:
+    return memory_id.encode(errors="surrogatepass")
+
+
+def _keys(prefix: str, user_id: str) -> tuple[str, str, str]:
+    user = f"{prefix}:{_quoted(user_id)}"
     return f"{user}:attention", f"{user}:memories", f"{user}:changes"
 
 
@@ -180,4 +192,4 @@ def _quoted(name: str) -> str:
 
 
 def _plain(answer: bytes | str) -> str:
-    return answer.decode() if isinstance(answer, bytes) else answer
+    return answer.decode(errors="surrogatepass") if isinstance(answer, bytes) else answer

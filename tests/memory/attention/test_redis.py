@@ -77,9 +77,16 @@ def test_the_keys_are_the_documented_ones(client: Redis, attention: RedisAttenti
 
     assert sorted(lives) == [SET.encode(), b"ebbtide:ann:changes", HASH.encode()]
     assert all(24 * 3600 - 60 < left <= 24 * 3600 for left in lives.values())
-    assert client.zrange(SET, 0, -1, withscores=True) == [(b"t1%2Fauth-bug", 60.0)]
+    assert client.zrange(SET, 0, -1, withscores=True) == [(b"t1/auth-bug", 60.0)]
     assert sorted(client.hkeys(HASH)) == [b"*", b"t%2Flow", b"t1%2Fauth-bug"]
     assert attention.top("ann", 1, now=NOW) != ()
+
+
+def test_what_enters_is_written_at_once(client: Redis, archive: DiskArchive) -> None:
+    """Another program sees it in the set of its prefix, before this one has read anything."""
+    RedisAttention(client, archive.attention(), prefix="memorable").add("ann", A, now=NOW)
+
+    assert client.zrange("memorable:ann:attention", 0, -1) == [A.id.encode()]
 
 
 def test_readers_ask_redis(archive: DiskArchive, attention: RedisAttention) -> None:
