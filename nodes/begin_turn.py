@@ -75,6 +75,7 @@ def begin_turn(
         shown = _for_people(settled, efforts, parts.archive, owner)
         update |= {"archive": parts.archive.id, "nonce": nonce, **shown}
         work = _begun(running_turn(updated(before, update), runtime, parts))
+        work = replace(work, related=lambda said: parts.related(work.view, said, runtime))
         update |= _hinting(work)
         _stream(work.state.banners, runtime)
         return {**update, "messages": Overwrite(update["messages"])}

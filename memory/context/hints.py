@@ -10,11 +10,12 @@ from ..archive.protocol import Pointing
 from ..dates import local, shown
 from ..efforts import one_line
 from ..messages import text
+from ..names import is_qualified
 from ..passages import best_piece, word_begin
 from ..record import Event
 from ..references import mentions
 from ..running_turn import RunningTurn
-from ..terms import long_enough, query_terms, tells
+from ..terms import long_enough, query_terms, tells, terms
 from ..transcript import in_one_line_each
 from ..view import ArchiveView
 from .plan import Plan
@@ -138,20 +139,42 @@ def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
     message clearly is about.
     """
     question, limit = _question(work)[:_HINT_QUERY], work.settings.recall_hints
-    if not limit or not (terms := query_terms(question)):
+    if not limit or not (asked := query_terms(question)):
         return []
     ids, elsewhere, _ = mentions(work, [question])
     absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, plan)]
     stored = work.view.efforts_named(absent, work.state.events)
     targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     left_out = plan.older or len(plan.turns) < plan.after_turn
-    is_long = len(long_enough(terms)) >= _OVERLAP
+    is_long = len(long_enough(asked)) >= _OVERLAP
     if len(targets) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
         pointing = work.view.archive.pointing(work.view.owner, work.view.tip, question)
         for best in (spoken_of(pointing, question), pointed_at(pointing) if is_long else None):
             if best is not None and best not in targets and not _in_context(work, best, plan):
                 targets.append(best)
+    if len(targets) < limit:
+        targets += [name for name in _other_subject(work, question, plan) if name not in targets]
     return [_hint(work, target, question) for target in targets[:limit]]
+
+
+def _other_subject(work: RunningTurn, question: str, plan: Plan) -> list[str]:
+    """Return memories of other sessions that a message is about, and the turns in view are not."""
+    related = work.related(question) if work.related else ()
+    absent = [name for name in related if not _in_context(work, name, plan)]
+    stored = [effort for effort in work.view.efforts_named(absent, ()) if is_qualified(effort.id)]
+    if not stored:
+        return []
+    later = range(plan.after_turn + 1, work.view.tip.turn + 1)
+    records = work.view.turns([*plan.turns, *later])
+    messages = (message for record in records for message in record.messages)
+    in_view = {term for message in messages for term in terms(text(message))}
+    asked = {term for term in query_terms(question) if tells(term) and term not in in_view}
+    overlap = work.settings.min_keyword_overlap
+    return [
+        effort.id
+        for effort in stored
+        if len(asked.intersection(terms(" ".join(effort.keywords)))) >= overlap
+    ]
 
 
 def _in_context(work: RunningTurn, target: str | int, plan: Plan) -> bool:

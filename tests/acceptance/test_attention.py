@@ -226,6 +226,20 @@ def test_message_decides_what_is_surfaced(tmp_path: Path) -> None:
     assert summaries_in(said.first) == {"auth-bug"}
 
 
+def test_change_of_subject(tmp_path: Path) -> None:
+    """05, On a change of context: a message about something else brings hints, once."""
+    told = {"summary": AUTH.summary, "keywords": ["axios", "interceptor"], "importance": 50}
+    here = stage(tmp_path, session("a"), structured=[told], settings=Settings(attention_limit=0))
+    here.work(AUTH)
+
+    before = here.say("Good morning.", config=session("b"))
+    about = here.say("I plan an axios interceptor for the shop.", config=session("b"))
+    again = here.say("Shall the axios interceptor retry?", config=session("b"))
+
+    sent = [said.first.text.count("- a/auth-bug:") for said in (before, about, again)]
+    assert sent == [0, 1, 1]
+
+
 def test_foreign_summaries_are_evicted_like_any(tmp_path: Path) -> None:
     """05, At the start of a session: decay and eviction treat them as any summary."""
     settings = Settings(summary_eviction_threshold=2, rebuild="every-turn")
