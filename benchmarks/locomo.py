@@ -65,8 +65,8 @@ def load(path: Path) -> tuple[Conversation, ...]:
 
 
 def replayed(archive: Archive, talk: Conversation, size: int) -> Replay:
-    """Commit a conversation, `size` utterances to a turn."""
-    owner, tip, places = Owner("locomo", talk.id), Tip(), dict[str, Place]()
+    """Commit a conversation, of a user of its own, `size` utterances to a turn."""
+    owner, tip, places = Owner(talk.id, "locomo"), Tip(), dict[str, Place]()
     for number, session in enumerate(talk.sessions):
         name = f"session-{number:02}"
         for first in range(0, len(session), size):

@@ -3,14 +3,19 @@
     python benchmarks/recall.py --data locomo.json --out results
     python benchmarks/recall.py --data locomo.json --out results --embeddings minilm
     python benchmarks/recall.py --talk talk.jsonl --questions talk.questions.jsonl --out results
+    python benchmarks/recall.py --work benchmarks/data/work_sessions.yaml --out results
 
 A cell is the percentage of a question's evidence that is found, averaged over all questions.
 Packed texts are the excerpts that a search would return, up to the first that does not fit.
 Evidence counts only if all of it is in them.
+As called is the tool `search_efforts` with the question alone, with the tokens of its result. Every
+tenth question is asked of the other conversations too: not weak is how often that finds a result
+that is not marked as weak.
 
 A line of a talk is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …, "assistant": …}`
 with null for no effort, or the end of an effort, `{"effort": …, "concluded": 57, "summary": …}`. A
 line of its questions is `{"question": …, "evidence": [{"turn": 12, "who": "user", "quote": …}]}`.
+Sessions of work have calls of tools and their results as well, see the file.
 """
 
 import json
@@ -21,6 +26,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import yaml
 from locomo import Conversation, Question, Replay, load, replayed
 from made_up import group
 from report import argument_parser, percent, write
@@ -46,6 +52,8 @@ _MESSAGE_TOKENS = 4
 """Tokens around a message, as `memory.tokens` counts them."""
 _FEW, _MANY = 5, 10
 """The ranks up to which a hit counts, as papers report them."""
+_TENTH = 10
+"""Of so many questions one is asked of the other conversations too."""
 _ALL = 1_000
 """Hits at most, so that every rank is seen."""
 _LITTLE, _MUCH = 1_000, 4_000
@@ -73,6 +81,16 @@ class ArchivedTalk:
         asking = (state, view, Settings(), count)
         work = RunningTurn(*asking, room=budget, free=budget, embedder=embedder)
         return dict(search_efforts(work, text)[1])
+
+    def quotes(self, text: str) -> list[tuple[int, str]]:
+        """Return turn and text of the passages that the tool `search_efforts` gives."""
+        results = self.asked(text)["results"]
+        return [(one["turn"], one["text"]) for result in results for one in result["passages"]]
+
+    def finds_clearly(self, text: str) -> bool:
+        """Tell whether the tool gives a passage that is not weak."""
+        results = self.asked(text)["results"]
+        return any("weak" not in one for result in results for one in result["passages"])
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a hint for this message would name."""
@@ -114,8 +132,39 @@ def committed(archive: DiskArchive, owner: Owner, lines: Sequence[Any]) -> Tip:
         ]
         texts, name = (line["user"], line["assistant"]), line["effort"] or ""
         turn = replace(group(line["turn"], texts, name, events), at=line["at"])
+        turn = replace(turn, messages=_with_calls(turn.messages, line.get("calls", ())))
         tip = archive.commit(owner, tip, turn).tip
     return tip
+
+
+def work_of(path: Path) -> tuple[list[Any], list[Any]]:
+    """Return the turns and questions of sessions of work, as those of a talk."""
+    data = yaml.safe_load(path.read_text("utf-8"))
+    lines: list[Any] = []
+    for number, turn in enumerate(data["turns"], start=1):
+        calls = turn.get("calls", ())
+        line = {"turn": number, "at": f"2026-02-{number // 3 + 1:02}T09:00:00Z"}
+        line |= {"effort": turn.get("effort"), "user": turn["user"], "assistant": turn["answer"]}
+        line |= {"calls": calls, "results": "\n".join(result for *_, result in calls)}
+        lines.append(line)
+    numbers = {turn["name"]: number for number, turn in enumerate(data["turns"], start=1)}
+    questions = [
+        {"question": text, "evidence": [{"turn": numbers[name], "quote": quote}]}
+        for text, name, quote in data["questions"]
+    ]
+    return lines, questions
+
+
+def _with_calls(messages: Sequence[Any], calls: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the messages of a turn with calls and their results before its answer."""
+    question, answer = messages
+    between: list[Any] = []
+    for number, (name, arguments, result) in enumerate(calls):
+        call = {"name": name, "args": arguments, "id": f"call-{number}", "type": "tool_call"}
+        between.append({"type": "ai", "data": {"content": "", "tool_calls": [call]}})
+        told = {"content": result, "name": name, "tool_call_id": call["id"]}
+        between.append({"type": "tool", "data": told})
+    return (question, *between, answer)
 
 
 def by_full_text(
@@ -126,7 +175,8 @@ def by_full_text(
         database.execute(
             "CREATE VIRTUAL TABLE said USING fts5(text, turn UNINDEXED, tokenize=porter)"
         )
-        rows = [(line[name], line["turn"]) for line in lines if "turn" in line for name in roles]
+        said = [line for line in lines if "turn" in line]
+        rows = [(line[name], line["turn"]) for line in said for name in roles if line.get(name)]
         database.executemany("INSERT INTO said VALUES (?, ?)", rows)
         terms = set(query_terms(query))
         matching = [word for word in words(query) if set(query_terms(word)) & terms]
@@ -177,7 +227,8 @@ def talked(
             (turn, archived.log(turn))
             for turn in dict.fromkeys(passage.turn for passage in archived.search(text))
         ),
-        "FTS5, all": lambda text: by_full_text(lines, ("user", "assistant"), text),
+        "as called": archived.quotes,
+        "FTS5, all": lambda text: by_full_text(lines, ("user", "results", "assistant"), text),
         "FTS5, users": lambda text: by_full_text(lines, ("user",), text),
     }
     rows: list[dict[str, str | float]] = []
@@ -193,11 +244,18 @@ def talked(
 
 
 def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
-    """Return how often a hint is right, and how often an unrelated message gets one."""
+    """Return how often hints are right, and what messages about another conversation get."""
     right = [
         archived.hint(question.text) in {replay.places[key].effort for key in question.evidence}
         for archived, replay in talks
         for question in replay.talk.questions
+    ]
+    clear = [
+        archived.finds_clearly(question.text)
+        for archived, _ in talks
+        for foreign, replay in talks
+        if foreign is not archived
+        for question in replay.talk.questions[::_TENTH]
     ]
     wrong = [
         archived.hint(question.text) is not None
@@ -206,7 +264,11 @@ def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
         if foreign is not archived
         for question in replay.talk.questions
     ]
-    return {"hints, right": percent(right, 2), "hints, false": percent(wrong, 2)}
+    return {
+        "not weak": percent(clear, 2),
+        "hints, right": percent(right, 2),
+        "hints, false": percent(wrong, 2),
+    }
 
 
 def main() -> None:
@@ -215,11 +277,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--talk", type=Path, nargs="*", default=[])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
+    parser.add_argument("--work", type=Path)
     parser.add_argument("--embeddings", choices=["minilm"])
     options = parser.parse_args()
     for talk, questions in zip(options.talk, options.questions, strict=True):
         rows = _rows(read(talk), read(questions))
         write(options.out, f"recall_{talk.stem}", "Is it still there? A long talk", rows)
+    if options.work:
+        rows = _rows(*work_of(options.work))
+        write(options.out, "recall_work", "Is it still there? Sessions of work", rows)
     if options.data:
         talks, embedder = load(options.data), choose_embedder(options.embeddings)
         rows = [_row(talks, size, embedder) for size in (1, 2)]

@@ -51,8 +51,14 @@ class Fact:
 
     def effort(self, importance: int) -> Effort:
         """Return it as what is surfaced of other sessions: a concluded effort of one turn."""
-        said = {"summary": self.text, "keywords": keywords_of(self.text), "turn": self.tip.turn}
-        return Effort(self.id, "concluded", importance=importance, **said)
+        return Effort(
+            self.id,
+            "concluded",
+            summary=self.text,
+            keywords=keywords_of(self.text),
+            importance=importance,
+            turn=self.tip.turn,
+        )
 
 
 def items(block: Mapping[str, str]) -> tuple[Item, ...]:

@@ -1,7 +1,7 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -75,8 +75,7 @@ def begin_turn(
         shown = _for_people(settled, efforts, parts.archive, owner)
         update |= {"archive": parts.archive.id, "nonce": nonce, **shown}
         work = _begun(running_turn(updated(before, update), runtime, parts))
-        work = replace(work, related=lambda said: parts.related(work.view, said, runtime))
-        update |= _hinting(work)
+        update |= _hinting(work, lambda said: parts.related(work.view, said, runtime))
         _stream(work.state.banners, runtime)
         return {**update, "messages": Overwrite(update["messages"])}
 
@@ -146,8 +145,9 @@ def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     return {**update, "put_right": keys} if keys else {}
 
 
-def _hinting(work: RunningTurn) -> dict[str, Any]:
+def _hinting(work: RunningTurn, related: Callable[[str], Sequence[str]]) -> dict[str, Any]:
     """Return the update of the turn's efforts, its day, its hints and the plan."""
+    work = replace(work, related=related)
     update = {**packed(work.state), **planned(work)}
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sqlalchemy import Connection, func, select
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from ..names import session_name
 from ..ranking import Rare, Topics, rarity, score
 from ..record import Owner, Tip
-from ..terms import further_terms, query_terms, tells
+from ..terms import further_terms, naming_terms, query_terms, tells
 from .index import among, heading, look_up
 from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
@@ -105,11 +105,15 @@ class OtherSessions:
         hits = [*self._efforts(headings, rare), *self._turns(found, passages, rare)]
         weight = sum(rare.values())
         unknown = sum(not passages[term] and not headings[term] for term in required)
+        asked = weight + unknown * rarity(total)
         highest = max((sum(rare[term] for term in hit.said) for hit in hits), default=0.0)
-        if highest < _FLOOR * (weight + unknown * rarity(total)):
-            counts = {term: max(len(by_turn[term]), len(headings[term])) for term in rare}
-            telling = {term for term in rare if tells(term) and counts[term] <= few(total)}
+        counts = {term: max(len(by_turn[term]), len(headings[term])) for term in rare}
+        telling = {term for term in rare if tells(term) and counts[term] <= few(total)}
+        if highest < _FLOOR * asked:
             hits = [hit for hit in hits if not telling.isdisjoint(hit.said)]
+        names = telling & naming_terms(query)
+        if not names and not any(_is_clear(hit, rare, asked) for hit in hits):
+            hits = [replace(hit, weak=True) for hit in hits]
         scores = {(hit.owner, hit.effort.id): hit.score for hit in hits if hit.effort}
         distinct = [
             hit
@@ -208,6 +212,12 @@ class OtherSessions:
             owner = newest[row.session][0]
             hits.append(Elsewhere(owner, None, tip, row.at, points, terms[row.id], efforts, place))
         return hits
+
+
+def _is_clear(hit: Elsewhere, rare: Rare, asked: float) -> bool:
+    """Tell whether a turn says more than half of a query, or a heading half of it."""
+    said = 2 * sum(rare[term] for term in hit.said)
+    return said > asked or (hit.effort is not None and said >= asked)
 
 
 def _newest(hit: Elsewhere) -> tuple[str, ...]:

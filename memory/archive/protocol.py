@@ -19,6 +19,9 @@ from ..erasing import Deleted, Erased
 from ..facts import Fact
 from ..record import Group, Owner, Record, Tip
 
+WEAK = 3
+"""Passages at most of a query of which they say next to nothing: a hint, and often chance."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -87,6 +90,7 @@ class Elsewhere:
         said: Terms of the query that it contains.
         efforts: The efforts of the turn.
         passage: The number of the turn's best passage.
+        weak: Whether no result says more than half of the query.
     """
 
     owner: Owner
@@ -97,6 +101,7 @@ class Elsewhere:
     said: frozenset[str] = frozenset()
     efforts: tuple[str, ...] = ()
     passage: int | None = None
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)

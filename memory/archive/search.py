@@ -21,7 +21,7 @@ from ..ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
 from ..terms import further_terms, is_pair, naming_terms, query_terms, tells, terms
 from .index import SPEAKER, any_of, look_up, unpack_layout
 from .lineage import AMBIENT, CHANGES, Lineage
-from .protocol import Found
+from .protocol import WEAK, Found
 from .query import (
     Said,
     at_most,
@@ -457,7 +457,9 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
         if (turn := query.heading_turn(name))
     ]
     enough = [hit for hit in hits if not hit.weak] or hits
-    return tuple(sorted(enough, key=lambda hit: (-hit.score, -hit.turn, hit.effort or "")))
+    best = sorted(enough, key=lambda hit: (-hit.score, -hit.turn, hit.effort or ""))
+    is_hint = ranking.telling is not None and enough is hits
+    return tuple(best[:WEAK] if is_hint else best)
 
 
 def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:

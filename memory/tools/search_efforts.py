@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ...prompts.loader import render
-from ..archive.protocol import Elsewhere, Found
+from ..archive.protocol import WEAK, Elsewhere, Found
 from ..dates import UNDATED, When, dates, instant, local, period, shown, undated
 from ..efforts import Effort, happened
 from ..embeddings import QueryEmbedding
@@ -42,9 +42,6 @@ _BUDGET = 1_200
 
 _NEAR = 0.3
 """Share of the best score that a passage must have which only stands beside what matches."""
-
-_WEAK = 3
-"""Weak passages at most: they are a hint where to look, and often chance."""
 
 _APART = 3
 """Hours between two turns of one day from which on a result shows the hour."""
@@ -128,10 +125,12 @@ def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]
     """
     view = work.view
     best: dict[tuple[str | None, int, int | None], Found] = {}
+    most = 0
     for query in phrasings:
         meaning = meaning_of(work, query)
         archive, place = view.archive, (view.owner, view.tip)
         hits = archive.search_passages(*place, query, _PASSAGES, meaning, when=when)
+        most = max(most, len(hits))
         top = max((hit.score for hit in hits), default=1.0)
         for hit in hits:
             key = hit.effort, hit.turn, hit.passage
@@ -139,7 +138,9 @@ def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]
             if key not in best or (best[key].weak, -best[key].score) > (hit.weak, -scaled.score):
                 best[key] = scaled
     ordered = sorted(best.values(), key=lambda hit: (hit.weak, -hit.score))
-    return [hit for hit in ordered if not hit.weak] or ordered
+    # Each wording found next to nothing: together they find no more.
+    found = ordered[:WEAK] if most <= WEAK else ordered
+    return [hit for hit in found if not hit.weak] or found
 
 
 def meaning_of(work: RunningTurn, query: str) -> QueryEmbedding | None:
@@ -223,7 +224,7 @@ class _Answer:
         record, key = self._records[hit.turn], _key(hit)
         if key not in self._heads and not self._add_head(key, _head(hit, effort)):
             return False
-        if hit.passage is None or (hit.weak and self._weak >= _WEAK):
+        if hit.passage is None:
             return True
         part = excerpt(record.messages, hit.passage) or best_excerpt(record.messages, self._terms)
         one = _Range(record, part.begin, part.end, hit.score, hit.weak)
@@ -234,10 +235,6 @@ class _Answer:
         if part.asks and after and (answer := excerpt(after.messages, 0)):
             self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
         return True
-
-    @property
-    def _weak(self) -> int:
-        return sum(one.weak for ranges in self._ranges.values() for one in ranges)
 
     def _add_head(self, key: str | tuple[str, int], head: dict[str, Any]) -> bool:
         cost = self._work.count(compact(head))
@@ -296,6 +293,7 @@ class _Answer:
                 "at": shown(hit.at, self._when.zone) or UNDATED,
                 "text": text,
             }
+            passage |= {"weak": True} if hit.weak else {}
             if self._spend(self._work.count(compact({**head, **passage}))):
                 self._heads[name] = head
                 self._summaries[name] = passage, quote
@@ -306,7 +304,7 @@ class _Answer:
         key = tip.id, tip.turn
         if self._add_head(key, {"session": session}):
             place = {"session": session, "id": tip.id}
-            one = _Range(record, part.begin, part.end, hit.score, foreign=place)
+            one = _Range(record, part.begin, part.end, hit.score, hit.weak, place)
             if not self._add_range(key, one):
                 del self._heads[key]
 

@@ -124,9 +124,19 @@ def test_recall(tmp_path: Path, data: Path) -> None:
     for size, row in zip("12", rows, strict=True):
         assert row.pop("utterances to a turn") == size
         assert (row.pop("hints, right"), row.pop("hints, false")) == (33.33, 33.33)
+        row.pop("not weak")
         sizes = [name for name in row if "tokens" in name and row[name] > 100]
         assert [row.pop(name) for name in sizes] != []
         assert {*row.values()} == {66.67}
+
+
+def test_recall_of_work(tmp_path: Path) -> None:
+    """In sessions of work with tools a search finds more than a full text search of all texts."""
+    work = str(FOLDER / "data" / "work_sessions.yaml")
+    found = results("recall", tmp_path, "--work", work, name="recall_work")["rows"]
+
+    rows = {row["unit"]: row for row in found}
+    assert rows["as called"]["4,000 tokens"] > rows["FTS5, all"]["4,000 tokens"]
 
 
 def test_search_kinds(tmp_path: Path) -> None:

@@ -61,6 +61,21 @@ def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
     assert one.score > 0
 
 
+@pytest.mark.parametrize(
+    ("query", "weak"),
+    [
+        ("refresh token", False),
+        ("tokens of a subway in Lisbon at night", True),
+        ("the subway fare that Axios-4 told", False),
+    ],
+)
+def test_what_says_little_of_a_query_is_weak(archive: Archive, query: str, *, weak: bool) -> None:
+    """Most of it, or a rare name, is enough."""
+    work(archive, OTHER, "auth-bug", f"{SUMMARY} It was axios-4.")
+
+    assert [one.weak for one in archive.search_sessions(OWNER, query, 5)] == [weak]
+
+
 def test_its_turn_can_be_read_again(archive: Archive) -> None:
     """The tip is of the turn that concluded it, also if the session went on."""
     tip = work(archive, OTHER, "auth-bug", SUMMARY)
