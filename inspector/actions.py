@@ -87,7 +87,7 @@ def _changing(function: Callable[[Request], Any]) -> Callable[[Request], Awaitab
     return respond
 
 
-def _verb(request: Request, verbs: Mapping[str, Any] | tuple[str, ...]) -> str:
+def _verb(request: Request, verbs: Mapping[str, Any]) -> str:
     verb = str(request.path_params["verb"])
     if verb not in verbs:
         raise CommandError(f"there is no {verb!r}: use one of {', '.join(verbs)}")

@@ -159,7 +159,9 @@ def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
 
 def _other_subject(work: RunningTurn, question: str, plan: Plan) -> list[str]:
     """Return memories of other sessions that a message is about, and the turns in view are not."""
-    related = work.related(question) if work.related else ()
+    overlap = work.settings.min_keyword_overlap
+    said = {term for term in query_terms(question) if tells(term)}
+    related = work.related(question) if work.related and len(said) >= overlap else ()
     absent = [name for name in related if not _in_context(work, name, plan)]
     stored = [effort for effort in work.view.efforts_named(absent, ()) if is_qualified(effort.id)]
     if not stored:
@@ -168,12 +170,10 @@ def _other_subject(work: RunningTurn, question: str, plan: Plan) -> list[str]:
     records = work.view.turns([*plan.turns, *later])
     messages = (message for record in records for message in record.messages)
     in_view = {term for message in messages for term in terms(text(message))}
-    asked = {term for term in query_terms(question) if tells(term) and term not in in_view}
-    overlap = work.settings.min_keyword_overlap
     return [
         effort.id
         for effort in stored
-        if len(asked.intersection(terms(" ".join(effort.keywords)))) >= overlap
+        if len((said - in_view).intersection(terms(" ".join(effort.keywords)))) >= overlap
     ]
 
 
