@@ -32,7 +32,8 @@ def test_the_comparison_is_what_was_measured() -> None:
     """Each figure beside the alternatives is that of the long conversation in the kept results."""
     kept = json.loads((RESULTS_FOLDER / "context_cost.json").read_text(encoding="utf-8"))
     measured = {row["agent"]: row for row in kept["rows"] if row["talk"] == "long"}
-    table = text(README).partition("## Beside the alternatives")[2].partition("\n\nThe figures")[0]
+    section = text(README).partition("## Compared with the alternatives")[2]
+    table = section.partition("\n\nThe figures")[0]
     head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines() if "|" in line]
 
     assert len(rows) > 1
