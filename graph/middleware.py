@@ -66,7 +66,7 @@ from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_fro
 from ..nodes.turn.langchain_messages import closed, to_dicts
 from ..nodes.turn.parts import STEADY, AgentParts, name_of
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
-from ..nodes.turn.turn import is_anothers, owner_of, running
+from ..nodes.turn.turn import is_anothers, leave, owner_of, running
 from .agent import build_memory_graph, tool_parts
 from .requests import (
     OverBudgetError,
@@ -244,14 +244,15 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def after_model(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Run the memory tools that were called, one after the other.
 
-        Raises `SessionNotFoundError` if another user resumes the turn.
+        The rounds that left the prompt leave `messages`. Raises `SessionNotFoundError` if another
+        user resumes the turn.
         """
         self._check_user(state, runtime)
         turn_state, parts = self._memory_calls(state)
-        if parts is None:
-            return None
-        update = memory_tools(turn_state, runtime, parts=parts)
-        return self._after_tools(state, repacked(update, turn_state, self._settings(runtime)))
+        update: dict[str, Any] = {}
+        if parts is not None:
+            update = memory_tools(turn_state, runtime, parts=parts)
+        return self._after_model(state, runtime, turn_state, update)
 
     @hook_config(can_jump_to=["model"])
     async def aafter_model(
@@ -260,10 +261,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Do what `after_model` does, without holding a thread while a model summarises."""
         await asyncio.to_thread(self._check_user, state, runtime)
         turn_state, parts = await asyncio.to_thread(self._memory_calls, state)
-        if parts is None:
-            return None
-        update = await amemory_tools(turn_state, runtime, parts=parts)
-        return self._after_tools(state, repacked(update, turn_state, self._settings(runtime)))
+        update: dict[str, Any] = {}
+        if parts is not None:
+            update = await amemory_tools(turn_state, runtime, parts=parts)
+        return await asyncio.to_thread(self._after_model, state, runtime, turn_state, update)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[..., Any]) -> Any:
         """Run a tool, and clean its result so that it can be stored.
@@ -422,12 +423,30 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             return turn_state, None
         return turn_state, replace(self._parts(state), tools=application_calls)
 
-    @staticmethod
-    def _after_tools(state: MemoryAgentState, update: dict[str, Any]) -> dict[str, Any]:
-        """Return the update after memory tools; LangChain would end a turn of invalid calls."""
+    def _after_model(
+        self,
+        state: MemoryAgentState,
+        runtime: Runtime[Any],
+        turn_state: TurnState,
+        update: dict[str, Any],
+    ) -> dict[str, Any] | None:
+        """Return the update after a model call, with that of memory tools if any were called."""
+        results = update.get("messages", [])
+        own: dict[str, Any] = {}
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
-        jump = {} if answer is None or answer.tool_calls else {"jump_to": "model"}
-        return {**update, **jump}
+        if results and answer is not None and not answer.tool_calls:
+            own = {"jump_to": "model"}  # LangChain would end a turn of invalid calls
+        left = leave(turn_state, runtime, self._parts(state))
+        if left:
+            kept = {message.id for message in left["messages"]}
+            messages = [message for message in state["messages"] if message.id in kept]
+            update |= {"part": left["part"], "messages": Overwrite([*messages, *results])}
+            replaced = state.get("ebbtide_replaced") or {}
+            replaced = {name: message for name, message in replaced.items() if name in kept}
+            own["ebbtide_replaced"] = replaced
+        if not update:
+            return None
+        return {**repacked(update, turn_state, self._settings(runtime)), **own}
 
     def _call(self, request: ModelRequest[Any], window: int | None = None) -> Call:
         """Return the call of the model with its working context, within a `window` if given.

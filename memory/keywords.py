@@ -301,7 +301,7 @@ def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keyw
     session, name = parted(effort.id)
     turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[Counts]()
     for record in work.view.turns_of(effort.id, turns):
-        key = (work.view.owner, session, record.id)
+        key = (work.view.owner, session, record.id, name)
         counts.append(cache.get_or_make(key, partial(counted, record.messages)))
     named = "" if is_fact(effort.id) else name
     heading = (named, effort.goal, effort.summary, *effort.keywords)

@@ -65,6 +65,7 @@ class Group:
         state: The memory's state after it, as plain data.
         nonce: Drawn when the turn starts. A retry has the same nonce, a repeated question another.
         attachments: Data that the messages refer to, by digest.
+        part: The id of the last part that its messages join, "" for none.
     """
 
     turn: int
@@ -76,6 +77,12 @@ class Group:
     state: Mapping[str, Any] | None = None
     nonce: str = ""
     attachments: Mapping[str, str] = field(default_factory=dict)
+    part: str = ""
+
+    @property
+    def first_round(self) -> int:
+        """The place of the first answer of a model, where the parts of the turn begin."""
+        return first_round(self.messages)
 
     @property
     def content(self) -> Sequence[Mapping[str, Any]]:
@@ -108,6 +115,35 @@ class Record:
     def content(self) -> Sequence[Mapping[str, Any]]:
         """The content that is hashed for the id: messages, or the events of a command."""
         return self.events if self.status == "command" else self.messages
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rounds of a running turn that left its state, after those of the part `before`.
+
+    `nonce` is the turn's, `events` tell what was sent for its answers. As a part's id is a hash,
+    a retry stores nothing twice, and each fork inside a turn has a chain of its own.
+    """
+
+    nonce: str
+    before: str
+    messages: tuple[Message, ...]
+    events: tuple[Event, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id, by which the next part and the state name it."""
+        return commit_id(self.nonce, f"part {self.before}", self.messages)
+
+
+def first_round(messages: Sequence[Message]) -> int:
+    """Return the place of a turn's first answer of a model, the end if it has none.
+
+    >>> first_round([{"type": "human", "data": {}}, {"type": "ai", "data": {}}])
+    1
+    """
+    places = (at for at, message in enumerate(messages) if message["type"] == "ai")
+    return next(places, len(messages))
 
 
 def commit_id(nonce: str, parent: str, content: Sequence[Mapping[str, Any]]) -> str:

@@ -39,7 +39,7 @@ class Settings(BaseModel):
         2,
         ge=0,
         le=100,
-        description="Earlier turns kept in `messages`, for chat pages; None = all",
+        description="Earlier turns kept in `messages`, for chat pages; None = all, and all rounds",
     )
     max_tool_rounds: int | None = Field(
         None,

@@ -82,7 +82,8 @@ def narrowed(turn: Record, effort: str) -> Record:
     parts = kept(turn)
     if all(name != effort for name, _, _ in parts):
         return turn
-    return replace(turn, messages=headed(turn.messages, parts, effort))
+    events = tuple(event for event in turn.events if event["type"] != "spans")
+    return replace(turn, messages=headed(turn.messages, parts, effort), events=events)
 
 
 def active_before(state: EffortState) -> str:

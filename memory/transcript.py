@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
+from .growing import Growing
 from .messages import Message, arguments, calls, compact, text, with_content
 from .names import ranges
 from .record import Group, Record
@@ -321,10 +322,11 @@ Logged: TypeAlias = Group | Record
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Offsets of a message's text, and of the arguments of its calls, in its rendered turn."""
+    """Offsets of a message's text, of the arguments of its calls, and of the message after it."""
 
     text: int
     calls: tuple[int, ...]
+    end: int
 
 
 def transcript(turns: Iterable[Logged]) -> str:
@@ -362,18 +364,24 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     >>> [place.text for place in offsets(messages)]
     [6, 15]
     """
-    places, at = [], 0
-    for message in messages:
-        text_offset, call_offsets = at, []
-        for label, words, is_call in _lines(message):
-            begin = at + len(label)
-            if is_call:
-                call_offsets.append(begin)
-            else:
-                text_offset = begin
-            at = begin + len(words) + 1
-        places.append(Offsets(text_offset, tuple(call_offsets)))
-    return tuple(places)
+    return _offsets(messages)
+
+
+def _next_offsets(message: Message, before: Offsets | None) -> Offsets:
+    """Return the offsets of a message after another one."""
+    at = before.end if before else 0
+    text_offset, call_offsets = at, list[int]()
+    for label, words, is_call in _lines(message):
+        begin = at + len(label)
+        if is_call:
+            call_offsets.append(begin)
+        else:
+            text_offset = begin
+        at = begin + len(words) + 1
+    return Offsets(text_offset, tuple(call_offsets), at)
+
+
+_offsets = Growing(_next_offsets)
 
 
 def indented(words: str) -> str:

@@ -11,6 +11,7 @@ from .facts import BASE, is_fact
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .record import Event, Group, Owner, Record, Tip
+from .spans import narrowed
 from .transcript import Logged, Recalled, rendered, restored
 
 _CHUNK = 200
@@ -152,10 +153,15 @@ class ArchiveView:
         return (*turns, self.running) if running else turns
 
     def turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
-        """Return the committed turns with these numbers in the session of an effort.
+        """Return what committed turns with these numbers have of an effort, in its session.
 
         Of another session only the turns of this effort on the newest branch are seen.
         """
+        name = parted(effort_id)[1]
+        return tuple(narrowed(turn, name) for turn in self.whole_turns_of(effort_id, numbers))
+
+    def whole_turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
+        """Return what `turns_of` does, each turn with all that it has."""
         if not is_qualified(effort_id):
             return self.turns(numbers)
         elsewhere = self._elsewhere(effort_id)

@@ -3,20 +3,33 @@
 from typing import Any
 
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 
 from ..memory.context.attached import with_unsent
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.settings import Settings
 from .turn.langchain_messages import completed_for_model, from_dicts
 from .turn.parts import STEADY, AgentParts
-from .turn.state import TurnState
-from .turn.turn import changed, running, running_turn
+from .turn.state import TurnState, updated
+from .turn.turn import changed, leave, running, running_turn
 
 
 def assemble_context(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
-    """Assemble the prompt of the next model call within the budget."""
+    """Assemble the prompt of the next model call within the budget.
+
+    The rounds that left it leave `messages` too.
+    """
+    update = assembled(state, runtime, parts)
+    left = leave(updated(state, update), runtime, parts)
+    if left:
+        left["messages"] = Overwrite(left["messages"])
+    return {**update, **left}
+
+
+def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
+    """Return the update with the prompt of the next model call, and its report."""
     work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
         context = assemble(work, parts.opening(work.settings))

@@ -73,7 +73,7 @@ def begin_turn(
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         shown = _for_people(settled, efforts, parts.archive, owner)
-        update |= {"archive": parts.archive.id, "nonce": nonce, **shown}
+        update |= {"archive": parts.archive.id, "nonce": nonce, "part": "", **shown}
         work = _begun(running_turn(updated(before, update), runtime, parts))
         update |= _hinting(work, lambda said: parts.related(work.view, said, runtime))
         _stream(work.state.banners, runtime)

@@ -22,18 +22,18 @@ from ..memory.banners import banner_of
 from ..memory.context.plan import Plan
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
-from ..memory.messages import speaks
+from ..memory.messages import calls, speaks
 from ..memory.settings import Settings
 from ..memory.state_block import ANCHOR_TOKENS, OWN, Cutter, cut_content, limited, newest, rendered
 from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
-from .assemble_context import assemble_context
+from .assemble_context import assembled
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
 from .turn.parts import AgentParts, base_of, opened, taking_tools
 from .turn.started import Started
 from .turn.state import TurnState, updated
-from .turn.turn import effort_state, packed, running, traced
+from .turn.turn import effort_state, packed, running_turn, traced
 
 CUT = 0.8
 """Share of a context that is sent once more if it was too long.
@@ -99,12 +99,12 @@ class Call:
         """Return the next call; a run that was resumed here assembles its context again."""
         update: dict[str, Any] = {}
         if (context := state.get("context")) is None:  # it is not checkpointed
-            update = assemble_context(state, runtime, parts=parts)
+            update = assembled(state, runtime, parts)
             context = update.pop("context")
             update = {} if update["sent"] == state.get("sent") else update
         settings = parts.settings_of(runtime.context)
         limit = settings.max_tool_rounds
-        if limit is not None and sum(map(_is_calling, running(state))) < limit:
+        if limit is not None and _rounds(state, runtime, parts) < limit:
             limit = None
         purpose, started = (
             {**traced(state), "ebbtide_purpose": "answer"},
@@ -219,6 +219,12 @@ class Call:
         if plan is not None and efforts.anchor != before.anchor:
             update["plan"] = plan.with_anchor(before.anchor).packed()
         return _noted(answer.model_copy(update={"content": content}), raw=raw), update
+
+
+def _rounds(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> int:
+    """Count the answers of the running turn that call tools, those that left included."""
+    messages = running_turn(state, runtime, parts).view.running.messages
+    return sum(message["type"] == "ai" and bool(calls(message)) for message in messages)
 
 
 def _noted(answer: AIMessage, **own: Any) -> AIMessage:

@@ -95,7 +95,7 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
     effort, view = due.effort.id, work.view
     old = view.compression(effort)
     outdated = old is not None and old.stale and old != due.old
-    if outdated or view.turns([record.turn for record in due.leaving]) != due.leaving:
+    if outdated or view.turns_of(effort, [turn.turn for turn in due.leaving]) != due.leaving:
         _log.warning("%r was not compressed: a turn was erased in the meantime", effort)
         return {}
     compression, tokens = step.made, {"before": due.live}

@@ -23,6 +23,7 @@ from ..memory.state_block import shown
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.langchain_messages import archived
+from .turn.left_rounds import left_rounds
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
@@ -74,7 +75,7 @@ def _committed(
     """Commit the running turn with its cost, embed it, and invalidate caches of memories."""
     archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
-    turn = replace(group(state, messages), status="done")
+    turn = replace(group(state, messages, left_rounds(archive, owner, state)), status="done")
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)

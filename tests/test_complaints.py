@@ -75,7 +75,11 @@ def test_failed_summary_is_no_summary(tmp_path: Path) -> None:
     state = here.say("done")
 
     assert state["memory"]["summaries"] == {}
-    assert {event["type"] for event in here.records(state)[-1].events} == {"sent", "context", "asked"}
+    assert {event["type"] for event in here.records(state)[-1].events} == {
+        "sent",
+        "context",
+        "asked",
+    }
 
 
 def test_pairs_stay_whole_in_the_window(tmp_path: Path) -> None:

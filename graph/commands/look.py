@@ -30,6 +30,7 @@ from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
+from ...nodes.turn.left_rounds import left_rounds, put_back
 from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
 from ...nodes.turn.turn import effort_state
@@ -159,7 +160,11 @@ def _shown_turns(
     chosen: list[tuple[int, str, Sequence[Message]]]
     chosen = [(record.turn, record.status, view.messages(record)) for record in records]
     if running_messages and running_turn in turns:
-        chosen.append((running_turn, "running", to_dicts(running_messages)))
+        state, whole = thread.state, to_dicts(running_messages)
+        if state.get("turn", 0) == running_turn:
+            left = left_rounds(thread.parts.archive, thread.owner, state)
+            whole = put_back(whole, left.messages)
+        chosen.append((running_turn, "running", whole))
     marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
         visible = from_dicts([*without_calls(shown_messages(turn_messages), NAMES)])

@@ -12,7 +12,7 @@ from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
 from ..passages import passages
 from ..record import Group, Owner, Record, Tip, commit_id
-from . import attachments
+from . import attachments, parts
 from .database import added
 from .index import add_terms, headings, layout, postings
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, memberships
@@ -122,7 +122,7 @@ def write(
     run, place = segments[0].run, segments[0].last
     lineage = Lineage(lambda: connection, session, snapshot)
     names = [*{effort.id: effort for effort in left_by(record)}]
-    parts = passages(record.messages)
+    said_in = passages(record.messages)
     row = {
         **columns(record),
         "id": number,
@@ -131,7 +131,7 @@ def write(
         "run": run,
         "place": place,
         "nonce": group.nonce,
-        "passages": layout(parts),
+        "passages": layout(said_in),
         "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
         "state": None if group.state is None else zipped(packed(group.state)),
     }
@@ -141,10 +141,11 @@ def write(
     at = {"run": run, "place": place, "turn": record.turn}
     if rows := [{"effort": effort, **at} for effort in memberships(record)]:
         connection.execute(insert(members), rows)
-    add_terms(connection, said, session.owner, postings(number, parts))
+    add_terms(connection, said, session.owner, postings(number, said_in))
     add_changes(connection, session, {"id": number, **at}, record)
     attachments.put(connection, session.owner, number, group.attachments)
     attachments.refer(connection, session.owner, number, record.messages)
+    parts.join(connection, session.owner, number, group)
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
     return snapshot.after(record, number, segments)

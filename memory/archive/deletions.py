@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, false, not_, or
 
 from ..names import session_name
 from ..record import Owner
-from . import attachments, facts
+from . import attachments, facts, parts
 from .erasures import Scope, scope_of, to_sweep, unpost
 from .lineage import Segment, Session
 from .records import record_of
@@ -30,6 +30,7 @@ from .schema import (
 )
 from .schema import attachments as stored_attachments
 from .schema import facts as fact_rows
+from .schema import parts as stored_parts
 
 
 def delete_session(scope: Scope) -> tuple[Owner, ...]:
@@ -67,7 +68,7 @@ def delete_user(connection: Connection, user: str) -> tuple[Owner, ...]:
         owner = Owner(user, row.thread, row.namespace)
         _delete(scope_of(connection, Session.from_row(row), owner))
         owners += [] if row.hidden else [owner]
-    for table in (memories, fact_rows, attached, stored_attachments):
+    for table in (memories, fact_rows, attached, stored_attachments, stored_parts):
         connection.execute(delete(table).where(table.c.owner == number))
     connection.execute(delete(users).where(users.c.id == number))
     to_sweep(connection)
@@ -91,6 +92,7 @@ def _delete(scope: Scope) -> None:
         connection.execute(delete(table).where(table.c.run.in_(own_runs), _unseen(table, seen)))
     own_turns = select(turns.c.id).where(turns.c.session == session, _unseen(turns, seen))
     attachments.forget(connection, scope.session.owner, own_turns, awaiting_in=scope.owner)
+    parts.forget_all(connection, scope.session.owner, scope.owner)
     for table in (vectors, heading_vectors) if has_vectors(connection) else ():
         of_gone = (table.c.id // (1 << PASSAGE_BITS)).in_(own_turns)
         connection.execute(delete(table).where(table.c.session == session, of_gone))
@@ -117,13 +119,13 @@ def _segments_of_others(scope: Scope) -> list[tuple[int, Segment]]:
     of_user = select(sessions.c.id).where(sessions.c.owner == scope.session.owner)
     others = runs.c.session.in_(of_user), runs.c.session != scope.session.id
     rows = scope.connection.execute(select(runs.c.session, runs.c.ancestors).where(*others))
-    parts = ((row.session, Segment(*part)) for row in rows for part in json.loads(row.ancestors))
-    return [(other, part) for other, part in parts if part.session == scope.session.id]
+    segments = ((row.session, Segment(*part)) for row in rows for part in json.loads(row.ancestors))
+    return [(other, part) for other, part in segments if part.session == scope.session.id]
 
 
 def _unseen(table: Table, seen: Mapping[int, int]) -> ColumnElement[bool]:
     """Return the condition for rows of runs that no other session sees."""
-    parts: list[Any] = [
+    conditions: list[Any] = [
         (table.c.run == run) & (table.c.place <= last) for run, last in seen.items()
     ]
-    return not_(or_(false(), *parts))
+    return not_(or_(false(), *conditions))

@@ -16,7 +16,7 @@ from ..messages import clean
 from ..names import qualified
 from ..passages import passages
 from ..record import Event, Owner, Record, Tip
-from . import attachments, facts, index
+from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
@@ -148,6 +148,8 @@ class Scope:
             ),
             awaiting_in=self.owner,
         )
+        nonces = [row.nonce] if row.nonce else []
+        parts.forget(self.connection, self.session.owner, self.owner, nonces)
         to_sweep(self.connection)
         stale = _stale(self, {name for carried in reached.values() for name in carried.logs})
         quoted = _quoting(self, target)
@@ -279,15 +281,15 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
         for table in (vectors, heading_vectors):
             connection.execute(delete(table).where(table.c.id.between(*index.places(row.id))))
     shortened = after.content != before.content and after.status != "erased"
-    parts = passages(after.messages)
+    said_in = passages(after.messages)
     content = remains(after) if shortened else row.content
-    values = {**columns(after), "passages": index.layout(parts), "content": content}
+    values = {**columns(after), "passages": index.layout(said_in), "content": content}
     if after.status == "command":  # its mark is that of the turn that it follows
         del values["end"]
     values["nonce"] = "" if after.status == "erased" else row.nonce
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
-    index.add_terms(connection, said, owner, index.postings(row.id, parts))
+    index.add_terms(connection, said, owner, index.postings(row.id, said_in))
     place = {name: getattr(row, name) for name in ("id", "run", "place", "turn")}
     add_changes(connection, replace(scope.session, id=row.session), place, after)
 

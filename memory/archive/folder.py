@@ -20,6 +20,7 @@ from ..compressions import as_data
 from ..errors import ArchiveError
 from ..names import is_qualified, safe_name
 from ..record import Owner, Record
+from ..spans import kept, narrowed
 from .page import manifest
 from .records import packed
 from .sql import SqlArchive
@@ -55,9 +56,12 @@ def _files(session: WholeSession) -> dict[str, list[Mapping[str, Any]]]:
     """Return the lines of each file by its name."""
     files = defaultdict[str, list[Mapping[str, Any]]](list, {_RAW: []})
     for turn in session.turns:
-        efforts = [f"{_EFFORTS}/{safe_name(effort)}.jsonl" for effort in _efforts_of(turn.record)]
-        for name in efforts or [_RAW]:
-            files[name].append(_line(turn.record))
+        efforts = _efforts_of(turn.record)
+        for effort in efforts:
+            name = f"{_EFFORTS}/{safe_name(effort)}.jsonl"
+            files[name].append(_line(narrowed(turn.record, effort)))
+        if not efforts or any(not name for name, _, _ in kept(turn.record)):
+            files[_RAW].append(_line(narrowed(turn.record, "")))
     files["compressed.jsonl"] = [
         {"id": number, **as_data(compression)} for number, compression in session.compressions
     ]

@@ -17,7 +17,7 @@ from ..efforts import Effort
 from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
 from ..facts import Fact
-from ..record import Group, Owner, Record, Tip
+from ..record import Group, Owner, Part, Record, Tip
 
 WEAK = 3
 """Passages at most of a query of which they say next to nothing: a hint, and often chance."""
@@ -271,6 +271,15 @@ class Archive(Protocol):
 
     def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
         """Return the stored attachments of the owner's user with these digests."""
+
+    def add_part(self, owner: Owner, part: Part) -> str:
+        """Store rounds of the session's running turn, once however often; return the part's id."""
+
+    def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
+        """Return the parts of a turn of the user up to the one with the id `last`, in order.
+
+        None if one of them is missing: its session was deleted, or its turn erased.
+        """
 
     def delete_user(
         self, user: str, also: Callable[[Sequence[Owner]], None] | None = None

@@ -244,6 +244,20 @@ attached = _table(
     sa.Index("ebbtide_attached_digest", "owner", "digest"),
 )
 
+# Rounds of running turns, by the id of their part; `session` is as in `attached` that of a running
+# turn. The commit of a turn takes the messages away, and notes the row of the `turn` and the place
+# of the `first` of them in it.
+parts = _table(
+    "parts",
+    *_key(owner=_ID, id=_Hex),
+    *_required(session=_ID, nonce=_Hex, before=_Hex, size=sa.Integer, events=sa.LargeBinary),
+    sa.Column("messages", sa.LargeBinary),
+    sa.Column("turn", _ID),
+    sa.Column("first", sa.Integer),
+    sa.Index("ebbtide_parts_nonce", "owner", "nonce"),
+    sa.Index("ebbtide_parts_session", "owner", "session"),
+)
+
 memories = _table(
     "memories",
     *_key(owner=_ID, memory=_Name),

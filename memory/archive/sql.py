@@ -33,9 +33,9 @@ from ..errors import (
 from ..facts import Fact
 from ..messages import clean
 from ..names import session_name
-from ..record import Group, Owner, Record, Tip
+from ..record import Group, Owner, Part, Record, Tip
 from ..settings import ATTENTION_THRESHOLD
-from . import facts
+from . import facts, parts
 from .attachments import awaiting, put
 from .attachments import read as stored_attachments
 from .commit import commit, session_of
@@ -387,6 +387,20 @@ class SqlArchive(Archive):
             return {}
         with self.database.reading() as connection:
             return stored_attachments(connection, owner.user, digests)
+
+    def add_part(self, owner: Owner, part: Part) -> str:
+        part, group = parts.as_stored(part)
+        self._leave()
+        with self.database.writing() as connection:
+            user = added(connection, users, {"name": owner.user})
+            parts.put(connection, user, owner, part, group)
+        return part.id
+
+    def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
+        if not last or not self.database.exists():
+            return ()
+        with self.database.reading() as connection:
+            return parts.read(connection, owner.user, last)
 
     def delete_session(self, owner: Owner) -> Deleted:
         try:

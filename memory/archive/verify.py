@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from ..efforts import changed
 from ..record import Record, commit_id
-from . import attachments
+from . import attachments, parts
 from .erasures import Scope
 from .index import among
 from .lineage import memberships
@@ -51,6 +51,9 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
     findings += [*_parents(scope, places), *_counts(scope, places)]
     findings += [*_listed(scope, places, records, expected), *_leaves(scope, places)]
     findings += _attachments(scope, places)
+    for part in parts.unjoined(scope.connection, scope.session.owner, scope.owner):
+        what = "rounds of a turn that runs, or broke off, and was not committed"
+        findings.append(Finding(f"part {part[:12]}", what, fatal=False))
     if erased := sum(record.status == "erased" for record in records.values()):
         number = f"{erased} turn{'' if erased == 1 else 's'}"
         findings.append(Finding("session", f"{number} erased", fatal=False))

@@ -6,7 +6,7 @@ placeholder stands for each. What a provider's own tools gave belongs to the ans
 """
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from ..banners import banner_of
 from ..efforts import EffortState
 from ..errors import ToolError
 from ..fences import Fences
+from ..growing import Growing
 from ..media import Attachment, attachment
 from ..messages import Message, compact, text, with_content
 from ..names import numbers, ranges
@@ -156,6 +157,8 @@ class Attached:
 def attached(work: RunningTurn) -> Attached:
     """Return the running turn with its attachments as they are sent."""
     turn = work.view.running
+    if not any(_may_have(turn.messages)):
+        return Attached(turn.messages, {}, ())
     if not any(map(_has_any, turn.messages)) and not _brings(turn):
         return Attached(turn.messages, {}, ())
     ledger = _Ledger(work, int(ATTACHED_SHARE * work.room) - _said_tokens(work))
@@ -185,6 +188,13 @@ def _has_any(message: Message) -> bool:
     content = message["data"].get("content")
     blocks = content if isinstance(content, list) else ()
     return message["type"] in _SHOWING and any(map(attachment, blocks))
+
+
+_may_have = Growing(
+    lambda message, _: (
+        _has_any(message) or bool(recalled(message)) or message["data"].get("name") in LOG_TOOLS
+    )
+)
 
 
 def _brings(turn: Logged) -> bool:
@@ -284,6 +294,9 @@ def with_calls(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]
     return pairs[::-1]
 
 
+_names = Growing[Any](lambda message, _: message["data"].get("name"))
+
+
 def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:
     """Yield the results that brought turns of a log back, with their places and calls."""
     for at, call, result in results_of(messages, LOG_TOOLS):
@@ -293,9 +306,11 @@ def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, Call, Mappin
 
 
 def results_of(
-    messages: Sequence[Message], tools: Container[str]
+    messages: Sequence[Message], tools: Collection[str]
 ) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:
     """Yield the results of these tools, with their places and calls."""
+    if {*_names(messages)}.isdisjoint(tools):
+        return
     for at, (message, call) in enumerate(with_calls(messages)):
         if call is not None and message["data"].get("name") in tools:
             yield at, call, result_of(message)

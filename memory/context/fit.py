@@ -14,7 +14,16 @@ from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..valid_history import with_own_ids
-from .budget import MOST, TURN_SHARE, Part, first_below, high_water, ladder, low_water
+from .budget import (
+    MOST,
+    TURN_LOW_WATER,
+    TURN_SHARE,
+    Part,
+    first_below,
+    high_water,
+    ladder,
+    low_water,
+)
 from .changes import WHOLE_RESULTS, made
 from .forms import has_long_results
 from .plan import Plan, Rounds
@@ -141,7 +150,7 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
         plan = first_below(full, _last_cuts(plan, full - reserved), tokens)
     before = tokens(plan) - reserved
     if before + running > low:
-        limit = max(low_water(work.room, work.settings.context_budget) - before, most)
+        limit = max(int(TURN_LOW_WATER * work.room) - before, most)
         plan = _with_cut(work, plan, before + limit, most)
     parts = parts_of(work, plan)
     return replace(plan, size=size(parts)), parts

@@ -11,7 +11,7 @@ from ..fences import Fences
 from ..messages import Message
 from ..names import parted, ranges, span, turns_named
 from ..tokens import TokenCounter, count_message, cut_marked, fit
-from ..transcript import Logged, rendered, transcript
+from ..transcript import Logged, offsets, rendered, transcript
 from .forms import edges
 from .shortening import marked_pointers
 
@@ -109,12 +109,14 @@ def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
 class Quoted:
     """The turns of a log that are quoted, without what stands in the context already.
 
-    That are the turns `above`, and request and final answer of the turns in `edges`.
+    That are the turns `above`, and request and final answer of the turns in `edges`. `whole` are
+    the same turns with what they have of other efforts, if they have any.
     """
 
     turns: tuple[Logged, ...]
     above: frozenset[int] = frozenset()
     edges: frozenset[int] = frozenset()
+    whole: tuple[Logged, ...] = ()
 
     @property
     def shown(self) -> list[Logged]:
@@ -130,13 +132,14 @@ class Quoted:
             named.append(render("edges_above", turns=turns_named(ranges(sorted(self.edges)))))
         return render("stands_above", turns="; ".join(named)) if named else ""
 
-    def begin(self, turn: Logged) -> int:
-        """Return where what is quoted of a turn begins, in characters of the turn."""
-        if turn.turn not in self.edges:
-            return 0
-        full = next(one for one in self.turns if one.turn == turn.turn)
-        first = next((at for at in range(len(full.messages)) if at not in edges(full.messages)), 0)
-        return len(rendered(full.messages[:first])) + bool(first)
+    def place(self, turn: Logged, at: int) -> int:
+        """Return where a place of what is quoted of a turn stands in the turn, in characters."""
+        full = next(one for one in (self.whole or self.turns) if one.turn == turn.turn)
+        said = [*map(id, full.messages)]
+        own, places = offsets(turn.messages), offsets(full.messages)
+        number = next((n for n, one in enumerate(own) if at < one.end), len(own) - 1)
+        begin, there = own[number - 1].end if number else 0, said.index(id(turn.messages[number]))
+        return (places[there - 1].end if there else 0) + at - begin
 
     def _without_edges(self, turn: Logged) -> Logged:
         if turn.turn not in self.edges:
@@ -153,7 +156,7 @@ def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: F
     if len(turns) == 1 and count(log) > limit:
         text, (session, _) = marked_pointers(rendered(turns[0].messages)), parted(effort_id)
         end = fit(text, limit, count)
-        head = {"turn": turns[0].turn, "head": text[:end], "offset": quoted.begin(turns[0]) + end}
+        head = {"turn": turns[0].turn, "head": text[:end], "offset": quoted.place(turns[0], end)}
         head |= {"tokens": count(text[end:])}
         earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
         log = earlier or render("head_of_turn", **head)

@@ -10,12 +10,13 @@ from ...prompts.loader import render
 from ..dates import UNDATED, shown
 from ..efforts import Effort
 from ..fences import marked
+from ..growing import Growing
 from ..messages import Message, answered, without_thoughts
 from ..messages import text as text_of
-from ..names import is_qualified, numbers, ranges_between, turns_named
+from ..names import is_qualified, numbers, parted, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
-from ..spans import kept
+from ..spans import kept, narrowed
 from ..state_block import limited
 from ..state_block import rendered as rendered_fields
 from ..tokens import count_message, count_messages, cut_marked
@@ -32,13 +33,22 @@ from .attached import (
     turns_of_log,
     with_calls,
 )
+from .blocks import each_block_once
 from .budget import GOAL_TOKENS, LOGS_SHARE, Part, PartName, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
 from .plan import Plan, Rounds
 from .quotes import Quoted, log_quote, quote
 from .rounds import RESULT_SHARE, cut_turn, within
-from .shortening import Limits, has_files, previewed, shorten_turn, with_marked_pointers
+from .shortening import (
+    UNLIMITED,
+    Limits,
+    has_files,
+    previewed,
+    previewed_each,
+    shorten_turn,
+    with_marked_pointers,
+)
 from .summaries import summary_lines, summary_notes
 
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
@@ -254,7 +264,7 @@ def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Me
 
 def _state_block(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     """Yield the state block as it was when the context was rebuilt, if there was one."""
-    anchor = work.state.anchor if plan.anchor is None else plan.anchor
+    anchor = _anchor(work, plan)
     if not anchor or work.settings.anchor == "off":
         return
     anchor = {name: marked(text) for name, text in anchor.items()}
@@ -347,6 +357,9 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         said, back = _without_foreign_thoughts(work, shown.messages), shown.back
     else:
         said = placeholders(said, turn.turn)
+    if not past:
+        is_next = turn.turn == plan.after_turn + 1 and work.settings.anchor != "off"
+        said = each_block_once(said, _anchor(work, plan) if is_next else {}, plan.within)
     messages = with_marked_pointers(said)
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
@@ -373,21 +386,27 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         yield from _with_insertions(_shortened(work, turn, messages, limit), insertions, name)
         return
     most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
-    shown_whole = previewed(turn, messages, Limits(most), work.count)
+    limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
+    shown_whole = previewed_each(turn, messages, limits, work.count)[end:]
     if not isinstance(turn, Record):
         # Whether its attachments are sent was decided for the turn.
-        pairs = zip(messages, shown_whole, strict=True)
+        pairs = zip(messages[end:], shown_whole, strict=True)
         shown_whole = tuple(
             old if has_files(old) and work.count(text_of(old)) <= most else new
             for old, new in pairs
         )
     finished = _finished(turn, plan)
-    tail = [m for at, m in enumerate(shown_whole) if at >= end and at not in finished]
+    tail = [m for at, m in enumerate(shown_whole, end) if at not in finished]
     loaded = frozenset(load for one in insertions.values() for load in one.loaded)
     rest = replace(turn, messages=turn.messages[end:])
     insertions = _insertions(work, rest, plan, max(0, known - end), loaded)
     insertions = _with_back(insertions, rest, back)
     yield from _with_insertions(valid_history(tail, work.fences), insertions, name)
+
+
+def _anchor(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
+    """Return the state block that the note of the plan has."""
+    return work.state.anchor if plan.anchor is None else plan.anchor
 
 
 def _finished(turn: Logged, plan: Plan) -> frozenset[int]:
@@ -433,14 +452,20 @@ def _without_foreign_thoughts(
     work: RunningTurn, messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """Return messages without the thoughts of other providers' models, which refuse them."""
+    providers = _providers(messages)
+    if not work.provider or {*providers} <= {None, "", work.provider}:
+        return tuple(messages)
     return tuple(
-        without_thoughts(message) if _is_foreign(work, message) else message for message in messages
+        without_thoughts(message) if by and by != work.provider else message
+        for message, by in zip(messages, providers, strict=True)
     )
 
 
-def _is_foreign(work: RunningTurn, message: Message) -> bool:
-    by = (message["data"].get("response_metadata") or {}).get("model_provider")
-    return bool(work.provider and by) and by != work.provider
+def _provider(message: Message, _before: Any) -> Any:
+    return (message["data"].get("response_metadata") or {}).get("model_provider")
+
+
+_providers = Growing[Any](_provider)
 
 
 def _edge_pieces(
@@ -499,6 +524,8 @@ def _with_insertions(
 
 def _with_back(insertions: _Insertions, turn: Logged, back: Mapping[Call, Message]) -> _Insertions:
     """Return the insertions of a turn's calls, in their order, with attachments brought back."""
+    if not insertions and not back:
+        return insertions
     found: _Insertions = {}
     for _, call in with_calls(turn.messages) if insertions or back else ():
         if call is None:
@@ -551,18 +578,24 @@ def _quoted(
 ) -> Quoted:
     """Return the turns of a log that a call brings back, and which of them stand above it."""
     name = result["effort_id"]
-    turns = work.view.turns_of(name, turns_of_log(result))
+    whole = work.view.whole_turns_of(name, turns_of_log(result))
+    turns = tuple(narrowed(turn, parted(name)[1]) for turn in whole)
     above = {number for effort, number in loaded if effort == name}
     if is_qualified(name):  # its turns have the numbers of another session
-        return Quoted(turns, frozenset(above & {one.turn for one in turns}))
+        return Quoted(turns, frozenset(above & {one.turn for one in turns}), whole=whole)
     for other, entry in work.state.expanded.items():
         is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
         is_before = entry["expanded_turn"] < turn.turn and other != name
         above |= {*entry["turns"]} if is_shown and is_before and not is_qualified(other) else set()
-    standing = [one for one in turns if plan.shows(one.turn) and one.status != "erased"]
-    above |= {one.turn for one in standing if _stands_whole(work, one, plan)}
-    partly = {one.turn for one in standing if not is_whole(one, plan)} - above - {*plan.short}
-    return Quoted(turns, frozenset(above & {one.turn for one in turns}), frozenset(partly))
+    # The log of another effort has other rounds of a turn, but for those of one effort.
+    several = {one.turn for one in whole if kept(one)}
+    above -= several - {number for effort, number in loaded if effort == name}
+    standing = [one for one in whole if plan.shows(one.turn) and one.status != "erased"]
+    without = {one.turn for one in standing if not is_whole(one, plan) or _finished(one, plan)}
+    above |= {one.turn for one in standing if _stands_whole(work, one, plan)} - without
+    partly = without - above - {*plan.short}
+    numbers_above = frozenset(above & {one.turn for one in turns})
+    return Quoted(turns, numbers_above, frozenset(partly), whole)
 
 
 def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:

@@ -5,15 +5,17 @@ round to the newest, and the user's request is shortened last.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import Fences
+from ..growing import Growing
 from ..messages import Message, arguments, calls
 from ..messages import text as text_of
+from ..record import first_round
 from ..running_turn import RunningTurn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
@@ -21,8 +23,9 @@ from ..transcript import Logged, Offsets, offsets, visible_text
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, first_below, ladder
 from .forms import PREVIEW
-from .plan import Rounds
+from .plan import Plan, Rounds
 from .shortening import (
+    UNLIMITED,
     Limits,
     active_after,
     decisions,
@@ -98,23 +101,34 @@ def cut_turn(
     if cut.excerpt:
         return log_excerpt(turn, messages, cut.excerpt, fences)
     valid = partial(valid_history, fences=fences)
-    first = next(iter(begins(messages)), len(messages))
-    hidden = {
-        at
-        for at, message in enumerate(messages[first:], first)
-        if message["type"] != "human" and (at < cut.left or cut.has_gone(at))
-    }
-    limits = [
-        Limits() if at in hidden else _limits(cut, at, message, room)
-        for at, message in enumerate(messages)
-    ]
+    first, hidden = first_round(messages), _hidden(messages, cut)
+    visible = [at for at in range(len(messages)) if at not in hidden]
+    limits = [UNLIMITED] * len(messages)
+    for at in visible:
+        limits[at] = _limits(cut, at, messages[at], room)
     short = previewed_each(turn, messages, limits, fences.count)
-    rest = [message for at, message in enumerate(short[first:], first) if at not in hidden]
+    rest = [short[at] for at in visible if at >= first]
     limit = 0 if cut.bare else room // _INDEX_SHARE
     notes = [_index(turn, hidden, cut, limit, fences)] if hidden else []
-    if [*decisions(rest)] != [*decisions(messages)]:
+    deciding = [at for at, decides in enumerate(_deciding(messages)) if decides]
+    if not hidden.isdisjoint(deciding) or [*decisions(rest)] != [
+        *decisions([messages[at] for at in deciding])
+    ]:
         notes += _active_note(turn, room, fences)
     return (*valid(short[:first]), *notes, *valid(rest))
+
+
+def _hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
+    """Return the places of the messages of rounds that left; what the user said stays."""
+    first = first_round(messages)
+    hidden = {*range(first, min(cut.left, len(messages)))}
+    for begin, end in cut.gone:
+        hidden |= {*range(max(first, begin), min(end, len(messages)))}
+    return hidden.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
+
+
+_kinds = Growing[str](lambda message, _: str(message["type"]))
+_deciding = Growing[bool](lambda message, _: any(True for _ in decisions([message])))
 
 
 def within(
@@ -145,12 +159,25 @@ def concluded(work: RunningTurn) -> tuple[tuple[int, int], ...]:
         return ()
     messages = (*work.view.running.messages, *work.results)
     places = begins(messages)
-    rounds = spans(messages, active_before(work.state))
-    return tuple(
-        (max(begin, places[0]), min(end, places[-1]))
-        for name, begin, end in rounds
-        if name in names and max(begin, places[0]) < min(end, places[-1])
-    )
+    gone: list[tuple[int, int]] = []
+    for name, begin, end in spans(messages, active_before(work.state)):
+        first, last = max(begin, places[0]), min(end, places[-1])
+        if name in names and first < last:
+            before = gone.pop()[0] if gone and gone[-1][1] == first else first
+            gone.append((before, last))
+    return tuple(gone)
+
+
+def left_until(plan: Plan | None, messages: Sequence[Message]) -> int:
+    """Return the place in the running turn up to which its rounds left the prompt.
+
+    A round between two that left, which is shown, is taken with them. The newest never is.
+    """
+    cut = plan.rounds if plan else None
+    places = begins(messages)
+    if cut is None or not places:
+        return 0
+    return min(places[-1], max([cut.left, *(end for _, end in cut.gone)]))
 
 
 def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
@@ -181,25 +208,35 @@ def _active_note(turn: Logged, room: int, fences: Fences) -> Iterator[Message]:
 
 def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
     """Return the index of the rounds that left: a line for each call, the oldest merged."""
-    places, count = offsets(turn.messages), fences.count
-    gone = [at for at in sorted(hidden) if cut.has_gone(at)]
+    messages, places, count = turn.messages, offsets(turn.messages), fences.count
+    gone = [at for at in sorted(hidden) if cut.has_gone(at)] if cut.gone else []
     # Of a concluded effort its summary stands for the rounds.
-    left = sorted(hidden - {*gone})
-    lines = [line for at in left for line in _lines(turn.messages, places, at, count)]
+    left, called = sorted(hidden.difference(gone)), _tools(messages)
+    tools = [tool for at in left for tool in called[at]]
     head = [render("index_concluded", offset=places[gone[0]].text)] if gone else []
+    newest = (
+        line for at in reversed(left) for line in reversed([*_lines(messages, places, at, count)])
+    )
+    shown: list[_Line] = []
+
+    def oldest() -> int:
+        begin = next(at for at in left if called[at])
+        return next(_lines(messages, places, begin, count)).offset
 
     def note(kept: int) -> Message:
         """Return the index with so many of its newest lines, the older ones merged."""
-        older, newer = lines[: len(lines) - kept], lines[len(lines) - kept :]
-        quote = marked_pointers("\n".join([*head, *_merged(older), *(one.text for one in newer)]))
+        merged = _merged(tools[: len(tools) - kept], oldest)
+        lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
+        quote = marked_pointers("\n".join(lines))
         return fences.note(render("rounds_left_out", turn=turn.turn, quote=quote))
 
-    free, kept = limit - count_message(note(0), count), 0
-    for line in reversed(lines):
+    free = limit - count_message(note(0), count)
+    for line in newest:
         free -= count(f"{line.text}\n")
         if free < 0:
             break
-        kept += 1
+        shown.append(line)
+    kept = len(shown)
     while kept and count_message(note(kept), count) > limit:
         kept -= 1
     return note(kept)
@@ -207,11 +244,21 @@ def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fenc
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the index: its text, the tool that was called, and where the log has it."""
+    """A line of the index: its text, and where the log has it."""
 
     text: str
-    tool: str
     offset: int
+
+
+def _tools_of(message: Message, _before: object) -> tuple[str, ...]:
+    """Return for each line of the index for a message the tool that was called, "" for words."""
+    if message["type"] != "ai":
+        return ()
+    said = ("",) if one_line(visible_text(message)) else ()
+    return (*said, *(one_line(str(call["name"])) for call in calls(message)))
+
+
+_tools = Growing(_tools_of)
 
 
 def _lines(
@@ -223,16 +270,15 @@ def _lines(
         return
     if said := one_line(visible_text(message)):
         words = render("index_said", words=_head(said, count))
-        yield _Line(words, "", places[at].text)
+        yield _Line(words, places[at].text)
     results = _results(messages, at)
     for call, place in zip(calls(message), places[at].calls, strict=True):
-        tool = one_line(str(call["name"]))
-        line = f"{tool} {_head(one_line(arguments(call)), count)}"
+        line = f"{one_line(str(call['name']))} {_head(one_line(arguments(call)), count)}"
         found = results.get(call.get("id"))
         if found is not None:
             tokens = count(text_of(messages[found]))
             line = render("index_call", call=line, tokens=tokens, offset=places[found].text)
-        yield _Line(line, tool, place)
+        yield _Line(line, place)
 
 
 def _results(messages: Sequence[Message], at: int) -> dict[object, int]:
@@ -250,15 +296,15 @@ def _head(words: str, count: TokenCounter) -> str:
     return words if count(words) <= _LINE_TOKENS else f"{words[: fit(words, _LINE_TOKENS, count)]}…"
 
 
-def _merged(lines: Sequence[_Line]) -> Iterator[str]:
-    """Yield the line that stands for the oldest lines."""
-    if not lines:
+def _merged(tools: Sequence[str], offset: Callable[[], int]) -> Iterator[str]:
+    """Yield the line that stands for the oldest lines, of calls of these tools."""
+    if not tools:
         return
-    tools = Counter(line.tool for line in lines if line.tool)
-    named = [f"{_short(tool)} {times}" for tool, times in tools.most_common(_TOOLS_NAMED)]
-    if others := len(tools) - len(named):
+    called = Counter(filter(None, tools))
+    named = [f"{_short(tool)} {times}" for tool, times in called.most_common(_TOOLS_NAMED)]
+    if others := len(called) - len(named):
         named.append(render("index_others", tools=others))
-    yield render("index_merged", calls=", ".join(named) or "-", offset=lines[0].offset)
+    yield render("index_merged", calls=", ".join(named) or "-", offset=offset())
 
 
 def _short(name: str) -> str:

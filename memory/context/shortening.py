@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import MARK, Fences
+from ..growing import Growing
 from ..media import attachment
 from ..messages import Message, arguments, calls, compact, reworded, with_content
 from ..messages import answered as has_answer
@@ -35,7 +36,7 @@ from ..transcript import (
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 
-_HEAD_SHARE = 0.7  # share of a preview that its head has: most texts say first what they are about
+_HEAD_SHARE = 0.5  # share of a preview that its head has: errors and results stand at the end
 
 _DEACTIVATING = frozenset({"concluded", "paused"})
 """The statuses of tool results that leave no effort active."""
@@ -66,6 +67,7 @@ class Limits:
     arguments: int | None = None
 
 
+UNLIMITED = Limits()
 _SHORTEST = Limits(LEAST_PREVIEW, LEAST_PREVIEW, LEAST_PREVIEW)  # what leaves the least of a turn
 _WHOLE_TEXTS = Limits(LEAST_PREVIEW, None, LEAST_PREVIEW)
 
@@ -128,16 +130,19 @@ def marked_pointers(words: str) -> str:
 
 def with_marked_pointers(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages of others in which nothing looks like the pointer of a preview."""
-    return tuple(map(_with_marked_pointers, messages))
+    return _marked(messages)
 
 
-def _with_marked_pointers(message: Message) -> Message:
+def _with_marked_pointers(message: Message, _before: object) -> Message:
     content = message["data"].get("content")
     parts = content if isinstance(content, list) else [content]
     marked = [*map(_with_marked_part, parts)]
     if marked == parts:
         return message
     return with_content(message, marked if isinstance(content, list) else marked[0])
+
+
+_marked = Growing(_with_marked_pointers)
 
 
 def _with_marked_part(part: Any) -> Any:
@@ -166,7 +171,7 @@ def previewed(
     `messages` are those of the turn as the context shows them; pointers count in the turn itself.
     If not `pointing`, no call is named that reads on: for a model that has no tools.
     """
-    if limits == Limits():
+    if limits == UNLIMITED:
         return tuple(messages)
     return previewed_each(turn, messages, [limits] * len(messages), count, pointing=pointing)
 
@@ -186,15 +191,18 @@ def previewed_each(
         cut = preview(content, limit, turn=number, offset=offset, count=count)
         return cut if count(cut) + _LEAST_SAVED <= count(content) else content
 
-    previews = []
-    for message, most, place in zip(messages, limits, offsets(turn.messages), strict=True):
+    previews, places = [*messages], offsets(turn.messages)
+    for at, most in enumerate(limits):
+        if most is UNLIMITED:
+            continue
+        message = messages[at]
         limit = most.results if message["type"] == "tool" else most.texts
         if limit is not None and has_files(message) and count_message(message, count) <= limit:
             limit = None
         if limit is not None and recalled(message):
-            previews.append(shortened(message, limit, count))
+            previews[at] = shortened(message, limit, count)
         else:
-            previews.append(_with_previews(message, limit, most.arguments, place, short))
+            previews[at] = _with_previews(message, limit, most.arguments, places[at], short)
     return tuple(previews)
 
 

@@ -170,7 +170,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     note_tokens, active = standing(work, old), effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
-    records, sizes = _oldest(work, turns, _READ_SHARES * share)
+    records, sizes = _oldest(work, effort.id, turns, _READ_SHARES * share)
     live, number, unread = note_tokens + sum(sizes), 0, len(turns) - len(records)
     hidden = pressing = False
     if work.plan is not None:
@@ -198,15 +198,15 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
 
 
 def _oldest(
-    work: RunningTurn, turns: Sequence[int], limit: float
+    work: RunningTurn, effort: str, turns: Sequence[int], limit: float
 ) -> tuple[tuple[Record, ...], list[int]]:
-    """Return the oldest of these turns with their sizes, until they exceed `limit` tokens."""
+    """Return what the oldest of these turns have of an effort, until it exceeds `limit` tokens."""
     records: tuple[Record, ...] = ()
     sizes: list[int] = []
     for first in range(0, len(turns), _CHUNK):
         if sum(sizes) > limit:
             break
-        chunk = work.view.turns(turns[first : first + _CHUNK])
+        chunk = work.view.turns_of(effort, turns[first : first + _CHUNK])
         records, sizes = (*records, *chunk), [*sizes, *whole_tokens(work, chunk)]
     return records, sizes
 
@@ -368,7 +368,7 @@ def _background(
     # After a turn was erased, the background is written anew from all turns that are left.
     if due.old is not None and due.old.stale:
         log = work.view.log_turns(due.effort.id)
-        turns = work.view.turns([turn for turn in log if turn <= due.through])
+        turns = work.view.turns_of(due.effort.id, [turn for turn in log if turn <= due.through])
     dropped = " ".join(one_line(item.quote) for item in left_out)
     dropped = cut_at_sentence(dropped, BACKGROUND, work.count)
     previous = Previous(

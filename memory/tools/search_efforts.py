@@ -16,9 +16,10 @@ from ..embeddings import QueryEmbedding
 from ..errors import EmbeddingError, ToolError
 from ..messages import compact
 from ..names import qualified, session_name
-from ..passages import best_excerpt, excerpt
+from ..passages import best_excerpt, excerpt, passages
 from ..record import Record
 from ..running_turn import RunningTurn
+from ..spans import kept
 from ..terms import query_terms, terms, unsaid_words
 from ..tokens import fit
 from ..transcript import Recalled, offsets, quotations, rendered, result_of, speaker_at
@@ -193,6 +194,7 @@ class _Answer:
         self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
         self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
         self._records: dict[int, Record] = {}
+        self._places: dict[int, list[int]] = {}
         self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
 
     def filled(
@@ -201,6 +203,7 @@ class _Answer:
         """Return the results, the quoted ranges in their order, and the turns that are shown."""
         numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
         self._records = {record.turn: record for record in self._work.view.turns(numbers)}
+        own = list(dict.fromkeys(map(self._in_span, own)))
         least = _NEAR * max((hit.score for hit in own), default=0.0)
         own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
         first = {_key(hit): hit for hit in reversed(own)}
@@ -214,6 +217,20 @@ class _Answer:
             elif not self._add(hit, known.get(hit.effort or "")):
                 break
         return self._written()
+
+    def _in_span(self, hit: Found) -> Found:
+        """Return a passage as one of the effort whose round it is; the request is of each."""
+        record = self._records.get(hit.turn)
+        rounds = kept(record) if record and hit.passage is not None else []
+        if not record or not rounds:
+            return hit
+        if hit.turn not in self._places:
+            self._places[hit.turn] = [piece.message for piece in passages(record.messages)]
+        at = self._places[hit.turn][hit.passage or 0]
+        if record.messages[at]["type"] == "human":
+            return hit
+        owner = next((name for name, begin, end in rounds if begin <= at < end), "")
+        return replace(hit, effort=owner or None)
 
     def _is_shown(self, hit: Found) -> bool:
         record = self._records.get(hit.turn)

@@ -18,13 +18,13 @@ from ..errors import AnswerError, ToolError
 from ..messages import Message, compact, text, unanswered
 from ..names import is_qualified, numbers, parted, qualified, ranges, slug
 from ..questions import Asks
-from ..record import memberships
+from ..record import first_round, memberships
 from ..references import reference
 from ..running_turn import Outcome, RunningTurn
 from ..settings import describe
-from ..spans import active_before, headed, narrowed, spans
+from ..spans import active_before, headed, spans
 from ..terms import indexed, query_terms
-from ..transcript import DECIDING, Logged, transcript
+from ..transcript import DECIDING, Logged, offsets, transcript
 from .arguments import Text, Texts, Turns
 from .read_log import read_log
 from .search_efforts import search_efforts
@@ -196,7 +196,7 @@ def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
     parts = [*spans(messages, active_before(work.state)), (effort, closing, len(messages))]
     now = replace(running, messages=headed(messages, parts, effort))
     past = work.view.turns_of(effort, work.view.log_turns(effort))
-    return (*(narrowed(turn, effort) for turn in past), now)
+    return (*past, now)
 
 
 def expand_effort(
@@ -206,7 +206,7 @@ def expand_effort(
     effort = work.find_concluded(effort_id)
     log = work.view.log(effort.id)
     if not log:
-        raise ToolError(render("nothing_to_expand", effort=repr(effort.id)))
+        raise ToolError(_of_this_turn(work, effort))
     chosen = _choose(work, effort, log, numbers(turns), query)
     loaded = _loaded(work, effort, log, chosen)
     turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens"]
@@ -221,6 +221,20 @@ def expand_effort(
         state = happened(state, {"type": "returned", "effort": effort.id})
     state = within_limit(happened(state, event))
     return work.put(state), {"status": "expanded", "effort_id": effort.id, **loaded}
+
+
+def _of_this_turn(work: RunningTurn, effort: Effort) -> str:
+    """Return where the rounds are read of an effort that the running turn concluded."""
+    messages = (*work.view.running.messages, *work.results)
+    first = first_round(messages)
+    begins = (
+        max(begin, first)
+        for name, begin, _ in spans(messages, active_before(work.state))
+        if name == effort.id
+    )
+    places = offsets(messages)
+    offset = next((places[at - 1].end if at else 0 for at in begins), 0)
+    return render("nothing_to_expand", effort=repr(effort.id), turn=work.state.turn, offset=offset)
 
 
 def collapse_effort(work: RunningTurn, effort_id: str) -> Outcome:
@@ -331,7 +345,8 @@ def _loaded(
 ) -> dict[str, Any]:
     """Return the part of a result that describes the turns which come into the context."""
     turns = [turn.turn for turn in chosen]
-    quoted, limit = Quoted(tuple(chosen)), log_limit(work.room)
+    whole = work.view.whole_turns_of(effort.id, turns)
+    quoted, limit = Quoted(tuple(chosen), whole=whole), log_limit(work.room)
     note = log_quote(effort.id, effort.status, quoted, limit, work.fences)
     result = {"tokens": work.count(text(note)), "turns": ranges(turns)}
     # What an earlier call of this turn expanded is shown as well.

@@ -30,6 +30,7 @@ from .langchain_messages import (
     to_dicts,
     with_ids,
 )
+from .left_rounds import NO_ROUNDS, left_rounds
 from .state import TurnState, updated
 from .turn import command_group, committed, group, is_anothers, memory_at, tip_of, tip_update
 
@@ -101,7 +102,8 @@ def commit_unfinished(
     if not arrived.unfinished:  # a compression after the last commit is stored with the next turn
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
         return {**tip_update(tip), **archived, "events": events}
-    record = commit(archive, owner, tip, group(state, arrived.unfinished))
+    left = left_rounds(archive, owner, state)
+    record = commit(archive, owner, tip, group(state, arrived.unfinished, left))
     return committed(record, str(arrived.unfinished[-1].id))
 
 
@@ -125,7 +127,9 @@ def _edited(
     Nor are missing calls and results, which clients do not keep, or other ids. A turn that was
     erased has nothing to compare with, and must not come back.
     """
-    tip, edited = tip_of(state), group(state, last)
+    tip, is_running = tip_of(state), state.get("turn", 0) > state.get("persisted", 0)
+    left = NO_ROUNDS if is_running else left_rounds(archive, owner, state)
+    edited = group(state, last, left)
     records = archive.turns(owner, tip, [tip.turn])
     if any(record.status == "erased" for record in records):
         return None

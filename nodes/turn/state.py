@@ -201,7 +201,8 @@ class Bookkeeping(TypedDict, total=False):
     """What only the nodes want, in a channel of its own.
 
     `archive` is the id of the archive that has the turns, `tip` that of the last committed one and
-    `persisted` its number; `nonce` is the running turn's, `command` that of a command by hand whose
+    `persisted` its number; `nonce` is the running turn's, `part` names the last part of it in the
+    archive, "" if no round left `messages`. `command` is the nonce of a command by hand whose
     `events` are not committed yet, "" for none. `fixed` is a digest of the system message and the
     tools as they were archived last. `window` is the thread's ambient window, None for that of the
     settings. `plan` is what the context shows, None to make it anew. `due`
@@ -213,6 +214,7 @@ class Bookkeeping(TypedDict, total=False):
     tip: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     persisted: _Turn
     nonce: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
+    part: Annotated[str, Field(pattern="^([0-9a-f]{32})?$")]
     command: Annotated[str, Field(pattern="^([0-9a-f]{2})*$")]
     plan: PackedPlan | None
     due: bool

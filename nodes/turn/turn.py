@@ -1,5 +1,6 @@
 """The running turn: what is read of the archive, loaded once, and what is written, once."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -17,24 +18,37 @@ from ...memory.compressions import Compression
 from ...memory.context.budget import TURN_SHARE, room
 from ...memory.context.changes import made
 from ...memory.context.plan import Plan
+from ...memory.context.rounds import left_until
 from ...memory.dates import stamp
 from ...memory.efforts import EffortState, changes, happened
-from ...memory.errors import InputError, SessionNotFoundError
+from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
 from ...memory.messages import Message, answered, clean
 from ...memory.names import is_qualified, span
-from ...memory.record import ANONYMOUS, Group, Owner, Record, Tip, memberships
+from ...memory.record import (
+    ANONYMOUS,
+    Group,
+    Owner,
+    Part,
+    Record,
+    Tip,
+    first_round,
+    memberships,
+)
 from ...memory.references import reference
 from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
-from ...memory.transcript import stored
+from ...memory.transcript import restored, stored
 from ...memory.view import ArchiveView, fence_key, past
 from ..ask import Call
 from .langchain_messages import to_dicts
+from .left_rounds import NO_ROUNDS, LeftRounds, left_rounds, put_back
 from .parts import STEADY, AgentParts, Frame
 from .state import SUMMARIES, Bookkeeping, Memory, Texts, TurnState, unpacked, updated
+
+_log = logging.getLogger("ebbtide.archive")
 
 SUMMARY_LENGTH = 80
 """Characters of a summary in the state; the archive has all of it."""
@@ -76,7 +90,15 @@ class Turn:
 
     past: ArchiveView
     fence_key: bytes
+    left: dict[str, tuple[Message, ...]] = field(default_factory=dict)
+    """Messages that left the state, as they were sent, by the id of the last part of them."""
     _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)
+
+    def leave(self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]) -> None:
+        """Keep the messages that left up to a part, and drop those that are leaving now."""
+        self.left[part] = left
+        for message in leaving:
+            self._stored.pop(id(message), None)
 
     def stored(self, messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
         """Return the running messages as the archive stores them, each converted once.
@@ -207,7 +229,7 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
-    place = {"archive": archive.id, "turn": tip.turn, **tip_update(tip)}
+    place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
     row = archive.saved(owner, tip)
     state = unpacked(row.state if row else {})
     efforts = effort_state(state)
@@ -233,11 +255,14 @@ def running(state: TurnState) -> list[BaseMessage]:
     return messages[start:]
 
 
-def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
-    """Return messages of the running turn as the archive stores them, with their state blocks."""
+def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = NO_ROUNDS) -> Group:
+    """Return messages of a turn as the archive stores them, with their state blocks.
+
+    Those that left the state are joined with them.
+    """
     efforts = effort_state(state)
     dicts = to_dicts(messages)
-    archived = tuple(stored(m) if m["type"] == "tool" else m for m in as_stored(dicts))
+    archived = put_back(tuple(map(_stored, as_stored(dicts))), left.messages)
     several = event_of(archived, efforts)
     owners = [name for event in several for name, _, _ in event["spans"] if name]
     return Group(
@@ -245,12 +270,18 @@ def group(state: TurnState, messages: Sequence[BaseMessage]) -> Group:
         messages=archived,
         at=stamp(),
         efforts=tuple(dict.fromkeys([*memberships(efforts.active, efforts.events), *owners])),
-        events=(*efforts.events, *several, *calls_sent(dicts)),
+        events=(*efforts.events, *several, *left.events, *calls_sent(dicts)),
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
         nonce=state.get("nonce", ""),
         attachments=data_of([message.content for message in messages]),
+        part=state.get("part", "") if left.messages else "",
     )
+
+
+def _stored(message: Message) -> Message:
+    """Return a message without the texts that it quotes, which only results do."""
+    return stored(message) if message["type"] == "tool" else message
 
 
 def command_group(state: TurnState) -> Group:
@@ -282,25 +313,75 @@ def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> 
     return TurnKey(owner_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
 
 
+def _carried(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, settings: Settings
+) -> Turn:
+    """Return the turn that runs, loaded if no node of this process has loaded it."""
+    key = key_of(state, runtime, settings)
+    with parts.lock:
+        turn: Turn | None = parts.turns.get(key)
+    if turn is None:
+        turn = loaded(state, runtime, parts, settings)
+        with parts.lock:
+            parts.turns[key] = turn
+    return turn
+
+
 def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
     """Return the running turn as the memory tools and the context read it."""
     frame = parts.frame(runtime.context, state.get("window"))
     key = key_of(state, runtime, frame.settings)
-    with parts.lock:
-        turn: Turn | None = parts.turns.get(key)
-    if turn is None:
-        turn = loaded(state, runtime, parts, frame.settings)
-        with parts.lock:
-            parts.turns[key] = turn
+    turn = _carried(state, runtime, parts, frame.settings)
     number, efforts = (
         state.get("turn", 0),
         memberships(state.get("active_effort"), state.get("events", ())),
     )
-    now = Group(number, turn.stored(running(state)), at="", efforts=efforts)
+    now = Group(number, _whole(turn, state), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
     view = replace(turn.past, tip=tip, running=now, read={})
     return _work(state, parts, frame, view, turn.fence_key)
+
+
+def _whole(turn: Turn, state: TurnState) -> tuple[Message, ...]:
+    """Return the messages of the running turn as they were sent, those that left included."""
+    messages, last = turn.stored(running(state)), state.get("part", "")
+    if not last:
+        return messages
+    if last not in turn.left:
+        view = turn.past
+        left = left_rounds(view.archive, view.owner, state).messages
+        now = Group(state.get("turn", 0), put_back(messages, left), at="")
+        recall = replace(view, running=now).recall  # they may quote the turn itself
+        turn.left[last] = tuple(restored(message, recall) for message in left)
+    return put_back(messages, turn.left[last])
+
+
+def leave(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
+    """Store the rounds that left the prompt as a part of the turn, and take them out of the state.
+
+    None leaves if the archive cannot store them now, nor inside a larger graph, whose other nodes
+    read its messages. Call it with the plan of the prompt in the state.
+    """
+    work = running_turn(state, runtime, parts)
+    owner, whole, messages = work.view.owner, work.view.running.messages, running(state)
+    until = left_until(work.plan, whole)
+    first, gone = first_round(whole), len(whole) - len(messages)
+    leaving = messages[first : max(first, until - gone)]
+    if not leaving or owner.namespace or work.settings.messages_window is None:
+        return {}
+    before = state.get("part", "") if gone else ""
+    said = tuple(map(_stored, whole[first + gone : until]))
+    part = Part(state.get("nonce", ""), before, said, calls_sent(to_dicts(leaving)))
+    try:
+        last = parts.archive.add_part(owner, part)
+    except (OSError, ArchiveError) as error:
+        _log.warning("rounds of thread %r stay in its messages: %s", owner.thread, error)
+        return {}
+    turn = _carried(state, runtime, parts, work.settings)
+    turn.leave(last, whole[first:until], leaving)
+    ids = {message.id for message in leaving}
+    return {"part": last, "messages": [m for m in state["messages"] if m.id not in ids]}
 
 
 def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:

@@ -114,3 +114,22 @@ def test_shortened_arguments_keep_their_keys(tmp_path: Path) -> None:
     made = [c for m in said.sent.messages for c in getattr(m, "tool_calls", ())]
     assert made != []
     assert {key for one in made for key in one["args"]} == {"what"}
+
+
+def test_state_block_stands_once(tmp_path: Path) -> None:
+    """03, Inside a long turn: the same block never stands twice; a new one stands where it was."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    block = "---STATE---\nGoal: mend {0}\n---END STATE---"
+    rounds = [
+        call("look_up", what=f"{n} {PAGE[:1_600]}").model_copy(
+            update={"content": block.format(n // 4)}
+        )
+        for n in range(12)
+    ]
+
+    said = here.say("Look all of them up.", *rounds, "Done.")
+
+    counts = [[sent.text.count(f"Goal: mend {n}") for n in range(3)] for sent in said.calls]
+    assert counts[1] == [1, 0, 0]
+    assert max(max(each) for each in counts) == 1
+    assert [each[(n - 1) // 4] for n, each in enumerate(counts) if n] == [1] * 12

@@ -164,9 +164,7 @@ def test_an_effort_of_this_turn_only_is_in_view_already(talk: Conversation) -> N
         call("open_effort", name="b"), call("close_effort"), call("expand_effort", effort_id="b")
     )
 
-    assert shown["error"] == (
-        "no earlier turn of 'b' is stored; what was said in this turn is in view"
-    )
+    assert f'read_log(turns="{talk.state.turn}"' in shown["error"]
     assert talk.state.expanded == {}
 
 

@@ -1,0 +1,122 @@
+"""Parts of turns: rounds that left the state of a running turn before its commit.
+
+They are a chain: the id of a part hashes the one before. The commit of the turn joins them: from
+then on each names its place in the turn, so that a run can still fork from the middle of it.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, delete, select, update
+
+from ..messages import Message
+from ..record import Group, Owner, Part
+from .attachments import awaiting
+from .attachments import put as put_attachments
+from .database import upsert
+from .records import packed, storable, unzipped, zipped
+from .schema import parts, turns, users
+
+_JOIN = (
+    update(parts)
+    .where(parts.c.owner == bindparam("user"), parts.c.id == bindparam("part"))
+    .values(turn=bindparam("row"), first=bindparam("begin"), messages=None)
+)
+
+
+def as_stored(part: Part) -> tuple[Part, Group]:
+    """Return a part as it will be read back, and a group with the attachments that it refers to."""
+    group = storable(Group(0, part.messages, "", events=part.events))
+    return Part(part.nonce, part.before, group.messages, group.events), group
+
+
+def put(connection: Connection, user: int, owner: Owner, part: Part, group: Group) -> None:
+    """Store a part, once; `part` and `group` are from `as_stored`."""
+    row = {
+        "owner": user,
+        "id": part.id,
+        "session": awaiting(owner),
+        "nonce": part.nonce,
+        "before": part.before,
+        "size": len(part.messages),
+        "events": zipped(packed(part.events)),
+        "messages": zipped(packed(part.messages)),
+    }
+    connection.execute(upsert(connection, parts).on_conflict_do_nothing(), row)
+    put_attachments(connection, user, awaiting(owner), group.attachments)
+
+
+def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
+    """Return the parts of a user up to the one with the id `last`; none if one is missing."""
+    number = select(users.c.id).where(users.c.name == user).scalar_subquery()
+    return _chain(connection, number, last)
+
+
+def join(connection: Connection, user: int, row: int, turn: Group) -> None:
+    """Let the parts that a committed turn joins name their places in it; `row` is the turn's."""
+    chain = _chain(connection, user, turn.part) if turn.part else ()
+    places, begin = [], turn.first_round
+    for part in chain:
+        if turn.messages[begin : begin + len(part.messages)] != part.messages:
+            break
+        places.append({"user": user, "part": part.id, "row": row, "begin": begin})
+        begin += len(part.messages)
+    if places:
+        connection.execute(_JOIN, places)
+
+
+def forget(connection: Connection, user: int, owner: Owner, nonces: Sequence[str] = ()) -> None:
+    """Delete the parts of a session that no turn joined, and those of turns with these nonces."""
+    left = (parts.c.session == awaiting(owner)) & parts.c.turn.is_(None)
+    gone = left | parts.c.nonce.in_(nonces) if nonces else left
+    connection.execute(delete(parts).where(parts.c.owner == user, gone))
+
+
+def forget_all(connection: Connection, user: int, owner: Owner) -> None:
+    """Delete all parts of a session."""
+    own = parts.c.owner == user, parts.c.session == awaiting(owner)
+    connection.execute(delete(parts).where(*own))
+
+
+def unjoined(connection: Connection, user: int, owner: Owner) -> tuple[str, ...]:
+    """Return the ids of the last parts of the chains of a session that no turn joined."""
+    own = parts.c.owner == user, parts.c.session == awaiting(owner), parts.c.turn.is_(None)
+    rows = connection.execute(select(parts.c.id, parts.c.before).where(*own)).all()
+    followed = {row.before for row in rows}
+    return tuple(sorted(row.id for row in rows if row.id not in followed))
+
+
+def _chain(connection: Connection, user: Any, last: str) -> tuple[Part, ...]:
+    own = select(parts.c.nonce).where(parts.c.owner == user, parts.c.id == last)
+    query = select(parts).where(parts.c.owner == user, parts.c.nonce == own.scalar_subquery())
+    rows = {row.id: row for row in connection.execute(query)}
+    chain = []
+    while last:
+        if last not in rows:
+            return ()
+        chain.append(rows[last])
+        last = rows[last].before
+    numbers = {row.turn for row in chain if row.turn is not None}
+    joined = {
+        row.id: _messages(row.messages)
+        for row in connection.execute(
+            select(turns.c.id, turns.c.messages).where(turns.c.id.in_(numbers))
+        )
+    }
+    found = [_part(row, joined.get(row.turn, ())) for row in reversed(chain)]
+    known = tuple(part for part in found if part is not None)
+    return known if len(known) == len(found) else ()
+
+
+def _part(row: Any, turn: Sequence[Message]) -> Part | None:
+    """Return the part of a row, which may be a range of a turn; None if that was erased."""
+    own = row.turn is None
+    messages = _messages(row.messages) if own else tuple(turn[row.first : row.first + row.size])
+    if len(messages) != row.size:
+        return None
+    return Part(row.nonce, row.before, messages, tuple(json.loads(unzipped(row.events))))
+
+
+def _messages(data: bytes) -> tuple[Message, ...]:
+    return tuple(json.loads(unzipped(data)))

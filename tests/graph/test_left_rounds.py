@@ -1,0 +1,351 @@
+"""A turn of many rounds: those that left the prompt leave `messages`, and lie in the archive."""
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.errors import GraphRecursionError
+from langgraph.types import Command, interrupt
+
+from ebbtide import DiskArchive, Settings, erase, transcript
+from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner, Part, Record
+from tests.agents import THREAD, Talk, archive_in, talk
+from tests.doubles import call
+
+OWNER = Owner("", "t")
+SMALL = Settings(context_budget=4_000)
+REQUEST = "Look at every stone, and never use tabs."
+ROUNDS = 60
+
+
+@tool
+def look(stone: int) -> str:
+    """Look at a stone."""
+    return f"stone<{stone}> " + " ".join(f"w{stone * k % 997}" for k in range(60))
+
+
+@tool
+def ask(question: str) -> str:
+    """Ask a person."""
+    return f"a person says {interrupt(question)}"
+
+
+def looks(first: int, last: int) -> list[Any]:
+    """Return the calls that look at these stones, one in a round."""
+    return [call("look", stone=number) for number in range(first, last + 1)]
+
+
+def looking(root: Path, answers: list[Any], **options: Any) -> Talk:
+    """Return an agent that looks at stones."""
+    options = {"settings": SMALL, "tools": [look, ask], **options}
+    return talk(root, answers, **options)
+
+
+def go_on(chat: Talk, given: Any, **options: Any) -> dict[str, Any]:
+    """Run the thread, with as many steps as a long turn needs."""
+    found: dict[str, Any] = chat.agent.invoke(given, {**THREAD, "recursion_limit": 500}, **options)
+    return found
+
+
+def then(chat: Talk, *answers: Any) -> None:
+    """Let the model give these answers next, instead of those of its script."""
+    assert isinstance(chat.model.answers, list)
+    chat.model.answers[len(chat.model.sent) :] = answers
+
+
+def stones(messages: Any) -> list[int]:
+    """Return the stones in the results among messages, or among those of a record."""
+    said = [
+        message.text if isinstance(message, BaseMessage) else text(message)
+        for message in messages
+        if (message.type if isinstance(message, BaseMessage) else message["type"]) == "tool"
+    ]
+    return [int(number) for words in said for number in re.findall(r"^stone<(\d+)>", words)]
+
+
+def records(chat: Talk) -> list[Record]:
+    """Return the last turn of each branch."""
+    tips = chat.archive.tips(OWNER)
+    return [record for tip in tips for record in chat.archive.turns(OWNER, tip, [tip.turn])]
+
+
+def part_of(values: dict[str, Any]) -> str:
+    """Return the last part of the turn in a state."""
+    return str(values["bookkeeping"].get("part", ""))
+
+
+@pytest.mark.usefixtures("entry")
+def test_rounds_leave_and_are_committed(tmp_path: Path) -> None:
+    """The state has the last rounds, the archive and the transcript all of them, in order."""
+    chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
+
+    state = go_on(chat, {"messages": REQUEST})
+
+    assert len(state["messages"]) < ROUNDS
+    assert state["messages"][0].text == REQUEST
+    assert stones(records(chat)[0].messages) == [*range(1, ROUNDS + 1)]
+    assert stones(transcript(chat.agent, THREAD)[0]) == [*range(1, ROUNDS + 1)]
+    assert chat.archive.verify(OWNER) == ()
+
+
+def test_nothing_leaves_without_a_window(tmp_path: Path) -> None:
+    """With `messages_window=None` all rounds stay in `messages`."""
+    settings = SMALL.model_copy(update={"messages_window": None})
+    chat = looking(tmp_path, [*looks(1, 20), "Done.", "Yes."], settings=settings)
+    go_on(chat, {"messages": REQUEST})
+
+    state = go_on(chat, {"messages": "Really?"})
+
+    assert stones(state["messages"]) == [*range(1, 21)]
+
+
+def test_another_process_sends_the_same(tmp_path: Path) -> None:
+    """A turn that is resumed before each call, in a new process, sends what one whole turn does."""
+    answers = [*looks(1, 24), call("read_log", turns="1", offset=0), *looks(25, 40), "Done."]
+    whole = looking(tmp_path / "whole", answers)
+    go_on(whole, {"messages": REQUEST})
+
+    saver, sent = InMemorySaver(), list[Any]()
+    given: Any = {"messages": REQUEST}
+    while given or len(sent) < len(answers):
+        archive = archive_in(tmp_path / "broken")
+        rest = answers[len(sent) :]
+        chat = looking(tmp_path / "broken", rest, archive=archive, checkpointer=saver)
+        go_on(chat, given, interrupt_before=["assemble_context"])
+        given, sent = None, [*sent, *chat.model.sent]
+
+    contents = [
+        [[m.content for m in one.messages] for one in each] for each in (whole.model.sent, sent)
+    ]
+    assert contents[0] == contents[1]
+    assert stones(records(chat)[0].messages) == [*range(1, 41)]
+
+
+class FullArchive(DiskArchive):
+    """An archive whose disk has no room for parts."""
+
+    def add_part(self, owner: Owner, part: Part) -> str:
+        """Fail as a full disk does."""
+        raise OSError(owner.thread, part.id)
+
+
+def test_rounds_stay_if_they_cannot_be_stored(tmp_path: Path) -> None:
+    """An archive that takes no part takes nothing away; the turn is committed as a whole."""
+    archive = FullArchive(tmp_path, durable=False)
+    chat = looking(tmp_path, [*looks(1, 30), "Done."], archive=archive)
+
+    state = go_on(chat, {"messages": REQUEST})
+
+    assert stones(state["messages"]) == stones(records(chat)[0].messages) == [*range(1, 31)]
+
+
+def at_round(chat: Talk, number: int) -> RunnableConfig:
+    """Return the config of the checkpoint in which the model is called after so many rounds."""
+    for state in chat.agent.get_state_history(THREAD):
+        seen = max(stones(state.values["messages"]), default=0)
+        if state.next == ("call_model",) and seen == number:
+            return cast("RunnableConfig", {**state.config, "recursion_limit": 500})
+    raise LookupError(number)
+
+
+def test_fork_in_the_middle(tmp_path: Path) -> None:
+    """A committed turn that goes on from its middle has its own rounds and no others."""
+    chat = looking(tmp_path, [*looks(1, 50), "Done.", *looks(101, 120), "Other."])
+    go_on(chat, {"messages": REQUEST})
+
+    state = chat.agent.invoke(None, at_round(chat, 30))
+
+    assert part_of(state) != ""
+    assert [stones(record.messages) for record in records(chat)] == [
+        [*range(1, 51)],
+        [*range(1, 31), *range(101, 121)],
+    ]
+    assert chat.archive.verify(OWNER)[0].fatal is False
+
+
+def test_edit_in_the_middle(tmp_path: Path) -> None:
+    """A request that is edited while its turn runs keeps the rounds; so does a dropped round."""
+    chat = looking(tmp_path, [*looks(1, 40), "Done."])
+    go_on(chat, {"messages": REQUEST}, interrupt_before=["call_model"])
+    for _ in range(30):
+        go_on(chat, None, interrupt_before=["call_model"])
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    edits: list[BaseMessage] = [HumanMessage("Look, please.", id=messages[0].id)]
+    edits += [RemoveMessage(id=message.id) for message in messages[-2:]]
+
+    chat.agent.update_state(THREAD, {"messages": edits}, as_node="assemble_context")
+    go_on(chat, None)
+
+    (record,) = records(chat)
+    assert text(record.messages[0]) == "Look, please."
+    assert stones(record.messages) == [n for n in range(1, 41) if n != 30]
+
+
+def test_edit_after_the_commit(tmp_path: Path) -> None:
+    """An edited answer makes a branch whose turn has all rounds; without an edit there is none."""
+    chat = looking(tmp_path, [*looks(1, 40), "Done.", "Yes.", "Yes."])
+    state = go_on(chat, {"messages": REQUEST})
+    before = chat.agent.get_state(THREAD).config
+    go_on(chat, {"messages": "Really?"})
+    assert chat.branches == 1
+
+    edit = [state["messages"][-1].model_copy(update={"content": "Almost done."})]
+    config = chat.agent.update_state(before, {"messages": edit})
+    chat.agent.invoke({"messages": "Really?"}, config)
+
+    edited, *_ = chat.records(chat.agent.get_state(THREAD).values)
+    assert text(edited.messages[-1]) == "Almost done."
+    assert stones(edited.messages) == [*range(1, 41)]
+
+
+@pytest.mark.usefixtures("entry")
+def test_new_message_in_the_middle(tmp_path: Path) -> None:
+    """A turn that ran into the recursion limit is kept, each result once, when another comes."""
+    chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
+    with pytest.raises(GraphRecursionError):
+        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 120})
+    done = stones(transcript(chat.agent, THREAD)[0])
+    then(chat, "That is all.")
+
+    state = go_on(chat, {"messages": "What did you find?"})
+
+    first, second = chat.records(state)
+    assert (first.status, second.status) == ("aborted", "done")
+    assert stones(first.messages) == done == [*range(1, len(done) + 1)]
+    assert len(done) >= 35
+    assert f"stone<{done[-1]}>" in chat.model.sent[-1].text
+
+
+@pytest.mark.usefixtures("entry")
+def test_resumed_after_the_recursion_limit(tmp_path: Path) -> None:
+    """A turn that ran into the recursion limit goes on with all that it has found."""
+    chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
+    with pytest.raises(GraphRecursionError):
+        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 120})
+
+    state = go_on(chat, None)
+
+    assert state["messages"][-1].text == "Done."
+    assert Counter(stones(records(chat)[0].messages)) == Counter(range(1, ROUNDS + 1))
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+@pytest.mark.usefixtures("entry")
+def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
+    """A person answers after 40 rounds, or says something else: each result is kept once."""
+    script = [*looks(1, 40), call("ask", question="May I?"), *looks(41, ROUNDS), "Done."]
+    chat = looking(tmp_path, script)
+    state = go_on(chat, {"messages": REQUEST})
+    assert "__interrupt__" in state
+
+    if resumed:
+        state = go_on(chat, Command(resume="yes"))
+    else:
+        then(chat, "Stopped.")
+        state = go_on(chat, {"messages": "No, stop."})
+
+    last = ROUNDS if resumed else 40
+    first, *_ = chat.records(state)
+    assert stones(first.messages) == [*range(1, last + 1)]
+    results = [text(m) for m in first.messages if m["data"].get("name") == "ask"]
+    assert len(results) == 1
+    assert ("a person says yes" in results[0]) == resumed
+
+
+def test_failing_model_in_the_middle(tmp_path: Path) -> None:
+    """A provider that fails after 40 rounds loses none of them."""
+    chat = looking(tmp_path, [*looks(1, 40), ValueError("overloaded"), *looks(41, 50), "Done."])
+    with pytest.raises(ValueError, match="overloaded"):
+        go_on(chat, {"messages": REQUEST})
+
+    go_on(chat, None)
+
+    assert stones(records(chat)[0].messages) == [*range(1, 51)]
+
+
+def test_limit_counts_rounds_that_left(tmp_path: Path) -> None:
+    """`max_tool_rounds` counts all rounds of the turn."""
+    settings = SMALL.model_copy(update={"max_tool_rounds": 30})
+    chat = looking(tmp_path, [*looks(1, 30), "That is what I have."], settings=settings)
+
+    state = go_on(chat, {"messages": REQUEST})
+
+    assert state["messages"][-1].text == "That is what I have."
+    assert chat.model.sent[-1].tool_choice == "none"
+
+
+def test_transcript_while_the_turn_runs(tmp_path: Path) -> None:
+    """A chat UI that opens the thread meanwhile sees all rounds."""
+    chat = looking(tmp_path, [*looks(1, 30), call("ask", question="May I?")])
+    go_on(chat, {"messages": REQUEST})
+
+    messages, _ = transcript(chat.agent, THREAD)
+
+    assert messages[0].text == REQUEST
+    assert stones(messages) == [*range(1, 31)]
+
+
+def test_erasing_reaches_the_parts(tmp_path: Path) -> None:
+    """After a turn is erased no file holds anything of its rounds."""
+    chat = looking(tmp_path / "archive", [*looks(1, 40), "Done.", "Yes."])
+    go_on(chat, {"messages": REQUEST})
+    go_on(chat, {"messages": "Really?"})
+
+    erase(chat.agent, THREAD, 1)
+
+    with closing(sqlite3.connect(tmp_path / "archive" / "ebbtide.sqlite")) as files:
+        assert files.execute("SELECT count(*) FROM ebbtide_parts").fetchone() == (0,)
+
+
+def test_forged_part_is_no_harm(tmp_path: Path) -> None:
+    """A part that the archive has not is left out, and the turn goes on."""
+    chat = looking(tmp_path, [*looks(1, 3), "Done."])
+    go_on(chat, {"messages": REQUEST}, interrupt_before=["call_model"])
+    forged = {"bookkeeping": {"part": Part("ab", "", ()).id}}
+    chat.agent.update_state(THREAD, forged, as_node="assemble_context")
+
+    state = go_on(chat, None)
+
+    assert state["messages"][-1].text == "Done."
+    assert stones(records(chat)[0].messages) == [1, 2, 3]
+
+
+@contextmanager
+def saving(path: Path) -> Iterator[tuple[SqliteSaver, sqlite3.Connection]]:
+    """Yield a checkpointer on a file, and its connection."""
+    with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+        yield SqliteSaver(connection), connection
+
+
+_SIZE = """
+SELECT (SELECT coalesce(sum(length(checkpoint) + length(metadata)), 0) FROM checkpoints)
+     + (SELECT coalesce(sum(length(value)), 0) FROM writes)
+"""
+
+
+@pytest.mark.usefixtures("entry")
+def test_bytes_of_a_late_round(tmp_path: Path) -> None:
+    """Rounds 150 to 200 write no more than 1.2 of what rounds 50 to 100 do."""
+    with saving(tmp_path / "checkpoints.sqlite") as (saver, connection):
+        chat = looking(tmp_path, [*looks(1, 200), "Done."], checkpointer=saver)
+        config: Any = {**THREAD, "recursion_limit": 1_000}
+        steps = chat.agent.stream({"messages": REQUEST}, config, durability="sync")
+        sizes = [
+            connection.execute(_SIZE).fetchone()[0]
+            for step in steps
+            if step.keys() & {"application_tools", "tools"}
+        ]
+
+    assert len(sizes) == 200
+    assert sizes[199] - sizes[149] <= 1.2 * (sizes[99] - sizes[49])
