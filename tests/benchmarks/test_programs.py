@@ -372,3 +372,14 @@ def test_long_turn(tmp_path: Path) -> None:
         assert row["request whole"] == row["calls"]
         assert row["largest call"] <= 6_000
         assert row["facts"] == rows[2]["facts"]
+
+
+def test_long_turn_growth(tmp_path: Path) -> None:
+    """A late round writes as much as an early one, of other agents more."""
+    rows = results("long_turn_growth", tmp_path, "100", "150")["rows"]
+    (early, late), (plain, later) = rows[:2], rows[2:4]
+
+    name = "checkpoint KB a round"
+    assert [row["agent"] for row in rows[1:3]] == ["ebbtide", "create_agent"]
+    assert late[name] <= 1.2 * early[name]
+    assert later[name] > 1.2 * plain[name]
