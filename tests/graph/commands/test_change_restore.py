@@ -131,8 +131,7 @@ def test_a_branch_can_be_chosen(tmp_path: Path) -> None:
     stray = chat.say("I am back.")
     config = restore(chat.agent, THREAD, branch=left.id[:12])
 
-    told = f"5 turns, restore(agent, config, branch='{left.id[:12]}')"
-    assert told in stray["memory"]["banners"][0]
+    assert f"restore(agent, config, branch='{left.id[:12]}')" in stray["memory"]["banners"][0]
     assert chat.said(chat.say("next", config))[-2:] == ["read turn 1", "next"]
     with pytest.raises(SettingsError, match="no branch 'nix': use one of "):
         restore(chat.agent, THREAD, branch="nix")

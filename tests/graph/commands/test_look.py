@@ -181,7 +181,7 @@ def test_ids_that_no_file_can_hold_name_the_same_thread(tmp_path: Path) -> None:
 
     assert commands.messages(chat.agent, ours).lines[0].said == "hi"
     assert erase(chat.agent, ours, 1).turn == 1
-    with pytest.raises(SettingsError, match="user_id: pass a"):
+    with pytest.raises(SettingsError, match="user_id: pass "):
         commands.messages(chat.agent, {"configurable": {"thread_id": "t", "user_id": "ann\ud800"}})
 
 
