@@ -9,7 +9,11 @@ from .memory import attention
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 # So that `import ebbtide.attention` and `import ebbtide.commands` find them as well.
 sys.modules |= {f"{__name__}.attention": attention, f"{__name__}.commands": commands}
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -31,6 +31,7 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.checkpoints import Source, asource, source, unapplied, with_ids
+from ..nodes.turn.models import name_of
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import (
     AgentState,
@@ -198,6 +199,13 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
     out of it. The assembled prompt is in the `updates` of a stream and not in its `values`,
     although LangGraph takes one list of keys for both.
     """
+
+    def __repr__(self) -> str:
+        """Return the model, where the data is, and the settings that are no defaults."""
+        parts = cast("Any", self.builder).parts
+        model = name_of(parts.model) or type(parts.model).__name__
+        given = f"model={model!r}, archive={parts.archive!r}, settings={parts.settings!r}"
+        return f"{type(self).__name__}({given})"
 
     def get_input_jsonschema(self, config: RunnableConfig | None = None) -> dict[str, Any]:
         """Return the JSON schema of the input."""

@@ -165,6 +165,11 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self._requests, self._lock = LRUCache[str, AgentParts](_REQUESTS), Lock()
         self._seen = LRUCache[str, list[BaseMessage]](_REQUESTS)
 
+    def __repr__(self) -> str:
+        """Return where the data is, and the settings that are no defaults."""
+        archive, settings = self._initial.archive, self._initial.settings
+        return f"{type(self).__name__}(archive={archive!r}, settings={settings!r})"
+
     @hook_config(can_jump_to=["end"])
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn.

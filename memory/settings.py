@@ -1,7 +1,7 @@
 """The settings of an agent, which are also the context schema of its graph."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -101,6 +101,15 @@ class Settings(BaseModel):
         coerce_numbers_to_str=True,
         description="The user of the run; cannot be set for the agent",
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """Yield what differs from the defaults, which is what a person looks for.
+
+        >>> Settings(context_budget=8_000)
+        Settings(context_budget=8000)
+        """
+        fields = type(self).model_fields
+        return ((name, value) for name, value in self if value != fields[name].default)
 
     @field_validator("timezone")
     @classmethod

@@ -148,6 +148,10 @@ class SqlArchive(Archive):
         self._matrices: LRUCache[Any, Any] = LRUCache(_VECTORS, attrgetter("size"))
         self._vectors = Vectors(self.database)
 
+    def __repr__(self) -> str:
+        """Return where the data is: the file, or the URL without its password."""
+        return f"{type(self).__name__}({self.database.name!r})"
+
     def __enter__(self) -> Self:
         """Return the archive itself."""
         return self
@@ -678,6 +682,10 @@ class DiskArchive(SqlArchive):
             )
         super().__init__(Path(root), durable=durable, lock_timeout=lock_timeout)
         self.root = Path(root).absolute()
+
+    def __repr__(self) -> str:
+        """Return the folder of the data."""
+        return f"{type(self).__name__}({str(self.root)!r})"
 
 
 def _again_if_lost(read: Callable[[], T]) -> T:

@@ -12,4 +12,3 @@ def _later(title: str) -> pytest.MarkDecorator:
 
 
 GRAPH = _later("The graph that was asked for: one turn, one truth")
-WORDS = _later("What people meet first: words, pages, terminal, figures")

@@ -18,14 +18,15 @@ from pydantic import BaseModel
 
 from ebbtide import (
     DiskArchive,
+    EbbtideMiddleware,
     MemoryState,
     Settings,
     SettingsError,
+    SqlArchive,
     StateError,
     build_memory_graph,
     create_memory_agent,
 )
-from tests.acceptance import later
 from tests.acceptance.stage import AUTH, PERF, ambient, stage, users
 from tests.agents import THREAD, inside, talk
 from tests.doubles import ScriptedModel, call
@@ -331,7 +332,6 @@ def test_bad_input(tmp_path: Path, message: Any) -> None:
     assert here.say("Hello.").memory["turn"] == 2
 
 
-@later.WORDS
 def test_names_in_a_notebook(tmp_path: Path) -> None:
     """00, Public API: `dir(ebbtide)` shows what is public, in a process that used nothing yet."""
     shown = ended(["-c", "import ebbtide; print(*dir(ebbtide))"], tmp_path).printed.split()
@@ -340,8 +340,25 @@ def test_names_in_a_notebook(tmp_path: Path) -> None:
     assert "__version__" in shown
 
 
-@later.WORDS
 def test_archive_says_where_it_is(tmp_path: Path) -> None:
     """01, The archive: the repr says where the data is."""
     with DiskArchive(tmp_path) as archive:
         assert str(tmp_path) in repr(archive)
+
+
+def test_agent_says_where_its_data_is(tmp_path: Path) -> None:
+    """00, Public API: so do the agent and the middleware, with the settings that were chosen."""
+    options: Any = {"archive": DiskArchive(tmp_path), "settings": Settings(context_budget=4_000)}
+    shown = f"archive=DiskArchive({str(tmp_path)!r}), settings=Settings(context_budget=4000))"
+
+    agent = create_memory_agent(ScriptedModel(), **options)
+
+    assert repr(agent) == f"MemoryAgent(model='ScriptedModel', {shown}"
+    assert repr(EbbtideMiddleware(**options)) == f"EbbtideMiddleware({shown}"
+
+
+def test_repr_of_a_database_hides_its_password() -> None:
+    """The URL of a database is shown without the password in it."""
+    url = "postgresql+psycopg://ann:geheim@localhost/turns"
+
+    assert repr(SqlArchive(url)) == "SqlArchive('postgresql+psycopg://ann:***@localhost/turns')"
