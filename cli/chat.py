@@ -4,23 +4,24 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Callable
+from contextlib import nullcontext
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, TextIO, TypeAlias
 
 import typer
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import WordCompleter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings
 from rich.console import Console
 
-from ..memory.errors import CommandError, SessionNotFoundError
-from .chat_commands import COMMANDS, COMPLETED
+from ..memory.errors import CommandError, SessionNotFoundError, SettingsError
+from .chat_commands import COMMANDS, COMPLETED, with_efforts
 from .conversation import Conversation, conversation
-from .home import Compressing, ConfigFile, Embedding, Extracting, Root, User, configured
+from .home import Compressing, ConfigFile, Embedding, Extracting, Root, Thread, User, configured
 from .printable import in_line, one_line
-from .screen import Screen
+from .screen import Pipe, Screen
 
 _ReadLine: TypeAlias = Callable[[], str | None]
 """Returns the next line without white space at its end, None after the last one."""
@@ -33,37 +34,60 @@ _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
-    thread: Annotated[str, typer.Option(help="Name of the conversation.")] = "default",
+    message: Annotated[
+        str | None, typer.Argument(help="Ask this alone; text that is piped in is added to it.")
+    ] = None,
+    thread: Thread = "default",
     root: Root = None,
     model: Annotated[
         str | None, typer.Option(help="Such as openai:gpt-5-mini, or scripted.")
     ] = None,
+    system: Annotated[str, typer.Option(help="Instructions for the model.")] = "",
+    agent: Annotated[
+        str, typer.Option(help="An agent of your own, as module:name, or a function that makes it.")
+    ] = "",
     embeddings: Embedding = None,
     extraction_model: Extracting = None,
     compression_model: Compressing = None,
     user: User = None,
     config: ConfigFile = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per answer.")] = False,
 ) -> None:
     """Talk to the agent; the conversation is kept and goes on the next time.
 
-    Each line that is piped in is a turn or a command; errors go to stderr, and if there was one
-    the exit code is 1.
+    With a message, or with lines that are piped in, the answers alone are printed. Of piped lines
+    each is a turn or a command. Errors and banners go to stderr; after an error the exit code is 1.
     """
     models = {"extraction_model": extraction_model, "compression_model": compression_model}
+    own = {"--model": model, "--system": system, "--embeddings": embeddings, **models}
+    if agent and (given := [name for name, value in own.items() if value]):
+        raise SettingsError(f"--agent brings its own; leave out {', '.join(given)}")
     home = configured(root, user, config, model=model, **models)
-    screen = Screen(Console(highlight=False), home.settings.context_budget)
-    with conversation(home, thread, embeddings) as talk:
+    options = {"system_prompt": system, "embeddings": home.embeddings(embeddings)}
+    interactive = message is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    with conversation(home, thread, agent, **options) as talk:
+        console = Console(highlight=False)
+        if interactive and not json:
+            screen, read_line = Screen(console, talk.budget), _terminal_reader(talk)
+        else:
+            screen = Pipe(console, talk.budget, as_json=json)
+            read_line = _read_piped if message is None else _one(message)
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")
-        state = f"turn {talk.turn} was the last" if talk.turn else "new"
-        location = in_line(f"Thread {thread} in {home.location}")
-        screen.notice(f"{location} ({state}). /help for help.")
-        interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-        read_line = _terminal_reader(talk.history) if interactive else _read_piped
+        if interactive:
+            state = f"turn {talk.turn} was the last" if talk.turn else "new"
+            location = in_line(f"Thread {thread} in {home.location}")
+            screen.notice(f"{location} ({state}). /help for help.")
         dialogue = _Dialogue(talk, screen, read_line)
         dialogue.run()
     if dialogue.failed and not interactive:
         raise typer.Exit(1)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether a stream is a terminal; a process may have none."""
+    return stream is not None and stream.isatty()
 
 
 class _Dialogue:
@@ -121,8 +145,10 @@ class _Dialogue:
             if (self._read_line() or "").strip().lower() != "yes":
                 self._screen.notice("Nothing was changed.")
                 return
-        for part in entry.run(self._talk, words):
-            self._screen.page(part)
+        is_long = entry.paged and words.startswith(entry.paged)
+        with self._screen.paging() if is_long else nullcontext():
+            for part in entry.run(self._talk, words):
+                self._screen.page(part)
 
     def _turn(self, message: str | None) -> None:
         """Run a turn on a message; without a message, resume the unfinished turn."""
@@ -159,17 +185,20 @@ class _RereadHistory(FileHistory):
             yield line
 
 
-def _terminal_reader(history: Path) -> _ReadLine:
+def _terminal_reader(talk: Conversation) -> _ReadLine:
     """Return a reader of a terminal, with the history on arrow up and completion on Tab."""
+    keys = KeyBindings()
+    keys.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
     session: PromptSession[str] = PromptSession(
-        history=_RereadHistory(str(history)),
-        completer=WordCompleter([*COMPLETED], sentence=True),
-        complete_while_typing=False,
+        history=_RereadHistory(str(talk.history)), complete_while_typing=False, key_bindings=keys
     )
 
     def read() -> str | None:
+        words = [*COMPLETED, *with_efforts(talk.effort_names())]
+        completer = WordCompleter(words, sentence=True)
+        prompt = FormattedText([("ansicyan bold", "> ")])
         try:
-            return session.prompt(FormattedText([("ansicyan bold", "> ")])).rstrip()
+            return session.prompt(prompt, completer=completer).rstrip()
         except KeyboardInterrupt:
             return ""
         except EOFError:
@@ -182,3 +211,10 @@ def _read_piped() -> str | None:
     """Read a line of a file or a pipe; a process without standard input has none."""
     line = sys.stdin.readline() if sys.stdin else ""
     return line.rstrip() if line else None
+
+
+def _one(message: str) -> _ReadLine:
+    """Return a reader of one message, and of the text that is piped in, as a part of it."""
+    piped = "" if sys.stdin is None or is_terminal(sys.stdin) else sys.stdin.read()
+    lines = iter([f"{message}\n\n{piped}".rstrip() if piped.strip() else message.rstrip()])
+    return lambda: next(lines, None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rich.console import RenderableType
+from rich.table import Column, Table
 from rich.text import Text
 
 from ..graph import commands
@@ -20,7 +21,7 @@ from ..memory.record import SHORT_ID
 from .conversation import Conversation
 from .printable import in_line, printable
 from .reports import attention_table, explanation_page, stats_tables
-from .screen import STYLES, banner
+from .screen import PARTS, banner
 
 Page: TypeAlias = Iterator[RenderableType]
 """The output of a command, part by part; a `str` is printed as it is."""
@@ -50,13 +51,17 @@ _MEMORY_COMMANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command; `bare` takes no words, `warning` returns a text that the user must confirm."""
+    """A command; `bare` takes no words, `warning` returns a text that the user must confirm.
+
+    With words that begin with `paged` it fills more than a screen.
+    """
 
     usage: str
     help: str
     run: Action
     warning: Callable[[Conversation, str], str] | None = None
     bare: bool = False
+    paged: str = ""
 
 
 COMMANDS: dict[str, Entry] = {}
@@ -95,6 +100,7 @@ def _effort_command(
 @_command(
     "/context show [MESSAGE] | window N | rebuild [--model]",
     "what the next call would send; ambient turns to keep, 0 = all; the anchor anew",
+    paged="show",
 )
 def _context(talk: Conversation, words: str) -> Page:
     verb, _, argument = words.partition(" ")
@@ -118,9 +124,15 @@ def _context_page(talk: Conversation, question: str | None) -> Page:
     resumed = ", what resuming it sends" if context.unfinished else ""
     total = f"turn {context.turn}{resumed}: {context.total:,} of {talk.budget:,} tokens"
     yield Text(total, style="bold")
+    table = Table("Part", Column("Turn", justify="right"), Column("Tokens", justify="right"))
+    for part in context.parts:
+        turn = "" if part.turn is None else str(part.turn)
+        table.add_row(Text(part.name, PARTS[part.name].style), turn, f"{part.tokens:,}")
+    yield table
     for part in context.parts:
         turn = "" if part.turn is None else f", turn {part.turn}"
-        yield Text(f"== {part.name}{turn}: {part.tokens:,} tokens", f"bold {STYLES[part.name]}")
+        heading = f"== {part.name}{turn}: {part.tokens:,} tokens"
+        yield Text(heading, f"bold {PARTS[part.name].style}")
         if part.name == "tools":
             yield from map(_json, context.tools)
         for message in part.messages:
@@ -285,7 +297,8 @@ def _help(_talk: Conversation, _words: str) -> Page:
     lines = [
         "Say what you want; the memory manages itself.",
         *(f"{entry.usage:<{width}}  {entry.help}" for entry in COMMANDS.values()),
-        "Ctrl-C stops the running turn, Enter then resumes it. Tab completes a command.",
+        "Ctrl-C stops the running turn, Enter then resumes it.",
+        "Tab completes commands and names of efforts, Alt-Enter begins a new line.",
         "A line that begins with a space is sent as it is, also if a slash follows.",
     ]
     yield _note("\n".join(lines))
@@ -315,3 +328,10 @@ COMPLETED: Sequence[str] = (
     *(name for name in COMMANDS if name not in {"/context", "/message"}),
 )
 """What Tab completes: of /context and /message the forms, since alone they do nothing."""
+
+_ON_EFFORTS = ("/close", "/switch", "/reopen", "/expand", "/collapse")
+
+
+def with_efforts(names: Sequence[str]) -> Iterator[str]:
+    """Yield the commands on efforts, with each of these names."""
+    return (f"{command} {name}" for command in _ON_EFFORTS for name in names)

@@ -1,7 +1,9 @@
 """A thread with its agent, its checkpoints and its event loop, open for a while."""
 
 import asyncio
+import pkgutil
 import sqlite3
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, aclosing, contextmanager
 from dataclasses import dataclass
@@ -11,13 +13,15 @@ from typing import Any, TypeVar, cast
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from ..graph.agent import create_memory_agent
 from ..graph.commands.change import arestore
-from ..memory.errors import ArchiveError
+from ..graph.commands.threads import place_of
+from ..memory.errors import ArchiveError, SettingsError
 from ..memory.record import Owner
-from .home import CHECKPOINTS, Home, name_given
+from .home import CHECKPOINTS, Home, as_settings_error, name_given
 
 Result = TypeVar("Result")
 
@@ -41,6 +45,11 @@ class Conversation:
     def turn(self) -> int:
         """The number of the last turn that began, 0 for none."""
         return int(self._state().values.get("memory", {}).get("turn", 0))
+
+    def effort_names(self) -> list[str]:
+        """Return the names of the efforts in the state: those that are open, or not evicted."""
+        memory = self._state().values.get("memory", {})
+        return sorted({*memory.get("open_efforts", ()), *memory.get("summaries", ())})
 
     def unfinished(self) -> str | None:
         """Return the user's message of an unfinished turn, None if the last turn is finished."""
@@ -81,32 +90,49 @@ class Conversation:
 
 
 @contextmanager
-def conversation(home: Home, thread: str, embeddings: str | None = None) -> Iterator[Conversation]:
+def conversation(
+    home: Home, thread: str, agent: str = "", **options: Any
+) -> Iterator[Conversation]:
     """Open a thread; if its checkpoints are lost, restore it from the archive.
 
-    `embeddings` is a name such as `minilm` or `openai:text-embedding-3-small`. Raises
-    `SettingsError` if the name, the model or the embeddings cannot be used.
+    `agent` is `module:name` of an agent of the application; without it one is made, with further
+    `options` of `create_memory_agent`. Raises `SettingsError` if one of them cannot be used.
     """
     owner = Owner(home.user, name_given(thread, "--thread"))
-    model = home.chat_model()
+    model = None if agent else home.chat_model()
     folder = home.chat_folder()
-    embedder = home.embeddings(embeddings)
-    with home.archive() as archive, asyncio.Runner() as runner, ExitStack() as stack:
-        saver = _checkpointer(folder / CHECKPOINTS, runner, stack)
-        agent = create_memory_agent(
-            model,
-            checkpointer=saver,
-            archive=archive,
-            settings=home.settings,
-            attention=home.redis(archive),
-            embeddings=embedder,
-        )
-        budget = home.settings.context_budget
-        talk = Conversation(runner, agent, owner, folder / "history", budget)
-        talk.restored = talk.is_new() and archive.newest(owner) is not None
+    with asyncio.Runner() as runner, ExitStack() as stack:
+        if model is None:
+            made, name = _loaded(agent), ""
+        else:
+            archive = stack.enter_context(home.archive())
+            options |= {"archive": archive, "attention": home.redis(archive)}
+            made, name = create_memory_agent(model, settings=home.settings, **options), CHECKPOINTS
+        parts = place_of(made).parts
+        # The threads of an agent of the application belong to its own archive.
+        path = folder / (name or f"{parts.archive.id}.sqlite")
+        made.checkpointer = made.checkpointer or _checkpointer(path, runner, stack)
+        budget = parts.settings.context_budget
+        talk = Conversation(runner, made, owner, folder / "history", budget)
+        talk.restored = talk.is_new() and parts.archive.newest(owner) is not None
         if talk.restored:
             talk.command(arestore)
         yield talk
+
+
+def _loaded(name: str) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """Return the agent that `module:name` is or makes, of the working directory too."""
+    if name.count(":") != 1:
+        raise SettingsError(f"--agent takes module:name, such as app:agent, not {name!r}")
+    sys.path.insert(0, "")
+    with as_settings_error(f"agent {name!r}"):
+        found = pkgutil.resolve_name(name)
+        if callable(found):
+            found = found()
+        made = found.compile() if isinstance(found, StateGraph) else found
+    if not isinstance(made, CompiledStateGraph):
+        raise SettingsError(f"agent {name!r} is a {type(made).__name__}: name a compiled graph")
+    return made
 
 
 def _checkpointer(path: Path, runner: asyncio.Runner, stack: ExitStack) -> AsyncSqliteSaver:

@@ -25,7 +25,7 @@ from ..memory.settings import Settings
 from .conversation import conversation
 from .home import Home
 from .printable import in_line, printable
-from .screen import STYLES, banner, by_part
+from .screen import PARTS, banner, by_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +180,18 @@ class _Page:
         narrow = self._console.is_terminal and self._console.width < _WIDTH
         self._console.width = self._console.width if narrow else _WIDTH
         self._printed_turns = 0
+        # Without colours a block is a letter, so that the parts can be told apart.
+        plain = self._console.no_color or self._console.color_system is None
+        self._marks = {name: part.letter if plain else "█" for name, part in PARTS.items()}
 
     def opening(self, folder: str) -> None:
-        colours = Text(" ").join(Text(f"█ {name}", style=style) for name, style in STYLES.items())
+        marks = self._marks
+        legend = Text(" ").join(Text(f"{marks[name]} {name}", PARTS[name].style) for name in PARTS)
         self._console.print(
             Text("Ebbtide: a working memory that manages itself", style="bold"),
             Text("The scripted model follows rules and quotes what stands in its context."),
             Text("Turns in which nothing comes or leaves are one line for all of them."),
-            Text.assemble(f"What a turn sends, {_BLOCK} tokens a block: ", colours),
+            Text.assemble(f"What a turn sends, {_BLOCK} tokens a block: ", legend),
             Text.assemble(("░ ", _HISTORY), "what an agent that sends everything would send more"),
             sep="\n",
         )
@@ -207,7 +211,7 @@ class _Page:
         if first <= last:
             quiet = f"turns {first}-{last}" if first < last else f"turn {first}"
             self.row(Text(f"{quiet}: nothing comes, nothing leaves", style="dim"))
-            self.row(_bar(turns[last - 1]))
+            self.row(_bar(turns[last - 1], self._marks))
         self._printed_turns = number
         if line.scene:
             self._heading(line.scene)
@@ -219,7 +223,7 @@ class _Page:
             self.row(banner(line.partition("\n")[0]))
         text = values["messages"][-1].text
         self.row(_short(text, _ANSWER), speaker=Text("ebb", style="bold green"))
-        self.row(_bar(tokens))
+        self.row(_bar(tokens, self._marks))
         if note:
             self.row(Text(note, style=_REMARK))
 
@@ -239,10 +243,10 @@ class _Page:
         self._console.print(Rule(Text(text, style="bold"), align="left", style=_HISTORY))
 
 
-def _bar(turn: TurnTokens) -> Text:
+def _bar(turn: TurnTokens, marks: Mapping[str, str]) -> Text:
     """Return a bar of the tokens that a turn sent, part by part, and the figures below it."""
-    sizes = ((turn.parts.get(name, 0), style) for name, style in STYLES.items())
-    blocks = [("█" * -(-tokens // _BLOCK), style) for tokens, style in sizes]
+    lengths = {name: -(-turn.parts.get(name, 0) // _BLOCK) for name in PARTS}
+    blocks = [(marks[name] * length, PARTS[name].style) for name, length in lengths.items()]
     saved = "░" * (max(0, turn.full_history - turn.total) // _BLOCK)
     figures = f"\nsent {turn.total:,}, full history {turn.full_history:,}: "
     return Text.assemble(*blocks, (saved, _HISTORY), figures, by_part(turn.parts))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,10 +17,10 @@ from ..graph.config import ROOT, load, redis_attention
 from ..graph.models import choose_model
 from ..memory.archive.sql import SqlArchive
 from ..memory.attention.law import Attention
-from ..memory.errors import SettingsError
+from ..memory.errors import EbbtideError, SettingsError
 from ..memory.memories import UserMemories
 from ..memory.messages import clean
-from ..memory.names import safe_name
+from ..memory.names import safe_name, session_label
 from ..memory.record import ANONYMOUS
 from ..memory.settings import Settings
 from .printable import discreet, in_line, one_line
@@ -34,13 +34,37 @@ Extracting = Annotated[
 Compressing = Annotated[
     str | None, typer.Option(help="Writes the background, such as openai:gpt-4o-mini.")
 ]
-Session = Annotated[str, typer.Argument(help="Name of the session, or of its thread.")]
 Embedding = Annotated[
     str | None,
     typer.Option(help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small."),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def _session_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the names of sessions that begin like this, for the completion of the shell."""
+    given = context.params
+    with suppress(EbbtideError, OSError):
+        home = configured(given.get("root"), given.get("user"), given.get("config"))
+        with home.archive() as archive:
+            names = [in_line(session_label(owner)) for owner in archive.sessions(home.user)]
+            return [name for name in names if name.startswith(incomplete)]
+    return []
+
+
+Session = Annotated[
+    str,
+    typer.Argument(help="Name of the session, or of its thread.", autocompletion=_session_names),
+]
 AnySession = Annotated[
-    str | None, typer.Argument(help="Name of a session or a thread; without it, all of them.")
+    str | None,
+    typer.Argument(
+        help="Name of a session or a thread; without it, all of them.",
+        autocompletion=_session_names,
+    ),
+]
+Thread = Annotated[
+    str, typer.Option(help="Name of the conversation.", autocompletion=_session_names)
 ]
 
 

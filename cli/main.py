@@ -68,7 +68,6 @@ app = typer.Typer(
     cls=_LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -16,15 +16,8 @@ _BASE = (
 )
 # An emoji with its skin tone and its variation selector; a digit that becomes a keycap.
 _SYMBOL = f"{_BASE}[\U0001f3fb-\U0001f3ff]?[\ufe0e\ufe0f]?"
-_KEY = "[0-9#*]\ufe0f"
-_NOTABLE = re.compile(f"{_KEY}\u20e3|{_SYMBOL}(?:\u200d{_SYMBOL})*|[^ -~]")
+_NOTABLE = re.compile(f"[0-9#*]\ufe0f\u20e3|{_SYMBOL}(?:\u200d{_SYMBOL})*|[^ -~]")
 """A whole emoji, or a character that may have to be replaced."""
-
-_OPEN = re.compile(f"(?:{_SYMBOL}\u200d)*(?:{_SYMBOL}|{_KEY}?)?\\Z")
-"""An emoji at the end of a text that more text may continue."""
-
-_LONGEST = 64
-"""Characters of an emoji whose end is waited for; families have 11."""
 
 _SECRET = ("_KEY", "_TOKEN", "_SECRET", "PASSWORD")
 """Ends of the names of variables that hold secrets."""
@@ -56,16 +49,6 @@ def in_line(text: str) -> str:
     'a␊b'
     """
     return printable(text).translate({ord(character): _PICTURES[character] for character in "\n\t"})
-
-
-def unfinished_emoji(text: str) -> int:
-    r"""Return where an emoji begins that more text may continue, else the length of the text.
-
-    >>> unfinished_emoji("ok 👩\u200d"), unfinished_emoji("ok")
-    (3, 2)
-    """
-    match = _OPEN.search(text, max(0, len(text) - _LONGEST))
-    return match.start() if match else len(text)
 
 
 def _visible(text: str) -> str:

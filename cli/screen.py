@@ -1,50 +1,54 @@
-"""The terminal: turns while they run, banners, tables that fit."""
+"""The terminal: turns while they run, banners, tables that fit; and answers alone in a pipe."""
 
-import re
+import json
+import os
 from collections.abc import Mapping
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
+import typer
 from langchain_core.messages import AIMessage, AIMessageChunk
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.measure import Measurement
+from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
-from .printable import printable, unfinished_emoji
-
-_WIDE = "\u2e80-\uffef"
-"""Where a line may end within what has no spaces: Chinese, Japanese, Korean."""
-
-_PIECE = re.compile(rf"\n|[^\S\n]+|[{_WIDE}]|[^\s{_WIDE}]+")
-"""A piece that is not broken at the edge: line end, spaces, a wide character, a word."""
+from .markdown import Streamed
+from .printable import printable
 
 _UNBOUNDED = 10_000
 """Columns of a console in which every table has the width that it asks for."""
 
-_LONGEST_WORD = 200
-"""Characters of a word whose end is waited for; a longer one is printed as it comes."""
 
-_LAST_WORD = re.compile(rf"[^\s{_WIDE}]{{1,{_LONGEST_WORD}}}\Z")
-"""The word at the end of a text, of which more may come."""
+_NODES = frozenset({"call_model", "model"})
+"""The nodes whose model answers the user: ours, and that of `create_agent`."""
 
-STYLES: Mapping[str, str] = {
-    "system": "grey50",
-    "tools": "grey35",
-    "memory": "green",
-    "quotes": "blue",
-    "turns": "cyan",
-    "expanded": "magenta",
-    "anchor": "yellow",
-    "turn": "bright_white",
+
+class Part(NamedTuple):
+    """How a part of the context is drawn: its colour, and a letter where there are no colours."""
+
+    style: str
+    letter: str
+
+
+PARTS: Mapping[str, Part] = {
+    "system": Part("grey50", "S"),
+    "tools": Part("grey35", "T"),
+    "memory": Part("green", "M"),
+    "quotes": Part("blue", "Q"),
+    "turns": Part("cyan", "L"),
+    "expanded": Part("magenta", "E"),
+    "anchor": Part("yellow", "A"),
+    "turn": Part("bright_white", "N"),
 }
-"""The parts of the context in their order, and the colour of each."""
+"""The parts of the context in their order."""
 
 
 def by_part(tokens: Mapping[str, int]) -> Text:
     """Return the tokens of the parts that hold any, each in its colour."""
-    names = [name for name in STYLES if tokens.get(name)]
-    parts = [Text(f"{name} {tokens[name]:,}", style=STYLES[name]) for name in names]
+    names = [name for name in PARTS if tokens.get(name)]
+    parts = [Text(f"{name} {tokens[name]:,}", style=PARTS[name].style) for name in names]
     return Text(" · ", style="dim").join(parts)
 
 
@@ -53,27 +57,6 @@ def banner(text: str) -> Text:
     head, _, body = printable(text).partition("\n")
     page = Text(head, style="yellow")
     return page.append(f"\n{body}", style="dim") if body else page
-
-
-def _wrapped(text: str, width: int, column: int = 0) -> tuple[str, int]:
-    r"""Wrap text that begins at a column; return it, and the column at which it ends.
-
-    >>> _wrapped("one two", width=5)
-    ('one \ntwo', 3)
-    """
-    wrapped: list[str] = []
-    for piece in _PIECE.findall(text):
-        cells = 0 if piece == "\n" else cell_len(piece.expandtabs())
-        if piece == "\n":
-            column = 0
-        elif column and column + cells > width:
-            wrapped.append("\n")
-            column = 0
-            if piece.isspace():
-                continue
-        wrapped.append(piece)
-        column += cells
-    return "".join(wrapped), column
 
 
 def fitted(table: Table, console: Console) -> RenderableType:
@@ -90,20 +73,15 @@ def fitted(table: Table, console: Console) -> RenderableType:
 
 
 class Screen:
-    """Shows turns on a console.
-
-    An emoji that the next piece of an answer may continue waits for it, and at a terminal a word,
-    so that the edge cuts none. Output into a pipe is not wrapped.
-    """
+    """Shows turns at a terminal: answers as Markdown, banners, the size of the context."""
 
     def __init__(self, console: Console, budget: int) -> None:
         """Print to `console`; `budget` is the size that the context aims at, in tokens."""
-        self._console, self._errors = console, Console(stderr=True, highlight=False)
-        self._piped = not console.is_terminal
-        self._column = 0
-        self.budget = budget
+        self.console, self.budget = console, budget
+        self._errors = Console(stderr=True, highlight=False)
         self._message_id: str | None = None
-        self._answer = self._waiting = ""
+        self._said = ""
+        self._answer: Streamed | None = None
         self._report: dict[str, Any] = {}
 
     def show(self, mode: str, event: Any) -> None:
@@ -130,52 +108,82 @@ class Screen:
     def error(self, text: str) -> None:
         """Print an error on stderr."""
         self._break()
-        self._errors.print(Text(printable(text), style="red"), soft_wrap=self._piped)
+        self._errors.print(Text(printable(text), style="red"), soft_wrap=True)
 
     def page(self, part: RenderableType) -> None:
         """Print a part of a command's page on lines of its own; a `str` as it is, tabs too."""
         self._break()
         if isinstance(part, str):
-            self._console.file.write(f"{self._fit(printable(part))}\n")
-            self._column = 0
+            segments = Segments([Segment(f"{printable(part)}\n")])
+            self.console.print(segments, end="", soft_wrap=True)
         elif isinstance(part, Table):
-            self._console.print(fitted(part, self._console))
+            self.console.print(fitted(part, self.console))
         else:
-            self._console.print(part, soft_wrap=self._piped and isinstance(part, Text))
+            self.console.print(part, soft_wrap=isinstance(part, Text))
+
+    def paging(self) -> AbstractContextManager[Any]:
+        """Show pages that are longer than the terminal in the user's pager, meanwhile."""
+        os.environ.setdefault("LESS", "FRX")  # as git does: colours, and a short page just printed
+        return self.console.pager(styles=not self.console.no_color)
 
     def _stream(self, message: Any, origin: dict[str, Any]) -> None:
-        """Print the text of a piece of an answer, as far as nothing may change it any more."""
-        if origin.get("langgraph_node") != "call_model" or not isinstance(message, AIMessage):
+        """Show a piece of an answer."""
+        if origin.get("langgraph_node") not in _NODES or not isinstance(message, AIMessage):
             return
         text = message.text
-        if not text or (not isinstance(message, AIMessageChunk) and text == self._answer):
+        if not text or (not isinstance(message, AIMessageChunk) and text == self._said):
             return  # a whole message repeats what was streamed
-        if message.id != self._message_id:
+        if message.id != self._message_id or self._answer is None:
             self._break()
-            self._message_id = message.id
-        self._answer += text
-        pending = self._waiting + text
-        end = unfinished_emoji(pending)
-        if not self._piped and (
-            word := _LAST_WORD.search(pending, max(0, end - _LONGEST_WORD), end)
-        ):
-            end = word.start()
-        self._waiting = pending[end:]
-        self._console.print(Text(self._fit(printable(pending[:end]))), end="", soft_wrap=True)
-
-    def _fit(self, text: str) -> str:
-        """Return text wrapped for the terminal, from the current column on."""
-        if self._piped:
-            return text
-        text, self._column = _wrapped(text, self._console.width, self._column)
-        return text
+            self._message_id, self._answer = message.id, Streamed(self.console)
+        self._said += text
+        self._answer.add(text)
 
     def _line(self, text: Text) -> None:
         self._break()
-        self._console.print(text, soft_wrap=self._piped)
+        self.console.print(text, soft_wrap=not self.console.is_terminal)
 
     def _break(self) -> None:
-        """End the line of an answer, with the text that waited for its next piece."""
-        if self._answer and not self._answer.endswith("\n"):
-            self._console.print(Text(self._fit(printable(self._waiting))), soft_wrap=True)
-        self._message_id, self._answer, self._waiting, self._column = None, "", "", 0
+        """End an answer that is shown, so that something else can be printed."""
+        if self._answer is not None:
+            self._answer.end()
+        self._message_id, self._said, self._answer = None, "", None
+
+
+class Pipe(Screen):
+    """Prints the answers alone, or a line of JSON for each turn; all else goes to stderr."""
+
+    def __init__(self, console: Console, budget: int, *, as_json: bool) -> None:
+        """Print to `console`, as JSON or as text."""
+        super().__init__(console, budget)
+        self._as_json = as_json
+        self._values: Mapping[str, Any] = {}
+
+    def show(self, mode: str, event: Any) -> None:
+        """Keep the newest state of a stream, and print banners on stderr."""
+        if mode == "values":
+            self._values = event
+        elif mode == "custom" and "banner" in event:
+            self.notice(str(event["banner"]), "yellow")
+
+    def end(self) -> None:
+        """Print the answer of the turn."""
+        messages, memory = self._values.get("messages", ()), self._values.get("memory", {})
+        self._values = {}
+        if not messages or not isinstance(messages[-1], AIMessage):
+            return  # the turn is not finished
+        answer = messages[-1].text
+        if self._as_json:
+            names = ("turn", "banners", "references", "context_report")
+            shown = {name: memory[name] for name in names if name in memory}
+            typer.echo(json.dumps({"answer": answer, **shown}))
+        else:
+            typer.echo(printable(answer))
+
+    def paging(self) -> AbstractContextManager[Any]:
+        """Print all pages as they are."""
+        return nullcontext()
+
+    def notice(self, text: str, style: str = "dim") -> None:
+        """Print one line on stderr."""
+        self._errors.print(Text(printable(text), style=style), soft_wrap=True)

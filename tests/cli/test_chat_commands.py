@@ -91,7 +91,6 @@ def test_efforts_by_hand() -> None:
     assert "auth-bug: switched" in result.stdout
     assert "--- Paused effort: auth-bug ---" in paused.stdout
     assert "no effort: paused" in paused.stdout
-    assert result.stdout.count(" of 16,000 tokens") == 1
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,6 @@ def test_what_is_wrong_is_said(line: str, said: str) -> None:
     result = chat("Hello!", line)
 
     assert said in result.output
-    assert result.stdout.count(" of 16,000 tokens") == 1
 
 
 @pytest.mark.parametrize("line", ["/messages", "/stats"])
@@ -123,7 +121,7 @@ def test_before_anything_was_said_there_is_nothing_to_show(line: str) -> None:
     """A new thread is no error."""
     result = chat(line)
 
-    assert "Nothing was said on this thread yet." in result.stdout
+    assert "Nothing was said on this thread yet." in result.stderr
 
 
 def test_a_line_with_a_space_before_its_slash_is_sent() -> None:
@@ -149,7 +147,7 @@ def test_undo_and_talking_on() -> None:
     result = chat("The port is 8123.", "The port is 9000.", "/undo", "Which port is it?")
 
     assert "back at turn 1; what was undone stays in the archive" in result.stdout
-    assert "8123" in result.stdout.splitlines()[-2]
+    assert "8123" in result.stdout.splitlines()[-1]
     assert statuses("sessions") == ["done", "done"]
 
 
@@ -197,9 +195,9 @@ def test_a_turn_is_erased_after_a_yes() -> None:
         *("/message remove 1", "no", "/messages"),
     )
 
-    assert 'Erase turn 1 ("The host is umbrella-17.") for good?' in result.stdout
+    assert 'Erase turn 1 ("The host is umbrella-17.") for good?' in result.stderr
     assert "turn 1 erased" in result.stdout
-    assert "Erase turn 1 (erased before) for good?" in result.stdout
+    assert "Erase turn 1 (erased before) for good?" in result.stderr
     assert "Good evening to you." in result.stdout.splitlines()[-3]
     assert files_with(b"umbrella", "sessions") == []
 
@@ -209,7 +207,7 @@ def test_without_a_yes_nothing_is_erased(answer: str) -> None:
     """Anything else leaves it all as it was, and the chat goes on."""
     result = chat("The port is 8123.", "/message remove 1", answer, "/messages")
 
-    assert "Nothing was changed." in result.stdout
+    assert "Nothing was changed." in result.stderr
     assert " -  The port is 8123." in result.stdout
 
 
@@ -288,6 +286,23 @@ def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
     assert 'A turn is not finished: "What is it?". Enter resumes it' in page
     assert "Here it is." in page
     assert statuses("kept") == ["done"]
+
+
+def test_tab_completes_an_effort_and_alt_enter_begins_a_line() -> None:
+    """At a terminal names of efforts need not be typed, and a message may have several lines."""
+    with terminal(["chat", "--model", "scripted"], {"PAGER": "cat"}) as person:
+        person.converse(("/open late parcel", "--- Started effort: late-parcel ---"))
+        person.see("> ")
+        person.press("It was sent on\x1b\rMonday 17.\r")
+        person.see(" of 16,000 tokens")
+        person.see("> ")
+        person.press("/close la\t")
+        person.see("te-parcel")
+        person.type("")
+        person.see("--- Concluded effort: late-parcel ---")
+        person.converse(("/expand late-parcel", "Expanded"), ("/context show", "Monday 17."))
+
+        assert person.quit() == 0
 
 
 def test_tab_completes_a_command() -> None:

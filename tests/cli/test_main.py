@@ -1,5 +1,6 @@
 """The commands around the chat, and how mistakes end: one line and an exit code."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands_run import run, talked
+from tests.processes import ended
 
 HIDING = "a\n\u202e\u200b"
 """A name that leaves its line, turns what follows, and looks like another."""
@@ -121,6 +123,25 @@ def test_the_package_needs_nothing_of_the_command_line() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
 
     assert extras & {*ran.stdout.split()} == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("ebbtide st", ["stats"]), ("ebbtide archive verify t", ["trip", "trip2"])],
+)
+def test_the_shell_completes_commands_and_sessions(words: str, completed: list[str]) -> None:
+    """With `ebbtide --install-completion` Tab in the shell completes what is there."""
+    talked("Hello!", thread="trip")
+    talked("Hello!", thread="trip2")
+    asking = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    environment = {**os.environ, **asking, "_EBBTIDE_COMPLETE": "complete_bash"}
+
+    ran = ended(
+        ["-c", "import sys; sys.argv[0] = 'ebbtide'; from ebbtide.cli.entry import main; main()"],
+        environment=environment,
+    )
+
+    assert ran.printed.split() == completed
 
 
 def test_an_unknown_option_is_a_usage_error() -> None:

@@ -4,10 +4,8 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ebbtide.cli.printable import in_line, printable, unfinished_emoji
+from ebbtide.cli.printable import in_line, printable
 
 FAMILY = "👩‍👩‍👧"
 EMOJI = [FAMILY, "🏳️‍🌈", "🕵🏻‍♂️", "👩‍❤️‍💋‍👨", "❤️", "©️", "1️⃣", "#️⃣", "👍🏽", "🇦🇹"]
@@ -60,20 +58,3 @@ def test_no_character_alone_is_hidden() -> None:
 def test_a_name_never_leaves_its_line(said: str, shown: str) -> None:
     """Within a line the ends of lines and tabs are pictures too."""
     assert in_line(said) == shown
-
-
-@given(st.lists(st.sampled_from([*EMOJI, "a", "7", " ", "\u200d", "\ufe0f", "\u202e", "é\n"])))
-def test_text_that_comes_in_pieces_is_shown_as_the_whole(parts: list[str]) -> None:
-    """What may go on as an emoji waits for the next piece, so that none is torn."""
-    text, held, output = "".join(parts), "", ""
-    for piece in text:
-        begun = held + piece
-        at = unfinished_emoji(begun)
-        output, held = output + printable(begun[:at]), begun[at:]
-
-    assert output + printable(held) == printable(text)
-
-
-def test_a_long_row_of_emoji_is_not_waited_for() -> None:
-    """However long a chain of joined emoji is, only its end is held back."""
-    assert unfinished_emoji("👩\u200d" * 10_000) > 19_900

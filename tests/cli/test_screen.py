@@ -21,7 +21,7 @@ def shown(*events: tuple[str, Any]) -> str:
     for mode, event in events:
         screen.show(mode, event)
     screen.end()
-    return page.getvalue()
+    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
 
 
 def test_tokens_are_printed_as_they_come() -> None:
@@ -35,16 +35,24 @@ def test_tokens_are_printed_as_they_come() -> None:
     assert page == "Hello.\ncontext 12 of 100 tokens: system 5 · turn 7\n"
 
 
-def test_an_emoji_that_comes_in_pieces_stays_whole() -> None:
-    """What is joined to an emoji by the next piece is a part of it; any other joiner is seen."""
-    pieces = ("Hi 👩", "\u200d", "🔧", " 1", "\ufe0f\u20e3", "a\u200d", "b", " 👩")
+def test_text_of_others_is_shown_and_not_obeyed() -> None:
+    """Neither a control character nor its entity works, tags are text, a link says where to."""
+    said = "a\x1b[2J &#8238; <b>c</b> [d](http://e.f)\n\n<p>g</p>"
     page = shown(
-        *(("messages", (AIMessageChunk(content=one, id="1"), MODEL)) for one in pieces),
-        ("messages", (AIMessage("".join(pieces), id="2"), MODEL)),
-        ("custom", {"banner": "txt\u202egpj"}),
+        ("messages", (AIMessage(said, id="1"), MODEL)), ("custom", {"banner": "txt\u202egpj"})
     )
 
-    assert page == "Hi 👩\u200d🔧 1\ufe0f\u20e3a\\u200db 👩\ntxt\\u202egpj\n"
+    lines = [*filter(None, map(str.strip, page.splitlines()))]
+    assert lines == [r"a␛[2J \u202e <b>c</b> d (http://e.f)", "<p>g</p>", r"txt\u202egpj"]
+
+
+def test_blocks_that_come_in_pieces_are_shown_as_markdown() -> None:
+    """Emphasis, lists and code are drawn, lines stay lines, and nothing is shown twice."""
+    pieces = ("**Bo", "ld**\nline\n", "\n- one\n- two\n\n``", "`\nx = 1\n\ny\n```\n", "End.")
+    page = shown(*(("messages", (AIMessageChunk(content=one, id="1"), MODEL)) for one in pieces))
+
+    lines = [*filter(None, map(str.strip, page.splitlines()))]
+    assert lines == ["Bold", "line", "• one", "• two", "x = 1", "y", "End."]
 
 
 def test_a_message_that_was_streamed_is_not_printed_again() -> None:
@@ -78,32 +86,6 @@ def test_tool_results_and_inner_calls_are_not_shown() -> None:
     )
 
     assert page == ""
-
-
-def at_a_terminal(*pieces: str) -> str:
-    """Return what a terminal of 20 columns shows of an answer that comes in pieces."""
-    page = io.StringIO()
-    console = Console(file=page, highlight=False, width=20, force_terminal=True, color_system=None)
-    screen = Screen(console, budget=100)
-    for piece in pieces:
-        screen.show("messages", (AIMessageChunk(content=piece, id="1"), MODEL))
-    screen.end()
-    return page.getvalue()
-
-
-def test_no_word_is_cut_by_the_edge_of_the_terminal() -> None:
-    """A word that does not fit goes on the next line, whatever pieces it comes in."""
-    page = at_a_terminal("What the conte", "xt of this tu", "rn co", "st is told.\nAnd more.")
-
-    assert page == "What the context of \nthis turn cost is \ntold.\nAnd more.\n"
-
-
-def test_what_has_no_spaces_fills_its_lines() -> None:
-    """Chinese is broken between characters, two columns each; a path that is too long anywhere."""
-    page = at_a_terminal("令牌在三千六百秒后过期了吗", " 是的")
-
-    assert max(map(len, page.splitlines())) == 10
-    assert page.replace("\n", "") == "令牌在三千六百秒后过期了吗 是的"
 
 
 def test_a_table_that_is_too_wide_is_lines() -> None:
