@@ -1,7 +1,9 @@
 """`ebbtide archive`: check, export and copy the stored sessions."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import typer
 
@@ -13,9 +15,9 @@ from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.names import session_label
 from ..memory.record import Owner
-from .home import AnySession, ConfigFile, Root, Session, User, configured
+from .home import AnySession, ConfigFile, Json, Root, Session, User, configured
 from .inspect import inspector
-from .printable import discreet, in_line
+from .printable import discreet, in_line, print_json
 
 app = typer.Typer(
     help="Check, export and copy what is stored.",
@@ -27,32 +29,57 @@ app = typer.Typer(
 
 @app.command()
 def verify(
-    session: AnySession = None, root: Root = None, user: User = None, config: ConfigFile = None
+    session: AnySession = None,
+    root: Root = None,
+    user: User = None,
+    config: ConfigFile = None,
+    *,
+    json: Json = False,
 ) -> None:
     """Check every stored record. The exit code is 1 if something is damaged or missing."""
     home = configured(root, user, config)
-    damaged = False
     with home.archive() as archive:
         owners = _sessions_named(archive, home.user, session)
-        for finding in archive.verify_file():  # once, however many sessions it has
-            damaged = True
-            typer.echo(_line(finding).strip())
-        for owner in owners:
-            try:
-                findings = archive.verify(owner)
-            except ArchiveFormatError as error:  # the other sessions are checked all the same
-                findings = (Finding("archive", str(error)),)
-            if fatal := sum(finding.fatal for finding in findings):
-                damaged = True
-                state = f"damaged in {_counted(fatal, 'place')}"
-            else:
-                tip = archive.newest(owner)
-                state = f"{_counted(tip.turn if tip else 0, 'turn')}, intact"
-            head = f"{in_line(session_label(owner))}: {state}"
-            typer.echo("\n".join([head, *map(_line, findings)]))
-    if not owners:
-        typer.echo(home.no_sessions)
+        of_file = archive.verify_file()  # once, however many sessions it has
+        checks = [_Check.of(archive, owner) for owner in owners]
+    damaged = bool(of_file) or any(check.damage for check in checks)
+    if json:
+        print_json({"file": of_file, "sessions": checks})
+    else:
+        lines = [_line(finding).strip() for finding in of_file]
+        lines += [line for check in checks for line in check.lines()]
+        typer.echo("\n".join(lines if owners else [*lines, home.no_sessions]))
     raise typer.Exit(int(damaged or not owners))
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """What was found wrong with a session; `damage` counts what is more than a note."""
+
+    session: str
+    turns: int
+    damage: int
+    findings: tuple[Finding, ...]
+
+    @classmethod
+    def of(cls, archive: Archive, owner: Owner) -> Self:
+        """Check a session."""
+        turns = 0
+        try:
+            findings = archive.verify(owner)
+            damage = sum(finding.fatal for finding in findings)
+            tip = None if damage else archive.newest(owner)
+            turns = tip.turn if tip else 0
+        except ArchiveFormatError as error:  # the other sessions are checked all the same
+            findings, damage = (Finding("archive", str(error)),), 1
+        return cls(session_label(owner), turns, damage, findings)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines about the session."""
+        intact = f"{_counted(self.turns, 'turn')}, intact"
+        state = f"damaged in {_counted(self.damage, 'place')}" if self.damage else intact
+        yield f"{in_line(self.session)}: {state}"
+        yield from map(_line, self.findings)
 
 
 @app.command()

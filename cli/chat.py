@@ -21,6 +21,7 @@ from .chat_commands import COMMANDS, COMPLETED, with_efforts
 from .conversation import Conversation, conversation
 from .home import Compressing, ConfigFile, Embedding, Extracting, Root, Thread, User, configured
 from .printable import in_line, one_line
+from .reports import Prices, prices_of
 from .screen import Pipe, Screen
 
 _ReadLine: TypeAlias = Callable[[], str | None]
@@ -51,6 +52,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     compression_model: Compressing = None,
     user: User = None,
     config: ConfigFile = None,
+    prices: Prices = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per answer.")] = False,
 ) -> None:
@@ -64,14 +66,15 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     if agent and (given := [name for name, value in own.items() if value]):
         raise SettingsError(f"--agent brings its own; leave out {', '.join(given)}")
     home = configured(root, user, config, model=model, **models)
+    rates = prices_of(prices) if prices is not None else None
     options = {"system_prompt": system, "embeddings": home.embeddings(embeddings)}
     interactive = message is None and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     with conversation(home, thread, agent, **options) as talk:
         console = Console(highlight=False)
         if interactive and not json:
-            screen, read_line = Screen(console, talk.budget), _terminal_reader(talk)
+            screen, read_line = Screen(console, talk.budget, rates), _terminal_reader(talk)
         else:
-            screen = Pipe(console, talk.budget, as_json=json)
+            screen = Pipe(console, rates, as_json=json)
             read_line = _read_piped if message is None else _one(message)
         if talk.restored:
             screen.notice("There were no checkpoints: restored from the archive.", "yellow")

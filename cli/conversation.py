@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -60,12 +61,16 @@ class Conversation:
         return requests[-1].text if requests else ""
 
     def run(self, message: str | None, show: Callable[[str, Any], None]) -> None:
-        """Run a turn on a message, or resume the unfinished one; pass its events to `show`."""
+        """Run a turn on a message, or resume the unfinished one; pass its events to `show`.
+
+        The last event is the `usage` of all its calls, by model, as the providers reported it.
+        """
+        usage = UsageMetadataCallbackHandler()
 
         async def turn() -> None:
             stream = self._agent.astream(
                 None if message is None else {"messages": [HumanMessage(message)]},
-                self._config,
+                {**self._config, "callbacks": [usage]},
                 stream_mode=["messages", "custom", "values"],
                 durability="sync",
             )
@@ -74,6 +79,7 @@ class Conversation:
                     show(mode, event)
 
         self._runner.run(turn())
+        show("usage", usage.usage_metadata)
 
     def command(
         self, function: Callable[..., Coroutine[Any, Any, Result]], *args: object, **options: object

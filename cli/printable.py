@@ -1,8 +1,13 @@
 """Untrusted text at the terminal: no control character works, secrets are hidden."""
 
+import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from typing import Any
+
+import typer
+from pydantic_core import to_jsonable_python
 
 _PICTURES = {chr(code): chr(0x2400 + code) for code in range(32)} | {"\x7f": "\u2421"}
 _HIDDEN = frozenset(
@@ -95,3 +100,8 @@ def discreet(text: str) -> str:
     'postgresql://ann:***@host/db?sslpassword=***'
     """
     return _IN_QUERY.sub(r"\1***", _IN_URL.sub(r"\1:***@", text))
+
+
+def print_json(value: Any) -> None:
+    """Print data for programs as JSON, in ASCII, so that no terminal obeys it."""
+    typer.echo(json.dumps(to_jsonable_python(value), indent=1))

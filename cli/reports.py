@@ -1,8 +1,9 @@
 """`ebbtide sessions`, `stats`, `settings` and `attention`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from textwrap import fill
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 import typer
 from rich.console import Console
@@ -20,8 +21,8 @@ from ..memory.names import session_label
 from ..memory.record import Owner, Tip
 from ..memory.settings import Settings
 from ..memory.view import every_commit
-from .home import AnySession, ConfigFile, Root, User, configured
-from .printable import discreet, in_line, printable
+from .home import AnySession, ConfigFile, Json, Root, User, configured
+from .printable import discreet, in_line, print_json, printable
 from .screen import fitted
 
 _ROWS = 20
@@ -35,7 +36,12 @@ _SHARES = frozenset(
 )
 """The metrics in percent."""
 
-_PRICES = "Prices of a million tokens read, written and, if cheaper, cached: 0.25,2.00,0.025."
+Prices = Annotated[
+    str | None,
+    typer.Option(
+        help="Prices of a million tokens read, written and, if cheaper, cached: 0.25,2.00,0.025."
+    ),
+]
 
 _ANY = "any"
 """The range of a setting without limits."""
@@ -44,38 +50,64 @@ _SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiv
 """The signs of the limits that a setting can have, by their names in a JSON schema."""
 
 
-def sessions(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """A session and figures of its newest branch; they are None if it is damaged."""
+
+    session: str
+    turns: int | None = None
+    efforts: int | None = None
+    last_activity: str | None = None
+
+    @classmethod
+    def of(cls, archive: Archive, owner: Owner) -> Self:
+        """Read the figures of a session."""
+        name = session_label(owner)
+        try:
+            tip = archive.newest(owner)
+        except ArchiveFormatError:
+            return cls(name)
+        if tip is None:
+            return cls(name, 0, 0)
+        records = archive.turns(owner, tip, [tip.turn])
+        efforts = archive.efforts(owner, tip, 0).total
+        return cls(name, tip.turn, efforts, records[0].at if records else None)
+
+    def cells(self) -> tuple[str, str, str, str]:
+        """Return the row of the table."""
+        if self.turns is None or self.efforts is None:
+            return self.session, "unknown", "unknown", "see ebbtide archive verify"
+        none = "unknown" if self.turns else "never"
+        time = minute_of(self.last_activity) if self.last_activity else none
+        return self.session, f"{self.turns:,}", f"{self.efforts:,}", time
+
+
+def sessions(
+    root: Root = None, user: User = None, config: ConfigFile = None, *, json: Json = False
+) -> None:
     """List the sessions of a user."""
     home = configured(root, user, config)
-    table = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
     with home.archive() as archive:
-        for owner in archive.sessions(home.user):
-            table.add_row(*(Text(in_line(cell)) for cell in _cells(archive, owner)))
+        found = [_Session.of(archive, owner) for owner in archive.sessions(home.user)]
+    if json:
+        print_json(found)
+        return
+    table = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
+    for session in found:
+        table.add_row(*(Text(in_line(cell)) for cell in session.cells()))
     console = Console(highlight=False)
     page = fitted(table, console) if table.row_count else Text(f"{home.no_sessions}.")
     console.print(page, soft_wrap=not table.row_count)
 
 
-def _cells(archive: Archive, owner: Owner) -> tuple[str, str, str, str]:
-    """Return the row of a session: its name, and figures of its newest branch."""
-    name = session_label(owner)
-    try:
-        tip = archive.newest(owner)
-    except ArchiveFormatError:
-        return name, "unknown", "unknown", "see ebbtide archive verify"
-    if tip is None:
-        return name, "0", "0", "never"
-    records = archive.turns(owner, tip, [tip.turn])
-    time = minute_of(records[0].at) if records else "unknown"
-    return name, f"{tip.turn:,}", f"{archive.efforts(owner, tip, 0).total:,}", time
-
-
-def stats(
+def stats(  # noqa: PLR0913 (the options of a command)
     session: AnySession = None,
     root: Root = None,
     user: User = None,
     config: ConfigFile = None,
-    prices: Annotated[str | None, typer.Option(help=_PRICES)] = None,
+    prices: Prices = None,
+    *,
+    json: Json = False,
 ) -> None:
     """Show what the memory of a session did, and what its context cost."""
     rates = prices_of(prices) if prices is not None else None
@@ -89,12 +121,26 @@ def stats(
         ]
         if session is not None and not owners:
             raise SessionNotFoundError(session)
-        if not owners:
+        if json:
+            print_json([_data(archive, owner, rates) for owner in owners])
+        elif not owners:
             console.print(Text(f"{home.no_sessions}."), soft_wrap=True)
-        for owner in owners:
-            commits = [*every_commit(archive, owner, archive.newest(owner) or Tip())]
-            for table in stats_tables(session_label(owner), report(commits), rates):
-                console.print(fitted(table, console))
+        else:
+            for owner in owners:
+                figures = _report(archive, owner)
+                for table in stats_tables(session_label(owner), figures, rates):
+                    console.print(fitted(table, console))
+
+
+def _report(archive: Archive, owner: Owner) -> Report:
+    return report([*every_commit(archive, owner, archive.newest(owner) or Tip())])
+
+
+def _data(archive: Archive, owner: Owner, prices: Sequence[float] | None) -> dict[str, Any]:
+    """Return the report of a session as data, with money if there are prices."""
+    figures = _report(archive, owner)
+    money = {cost.purpose: cost.money(*prices) for cost in figures.costs} if prices else None
+    return {"session": session_label(owner), **asdict(figures), "money": money}
 
 
 def stats_tables(
@@ -173,6 +219,7 @@ def settings(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the table of docs/settings.md instead.")
     ] = False,
+    json: Json = False,
 ) -> None:
     """Show the settings in force, and where each was given."""
     if markdown:
@@ -181,6 +228,10 @@ def settings(
     keys = load({}, path=config)
     width, schemas = Console().width, Keys.model_json_schema()["properties"]
     values = {**dict(keys.settings), "model": keys.model, "root": discreet(keys.root)}
+    if json:
+        sources = {name: keys.sources.get(name, "default") for name in NAMES}
+        print_json({name: {"value": values[name], "source": sources[name]} for name in NAMES})
+        return
     for name in NAMES:
         source = keys.sources.get(name, "default")
         meaning, limits = schemas[name]["description"], _range(schemas[name])
@@ -229,12 +280,18 @@ _MemoryId: TypeAlias = Annotated[str, typer.Argument(help="Id of a memory: <sess
 
 
 @attention.command("list")
-def list_attention(root: Root = None, user: User = None, config: ConfigFile = None) -> None:
+def list_attention(
+    root: Root = None, user: User = None, config: ConfigFile = None, *, json: Json = False
+) -> None:
     """List the memories in attention. The strongest come first, the suppressed ones last."""
     console = Console(highlight=False)
     with configured(root, user, config).attention() as memory:
-        memories = attention_table(memory.in_attention())
-    page = fitted(memories, console) if isinstance(memories, Table) else memories
+        memories = memory.in_attention()
+    if json:
+        print_json(memories)
+        return
+    table = attention_table(memories)
+    page = fitted(table, console) if isinstance(table, Table) else table
     # Ids are copied by the user, so only the terminal breaks their lines.
     console.print(page, soft_wrap=not isinstance(page, Table))
 
@@ -243,11 +300,19 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
     """Return the command that calls this with a memory, and prints the state of the memory."""
 
     def command(
-        memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
+        memory_id: _MemoryId,
+        root: Root = None,
+        user: User = None,
+        config: ConfigFile = None,
+        *,
+        json: Json = False,
     ) -> None:
         with configured(root, user, config).attention() as memories:
             memory = function(memories, memory_id)
-        typer.echo("\n".join(explanation_page(memory)))
+        if json:
+            print_json(memory)
+        else:
+            typer.echo("\n".join(explanation_page(memory)))
 
     return command
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from rich.segment import Segment, Segments
 from rich.table import Table
 from rich.text import Text
 
+from ..memory.metrics import Cost, cached_of
 from .markdown import Streamed
 from .printable import printable
 
@@ -72,12 +73,31 @@ def fitted(table: Table, console: Console) -> RenderableType:
     return Group(*([Text(str(table.title))] if table.title else []), *map(Text, lines))
 
 
-class Screen:
-    """Shows turns at a terminal: answers as Markdown, banners, the size of the context."""
+def _cost(usage: Mapping[str, Mapping[str, Any]]) -> Cost:
+    """Return what the calls of a turn cost, of the usage of each model."""
+    each = usage.values()
+    return Cost(
+        "answer",
+        calls=len(usage),
+        unreported=0,
+        read=sum(one.get("input_tokens", 0) for one in each),
+        cached=sum(map(cached_of, each)),
+        written=sum(one.get("output_tokens", 0) for one in each),
+    )
 
-    def __init__(self, console: Console, budget: int) -> None:
-        """Print to `console`; `budget` is the size that the context aims at, in tokens."""
-        self.console, self.budget = console, budget
+
+class Screen:
+    """Shows turns at a terminal: answers as Markdown, banners, the context and what it cost."""
+
+    def __init__(
+        self, console: Console, budget: int, prices: Sequence[float] | None = None
+    ) -> None:
+        """Print to `console`; `budget` is the size that the context aims at, in tokens.
+
+        `prices` are those of a million tokens read, written and read from a cache.
+        """
+        self.console, self.budget, self._prices = console, budget, prices
+        self._spent: Cost | None = None
         self._errors = Console(stderr=True, highlight=False)
         self._message_id: str | None = None
         self._said = ""
@@ -92,6 +112,8 @@ class Screen:
             self._line(banner(str(event["banner"])))
         elif mode == "values":
             self._report = event.get("memory", {}).get("context_report", {})
+        elif mode == "usage" and event:
+            self._spent = _cost(event)
 
     def end(self) -> None:
         """End a turn: print the size of its context."""
@@ -99,7 +121,12 @@ class Screen:
         if self._report:
             total = f"context {self._report['total']:,} of {self.budget:,} tokens: "
             self._line(Text(total, style="dim").append_text(by_part(self._report["tokens"])))
-        self._report = {}
+        if self._spent:
+            cost = self._spent
+            money = f", {cost.money(*self._prices):.4f} in money" if self._prices else ""
+            tokens = f"read {cost.read:,}, of these cached {cost.cached:,}"
+            self._line(Text(f"{tokens}, written {cost.written:,}{money}", style="dim"))
+        self._report, self._spent = {}, None
 
     def notice(self, text: str, style: str = "dim") -> None:
         """Print one line that is not part of the conversation."""
@@ -153,9 +180,11 @@ class Screen:
 class Pipe(Screen):
     """Prints the answers alone, or a line of JSON for each turn; all else goes to stderr."""
 
-    def __init__(self, console: Console, budget: int, *, as_json: bool) -> None:
+    def __init__(
+        self, console: Console, prices: Sequence[float] | None = None, *, as_json: bool
+    ) -> None:
         """Print to `console`, as JSON or as text."""
-        super().__init__(console, budget)
+        super().__init__(console, 0, prices)
         self._as_json = as_json
         self._values: Mapping[str, Any] = {}
 
@@ -163,19 +192,25 @@ class Pipe(Screen):
         """Keep the newest state of a stream, and print banners on stderr."""
         if mode == "values":
             self._values = event
+        elif mode == "usage":
+            super().show(mode, event)
         elif mode == "custom" and "banner" in event:
             self.notice(str(event["banner"]), "yellow")
 
     def end(self) -> None:
         """Print the answer of the turn."""
         messages, memory = self._values.get("messages", ()), self._values.get("memory", {})
-        self._values = {}
+        spent, self._values, self._spent = self._spent, {}, None
         if not messages or not isinstance(messages[-1], AIMessage):
             return  # the turn is not finished
         answer = messages[-1].text
         if self._as_json:
             names = ("turn", "banners", "references", "context_report")
             shown = {name: memory[name] for name in names if name in memory}
+            if spent:
+                money = spent.money(*self._prices) if self._prices else None
+                tokens = {"read": spent.read, "cached": spent.cached, "written": spent.written}
+                shown["usage"] = {**tokens, "money": money}
             typer.echo(json.dumps({"answer": answer, **shown}))
         else:
             typer.echo(printable(answer))

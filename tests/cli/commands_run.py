@@ -20,4 +20,4 @@ def talked(*lines: str, thread: str = "default", user: str = "") -> str:
     """Have a chat on a thread, and return what was shown."""
     result = chat(*lines, options=("--thread", thread, "--user", user))
     assert result.exit_code == 0, result.output
-    return result.stdout
+    return result.output

@@ -54,10 +54,12 @@ def statuses(root: str) -> list[str]:
 
 def test_a_conversation_at_a_terminal() -> None:
     """An effort opens and concludes in view, and each turn ends with its tokens by part."""
-    with terminal(["chat", "--model", "scripted"], {}) as person:
+    with terminal(["chat", "--model", "scripted", "--prices", "1,2"], {}) as person:
         person.converse(("Let's work on the auth bug.", "--- Started effort: auth-bug ---"))
         person.see("Opened auth-bug.")
         person.see(" of 16,000 tokens: ")
+        person.see(", of these cached 0, written ")
+        person.see(" in money")
         person.converse(("That's done.", "--- Concluded effort: auth-bug ---"))
 
         assert person.quit() == 0

@@ -1,5 +1,6 @@
 """The commands around the chat, and how mistakes end: one line and an exit code."""
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,8 @@ def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.Mon
     assert "ambient_window: 10 (default)" in lines
     assert "model: none (default)" in lines
     assert "user_id" not in result.stdout
+    data = json.loads(run("settings", "--json").stdout)
+    assert data["context_budget"] == {"value": 3_000, "source": "ebbtide.yaml:2"}
 
 
 def test_settings_are_read_from_the_file_that_is_named(

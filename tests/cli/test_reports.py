@@ -1,5 +1,6 @@
 """`ebbtide sessions` and `ebbtide stats`: what is stored, and what it cost."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,22 @@ def test_bad_prices_are_an_error(prices: str) -> None:
 
     assert result.exit_code == 2
     assert "0.25,2.00" in result.output
+
+
+def test_reports_as_data() -> None:
+    """--json prints what the tables show, and names what they name."""
+    talked("Let's work on the auth bug.", "That's done.", thread="one", user="ann")
+
+    (listed,), (stats,), memories = (
+        json.loads(run(*words, "--user", "ann", "--json").stdout)
+        for words in (("sessions",), ("stats", "--prices", "1,2"), ("attention", "list"))
+    )
+    verified = json.loads(run("archive", "verify", "--user", "ann", "--json").stdout)
+
+    assert (listed["session"], listed["turns"], listed["efforts"]) == ("one", 2, 1)
+    assert (stats["session"], stats["money"]["answer"] > 0) == ("one", True)
+    assert [memory["id"] for memory in memories] == ["one/auth-bug"]
+    assert verified["sessions"] == [{"session": "one", "turns": 2, "damage": 0, "findings": []}]
 
 
 def test_stats_of_a_session_with_a_namespace() -> None:
