@@ -1,11 +1,10 @@
 """`ebbtide demo`: a conversation and its context, with the scripted model."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
-from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -40,36 +39,21 @@ class _Line:
 
 _DEMO = yaml.safe_load(files(__package__).joinpath("demo.yaml").read_text(encoding="utf-8"))
 
-_LETTERS_A_DAY = 18
-"""Turns of an effort at the support desk: four such efforts make a long conversation."""
-
-
-def _letters() -> Iterator[str]:
-    """Yield the requests of four days at the support desk; the letters of a day are one effort."""
-    tickets, lists = count(4101), _DEMO["letters"].values()
-    for day in ("monday", "tuesday", "wednesday", "thursday"):
-        yield f"Let's work on the {day} letters: answer what came in."
-        for ticket in islice(tickets, _LETTERS_A_DAY):
-            parts = (texts[ticket % len(texts)] for texts in lists)
-            customer, problem, attempt, question, decision = parts
-            letter = f"{problem}. {attempt} {question} We decided to {decision}."
-            yield f"Ticket {ticket} is from {customer}: {letter}"
-        yield "That's done."
-
-
-def _script() -> Iterator[_Line]:
-    """Yield the turns; the one without a request stands for all letters."""
-    for turn in _DEMO["turns"]:
-        if "request" in turn:
-            yield _Line(**turn)
-        else:
-            first, *requests = _letters()
-            yield _Line(first, turn["scene"])
-            yield from map(_Line, requests)
-
-
-SCRIPT = (*_script(),)
+SCRIPT = tuple(_Line(**turn) for turn in _DEMO["turns"])
 """The turns, in order; the scripted model answers them by its rules."""
+
+_LOG_LINES = 220
+
+
+def read_file(path: str) -> str:
+    """Read a file."""
+    name, _, ending = path.rpartition(".")
+    if ending != "log":
+        return str(_DEMO["files"].get(path, "There is no such file."))
+    numbers = range(3_101, 3_101 + _LOG_LINES)
+    lines = (f"GET /orders/{at} {name} heron-{'abcdefg'[at % 7]} timed out" for at in numbers)
+    return "\n".join([_DEMO["log"], *lines])
+
 
 _EVICTION_THRESHOLD = 8
 """Turns without a mention that evict a summary here, so that a short conversation shows it."""
@@ -104,11 +88,13 @@ def demo(
     settings = Settings(summary_eviction_threshold=_EVICTION_THRESHOLD, rebuild="every-turn")
     with nullcontext(root) if root else TemporaryDirectory(prefix="ebbtide-demo-") as folder:
         home = Home(folder, settings=settings, model="scripted")
-        page.opening(str(folder))
+        page.opening(settings)
         stats = _play(home, thread, page)
         results = [*_results(home, thread, stats), ("Time", f"{perf_counter() - start:.1f} s")]
     page.summary(results)
-    if root is not None:
+    if root is None:
+        page.command("With --root DIR the files are kept, to look at and to go on with.")
+    else:
         page.command(f"The same figures, turn by turn: ebbtide stats {thread} --root {root}")
         again = f"ebbtide chat --model scripted --root {root} --thread {thread}"
         page.command(f"Go on with it: {again}")
@@ -127,7 +113,7 @@ def _play(home: Home, thread: str, page: "_Page") -> Report:
             raise _CutError
 
     with ExitStack() as stack:
-        talk = stack.enter_context(conversation(home, thread))
+        talk = stack.enter_context(conversation(home, thread, tools=[read_file]))
         for number, line in enumerate(SCRIPT, start=1):
             if line.cut:
                 with suppress(_CutError):
@@ -135,7 +121,7 @@ def _play(home: Home, thread: str, page: "_Page") -> Report:
                 page.request(number, line, talk.command(astats).turns)
                 page.row(Text(_STOPPED, style="bold red"))
                 stack.close()  # the new agent has nothing but the files
-                talk = stack.enter_context(conversation(home, thread))
+                talk = stack.enter_context(conversation(home, thread, tools=[read_file]))
             talk.run(None if line.cut else line.request, keep)
             if line.scene or line.note or values["memory"]["banners"]:
                 turns = talk.command(astats).turns
@@ -184,18 +170,19 @@ class _Page:
         plain = self._console.no_color or self._console.color_system is None
         self._marks = {name: part.letter if plain else "█" for name, part in PARTS.items()}
 
-    def opening(self, folder: str) -> None:
+    def opening(self, settings: Settings) -> None:
         marks = self._marks
         legend = Text(" ").join(Text(f"{marks[name]} {name}", PARTS[name].style) for name in PARTS)
         self._console.print(
             Text("Ebbtide: a working memory that manages itself", style="bold"),
             Text("The scripted model follows rules and quotes what stands in its context."),
-            Text("Turns in which nothing comes or leaves are one line for all of them."),
-            Text.assemble(f"What a turn sends, {_BLOCK} tokens a block: ", legend),
+            Text("Turns in which no effort comes or goes are one line for all of them."),
+            Text(f"What a turn sends, {_BLOCK} tokens a block:"),
+            legend,
             Text.assemble(("░ ", _HISTORY), "what an agent that sends everything would send more"),
+            Text(f"{settings!r}: it shows in a short talk what leaves.", style="dim"),
             sep="\n",
         )
-        self.command(f"The files are in {folder}")
 
     def row(self, text: Text, number: str = "", speaker: Text | str = "") -> None:
         grid = Table.grid(padding=(0, 1), expand=True)
@@ -210,7 +197,7 @@ class _Page:
         first, last = self._printed_turns + 1, number - 1
         if first <= last:
             quiet = f"turns {first}-{last}" if first < last else f"turn {first}"
-            self.row(Text(f"{quiet}: nothing comes, nothing leaves", style="dim"))
+            self.row(Text(f"{quiet}: no effort comes or goes", style="dim"))
             self.row(_bar(turns[last - 1], self._marks))
         self._printed_turns = number
         if line.scene:

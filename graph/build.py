@@ -31,8 +31,7 @@ from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.checkpoints import Source, asource, source, unapplied, with_ids
-from ..nodes.turn.models import name_of
-from ..nodes.turn.parts import AgentParts
+from ..nodes.turn.parts import AgentParts, name_of
 from ..nodes.turn.state import (
     AgentState,
     InputState,

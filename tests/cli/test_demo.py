@@ -47,12 +47,14 @@ def number(text: str, pattern: str) -> int:
 @pytest.mark.parametrize(
     "shown",
     [
+        "--- Concluded effort: gateway ---",
+        'From the summary of gateway: "We decided on keepalive 45 s."',
         "--- Started effort: auth-bug ---",
         "--- Switched to effort: auth-bug ---",
         "--- Concluded effort: auth-bug ---",
         "From the summary of auth-bug: ",
         "--- Expanded effort: auth-bug (",
-        'From the log of auth-bug, turn 6: "The stack trace ends in',
+        'From the log of auth-bug, turn 12: "The stack trace ends in',
         "--- Collapsed effort: auth-bug (back to summary) ---",
         "Stopped: the model has called close_effort, and the tool has not run.",
         "A new agent on the same files resumes the turn.",
@@ -61,13 +63,29 @@ def number(text: str, pattern: str) -> int:
         "--- Evicted effort: auth-bug (kept in the archive) ---",
         "--- Returned effort: team-trip ---",
         'From the summary of team-trip: "We decided on October because',
-        'From the log of monday-letters, turn 50: "Ticket 4107 is from Miller',
+        'From the log of gateway, turn 3: "GET /orders/3141 proxy heron-f timed out"',
         "verified: intact",
     ],
 )
 def test_the_demonstration_shows_each_mechanism(page: str, shown: str) -> None:
     """Opening to concluding, recall, crash and resumption, decay, eviction and search are seen."""
     assert shown in page
+
+
+def test_what_leaves_is_seen_on_the_first_screen(page: str) -> None:
+    """The results of tools fill the context, and a line of summary takes their place."""
+    sent = re.findall(r"sent ([\d,]+), full", "\n".join(page.splitlines()[:36]))
+    sizes = [int(size.replace(",", "")) for size in sent]
+
+    assert min(sizes[sizes.index(max(sizes)) :]) < 0.25 * max(sizes)
+
+
+def test_parts_are_told_apart_without_colours(page: str) -> None:
+    """Each part has a mark of its own in the legend and in the bars."""
+    legend = next(line for line in page.splitlines() if " system " in line)
+    marks = legend.split()[::2]
+
+    assert len({*marks}) == len(marks) == 8
 
 
 def test_less_is_sent_than_the_full_history(page: str) -> None:
@@ -88,7 +106,7 @@ def test_stats_say_the_same(page: str, thread: str, folder: Path) -> None:
     metrics = [number(stats, rf"│ {name} +│ ([\d,]+) ") for name in ("sent", "full history")]
 
     assert totals == metrics
-    assert number(page, r"sent ([\d,]+) tokens, full") == number(stats, r"│ 123 +│ ([\d,]+) ")
+    assert number(page, r"sent ([\d,]+) tokens, full") == number(stats, r"│ 49 +│ ([\d,]+) ")
 
 
 def test_what_the_demonstration_kept_can_be_verified(thread: str, folder: Path) -> None:
