@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
 
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
@@ -27,6 +27,7 @@ SAID = (
     "Two requests must not refresh at once: they wait for one promise. All 14 tests pass.",
     *["That's done", "It rains.", "It rains.", "It rains.", "It rains."],
 )
+CONCLUDED = 10
 PARTS = {"memory": "summary", "turns": "raw log", "turn": "this turn"}
 
 
@@ -36,41 +37,53 @@ def server_log(path: str) -> str:
 
 
 def main() -> None:
-    """Run the conversation, then print the context of each turn."""
-    calls = talk()
-    table = Table("turn", *PARTS.values(), title="Tokens of the context by part")
-    for number, turn in enumerate(calls, start=1):
-        table.add_row(str(number), *(f"{turn[-1].get(part, 0):,}" for part in PARTS))
-    before, after = calls[-5][0]["turns"], calls[-1][0]["memory"]
+    """Hold the conversation, then print the context of each turn."""
+    figures = talk()
+    table = Table("turn", *PARTS.values(), "sent", "full history", title="Tokens of the last call")
+    for turn in figures.turns:
+        sizes = (*(turn.parts.get(part, 0) for part in PARTS), turn.total, turn.full_history)
+        table.add_row(str(turn.turn), *(f"{size:,}" for size in sizes))
+    before = figures.turns[CONCLUDED - 1].calls[0].parts["turns"]
+    after = figures.turns[-1].parts["memory"]
     print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
-    print(f"Saved: {1 - after / before:.1%}", plot([turn[-1] for turn in calls]), sep="\n")
+    print(f"Saved: {1 - after / before:.1%} of the effort, with default settings.")
+    print(f"All calls: {figures.sent:,} tokens, full history: {figures.full_history:,}.")
+    print(plot(figures.turns) if charts else "For a plot, install matplotlib.")
 
 
-def talk() -> list[list[dict[str, int]]]:
-    """Return the tokens of each model call by part, turn by turn."""
-    model, saver, calls = choose_model(None, os.environ), InMemorySaver(), []
-    config: Any = {"configurable": {"thread_id": "slice1"}}
+def talk() -> Any:
+    """Return the metrics of the conversation, as `ebbtide stats` has them."""
+    model, config = choose_model(None, os.environ), {"configurable": {"thread_id": "slice1"}}
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
-        options: Any = {"archive": archive, "settings": Settings(rebuild="every-turn")}
-        agent = create_memory_agent(model, tools=[server_log], checkpointer=saver, **options)
+        options: Any = {"archive": archive, "checkpointer": InMemorySaver()}
+        agent: Any = create_memory_agent(model, tools=[server_log], **options)
         for words in SAID:
-            steps = agent.stream({"messages": words}, config, stream_mode="updates")
-            sent = [step["assemble_context"] for step in steps if "assemble_context" in step]
-            calls.append([context["memory"]["context_report"]["tokens"] for context in sent])
-    return calls
+            agent.invoke({"messages": words}, config)
+        return commands.stats(agent, config)
 
 
-def plot(turns: list[dict[str, int]]) -> str:
-    """Save a plot if matplotlib is installed; return a line about it."""
-    if charts is None:
-        return "For a plot, install matplotlib."
-    figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-    axes, series = figure.subplots(), [[turn.get(part, 0) for turn in turns] for part in PARTS]
-    axes.stackplot(range(1, len(turns) + 1), series, labels=PARTS.values(), step="mid")
-    axes.set(xlabel="turn", ylabel="tokens", title="An effort, from its opening to its end")
-    axes.legend(loc="upper left")
-    figure.savefig("slice1_compaction.png")
-    return "Plot: slice1_compaction.png"
+def plot(turns: Any) -> str:
+    """Draw what each turn sent, its parts, and the budget."""
+    figure = charts.Figure(figsize=(7, 4), layout="constrained")
+    axes, numbers = figure.subplots(), range(1, len(turns) + 1)
+    axes.plot(numbers, [turn.full_history for turn in turns], "k^:", label="full history")
+    axes.plot(numbers, [turn.total for turn in turns], "C0o-", label="sent")
+    axes.plot(
+        numbers, [turn.parts.get("turns") for turn in turns], "C1s--", label="turns, word for word"
+    )
+    axes.plot(numbers, [turn.parts.get("memory") for turn in turns], "C2D-.", label="summary")
+    axes.axhline(Settings().context_budget, color="C3", linestyle="-", label="budget")
+    for number, event in {1: "opened", CONCLUDED: "concluded"}.items():
+        axes.axvline(number, color="0.8", zorder=0)
+        axes.text(number, 22, f" {event}")
+    axes.set(
+        xlabel="turn", ylabel="last call of the turn (tokens)", yscale="log", ylim=(20, 200_000)
+    )
+    axes.set_yticks(ticks := [100, 1_000, 10_000], [f"{tick:,}" for tick in ticks])
+    axes.legend(ncols=2, loc="upper center")
+    for ending in ("svg", "png"):
+        figure.savefig(f"slice1_compaction.{ending}", dpi=200)
+    return "Plot: slice1_compaction.svg and .png"
 
 
 if __name__ == "__main__":

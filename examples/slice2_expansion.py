@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
 from ebbtide.memory.record import Owner
 from ebbtide.memory.transcript import transcript
@@ -37,7 +37,7 @@ def main() -> None:
         (concluded, _), (expanded, sent) = say(agent, "Show me the full log of the auth bug")
         sizes = {"open": calls[7][0][0], "concluded": concluded, "expanded": expanded}
         *_, ((sizes["collapsed"], _),) = (say(agent, one) for one in (COLLAPSE, *LATER, "And now?"))
-        after = read(archive, other_effort)
+        after, figures = read(archive, other_effort), commands.stats(agent, CONFIG)
     table = Table("auth bug", *PARTS, "all", title="Tokens of the context")
     for step, tokens in sizes.items():
         table.add_row(step, *map(str, tokens), str(sum(tokens)))
@@ -48,12 +48,30 @@ def main() -> None:
     }
     verdicts = [f"{claim}: {'yes' if passed else 'no'}" for claim, passed in checks.items()]
     print(table, "Quoted, the log holds the turn that concluded it too.", *verdicts, sep="\n")
-    if charts:
-        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        figure.subplots().bar([*sizes], [*map(sum, sizes.values())])
-        figure.savefig("slice2_expansion.png")
-    print("Plot: slice2_expansion.png" if charts else "For a plot, install matplotlib.")
+    print(f"Settings here, so that the context before and after can be equal: {EXACT!r}")
+    sums = (figures.sent, figures.always_expanded, figures.full_history)
+    print("Sent: {:,} tokens, always expanded: {:,}, full history: {:,}.".format(*sums))
+    print(plot(sizes) if charts else "For a plot, install matplotlib.")
     raise SystemExit(not all(checks.values()))
+
+
+def plot(sizes: dict[str, list[int]]) -> str:
+    """Draw the parts of the context at each step, and the budget."""
+    figure = charts.Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for number, (part, hatch) in enumerate(zip(PARTS, ("", "//", ".."), strict=True)):
+        places = [step + 0.27 * (number - 1) for step in range(len(sizes))]
+        heights = [tokens[number] for tokens in sizes.values()]
+        axes.bar(places, heights, 0.25, label=part, hatch=hatch, edgecolor="black")
+    axes.axhline(EXACT.context_budget, color="C3", linestyle="--", label="budget")
+    axes.set_xticks(range(len(sizes)), [*sizes])
+    axes.set(xlabel="the auth bug", ylabel="context of a call (tokens)", yscale="log")
+    axes.set_yticks(ticks := [10, 100, 1_000, 10_000], [f"{tick:,}" for tick in ticks])
+    axes.set_ylim(10, 200_000)
+    axes.legend(ncols=4, loc="upper center")
+    for ending in ("svg", "png"):
+        figure.savefig(f"slice2_expansion.{ending}", dpi=200)
+    return "Plot: slice2_expansion.svg and .png"
 
 
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:

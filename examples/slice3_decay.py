@@ -29,7 +29,7 @@ RUN = {
     "ask again, expand": "Show me the full log of the auth bug once more",
 }
 METRICS = """false_decay_rate avg_expansion_duration manual_vs_auto_collapse
-tokens_saved_by_decay expansion_overhead sent always_expanded"""
+tokens_saved_by_decay expansion_overhead sent always_expanded full_history"""
 EVENTS = {1: "expanded", 5: "collapses", 7: "expanded"}
 CONFIG: Any = {"configurable": {"thread_id": "slice3"}}
 
@@ -56,20 +56,20 @@ def main() -> None:
 
 
 def plot(turns: Any) -> str:
-    """Draw what each turn sent, the baseline without decay, and the budget."""
+    """Draw what each turn sent, its baselines, and the budget."""
     figure = charts.Figure(figsize=(7, 4), layout="constrained")
     axes, numbers = figure.subplots(), range(1, len(turns) + 1)
-    baseline = [turn.always_expanded for turn in turns]
-    axes.plot(numbers, baseline, "s--", color="0.5", label="if nothing collapsed")
-    axes.plot(numbers, [turn.total for turn in turns], "o-", color="tab:blue", label="sent")
-    axes.axhline(Settings().context_budget, color="tab:red", linestyle=":", label="budget")
+    axes.plot(numbers, [turn.full_history for turn in turns], "k^:", label="full history")
+    axes.plot(numbers, [turn.always_expanded for turn in turns], "C1s--", label="always expanded")
+    axes.plot(numbers, [turn.total for turn in turns], "C0o-", label="sent")
+    axes.axhline(Settings().context_budget, color="C3", linestyle="-.", label="budget")
     for number, event in EVENTS.items():
         axes.axvline(number, color="0.8", zorder=0)
-        axes.text(number, 1_050, event, rotation=90, ha="right", va="bottom")
-    axes.set(xlabel="turn", ylabel="context of the last call (tokens)", yscale="log")
+        axes.text(number, 8_000, event, rotation=90, ha="right", va="bottom")
+    axes.set(xlabel="turn", ylabel="last call of the turn (tokens)", yscale="log")
     ticks = [1_000, 2_000, 4_000, 8_000, 16_000]
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
-    axes.legend(loc=(0.33, 0.6))
+    axes.legend(loc=(0.2, 0.5))
     for ending in ("svg", "png"):
         figure.savefig(f"slice3_decay.{ending}", dpi=200)
     return "Plot: slice3_decay.svg and .png"

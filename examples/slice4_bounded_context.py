@@ -1,4 +1,4 @@
-"""Slice 4: the context stays small over 1,000 turns; search finds evicted efforts."""
+"""Slice 4: the context of 1,000 turns stays small; search finds what has left it."""
 
 import os
 from importlib import import_module
@@ -24,52 +24,66 @@ WORK = {
 }
 TRAIN = "My train leaves at nine, they say, from platform four."
 EFFORTS = [(f"Let's work on {name}", fact * 24, "That's done") for name, fact in WORK.items()]
-SETUP = [words for effort in EFFORTS for words in effort]
-RUN = {
-    16: ("about efforts 1 and 2", "The gateway and the sidebar, you remember."),
-    30: ("1, 2 referenced again", "Once more, gateway and sidebar."),
-    41: ("3, 4, 5 have left", TRAIN),
-    42: ("question on 4, search", "Why were our receipts blurred?"),
-    43: ("details: expand 4", "Show me the full log of thumbnails"),
-    47: ("after the collapse", TRAIN),
-    1_000: ("the last turn", TRAIN),
-}
-CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
+SETUP = [TRAIN] * 30 + [words for effort in EFFORTS for words in effort] + [f"So much: {[*WORK]}"]
+SAID = {1: "The gateway and the sidebar, you remember.", 15: "Once more, gateway and sidebar."}
+SAID |= {22: "Why were our receipts blurred?", 23: "Show me the full log of thumbnails"}
+EVENTS = {1: "about 1 and 2", 15: "1 and 2 again", 22: "4 is found", 23: "4 is expanded"}
+ROWS = {"every-turn": [1, 15, 20, 21, 22, 23, 26, 27], "on-change": [1, 6, 7, 15, *range(20, 28)]}
+ROWS["on-change"].append(1_000 - len(SETUP))
 
 
 def main() -> None:
-    """Conclude five efforts, change the subject until they are evicted, ask about one of them."""
+    """Talk until three of five summaries are evicted, and ask for one of them."""
+    for rebuild, rows in ROWS.items():
+        shown, figures = run(Settings(rebuild=rebuild), rows[-1])
+        title = f'rebuild="{rebuild}" (default: "on-change"); turns after the five efforts'
+        table = Table("turn", "", "summaries", "exchanges", "log", "sent", "all said", title=title)
+        for row in rows:
+            turn = figures.turns[len(SETUP) + row - 1]
+            sizes = (turn.parts.get("expanded", 0), turn.total, turn.full_history)
+            cells = (EVENTS.get(row, ""), *map(str, shown[len(SETUP) + row - 1]))
+            table.add_row(str(row), *cells, *(f"{size:,}" for size in sizes))
+        largest = max(call.total for turn in figures.turns for call in turn.calls)
+        print(table, f"Largest context: {largest:,} tokens of {Settings().context_budget:,}.")
+        sums = (figures.sent, figures.always_expanded, figures.full_history)
+        print("Sent: {:,} tokens, always expanded: {:,}, full history: {:,}.".format(*sums))
+    print(plot(figures.turns[len(SETUP) :]) if charts else "For a plot, install matplotlib.")
+
+
+def run(settings: Settings, turns: int) -> tuple[list[tuple[int, int]], Any]:
+    """Return how many summaries and ambient exchanges each turn was sent, and the metrics."""
+    config: Any = {"configurable": {"thread_id": "slice4"}}
+    shown = list[tuple[int, int]]()
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        options: Any = {"archive": archive, "checkpointer": InMemorySaver()}
+        options: Any = {"archive": archive, "checkpointer": InMemorySaver(), "settings": settings}
         agent = create_memory_agent(choose_model(None, os.environ), **options)
-        talk = SETUP + [RUN.get(turn, ("", TRAIN))[1] for turn in range(len(SETUP) + 1, 1_001)]
-        memories = [agent.invoke({"messages": words}, CONFIG)["memory"] for words in talk]
-        figures = commands.stats(agent, CONFIG)
-    table = Table("turn", "what happens", "summaries", "log", "context", "full history")
-    for turn, (event, _) in RUN.items():
-        sent, summaries = figures.turns[turn - 1], len(memories[turn - 1]["summaries"])
-        sizes = (sent.parts.get("expanded", 0), sent.total, sent.full_history)
-        table.add_row(str(turn), event, str(summaries), *(f"{size:,}" for size in sizes))
-    largest = max(call.total for turn in figures.turns for call in turn.calls)
-    print(table, f"Largest context: {largest:,} tokens of {Settings().context_budget:,}.")
-    print(f"Sent: {figures.sent:,} tokens, full history: {figures.full_history:,}.")
-    print(plot(figures.turns) if charts else "For a plot, install matplotlib.")
+        for words in SETUP + [SAID.get(number, TRAIN) for number in range(1, turns + 1)]:
+            steps = agent.stream({"messages": words}, config, stream_mode="updates")
+            calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
+            messages = calls[0]["context"]["messages"]
+            notes = [one.text for one in messages if ">concluded efforts" in one.text]
+            exchanges = sum(one.type == "human" and one.name != "ebbtide" for one in messages) - 1
+            shown.append(("".join(notes).count("\n- "), exchanges))
+        return shown, commands.stats(agent, config)
 
 
 def plot(turns: Any) -> str:
-    """Draw the context of each turn, the full history, and the budget."""
+    """Draw what turns sent, their baselines, and the budget."""
     figure = charts.Figure(figsize=(7, 4), layout="constrained")
-    axes, numbers = figure.subplots(), range(1, len(turns) + 1)
-    axes.plot(numbers, [turn.full_history for turn in turns], "--", label="full history")
-    axes.plot(numbers, [turn.total for turn in turns], label="sent")
-    axes.axhline(Settings().context_budget, color="tab:red", linestyle=":", label="budget")
-    for turn, event in {15: "concluded ", 41: "evicted ", 43: " expanded"}.items():
-        axes.axvline(turn, color="0.8", zorder=0)
-        axes.text(turn, 110, event, ha="left" if event[0] == " " else "right")
-    axes.set(
-        xlabel="turn", ylabel="last call (tokens)", xscale="log", yscale="log", ylim=(100, None)
-    )
-    axes.legend(loc=(0.03, 0.6))
+    axes, numbers, ticks = figure.subplots(), range(1, len(turns) + 1), [2_000, 8_000, 32_000]
+    for name, style in {"full_history": "k--", "always_expanded": "C1-.", "total": "C0-"}.items():
+        label = {"total": "sent"}.get(name, name.replace("_", " "))
+        axes.plot(numbers, [getattr(turn, name) for turn in turns], style, label=label)
+    axes.axhline(Settings().context_budget, color="C3", linestyle=":", label="budget")
+    for row, event, side in (22, "4 found ", "right"), (27, " 4 collapsed; 3, 5 evicted", "left"):
+        axes.axvline(row, color="0.7", zorder=0)
+        axes.text(row, 1_250, event, ha=side)
+    axes.set(xlabel="turns after the five efforts", ylabel="last call of the turn (tokens)")
+    axes.set(xscale="log", yscale="log", ylim=(1_200, None))
+    axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
+    axes.minorticks_off()
+    axes.set_xticks(ticks := [1, 10, 100, 1_000], [f"{tick:,}" for tick in ticks])
+    axes.legend()
     for ending in ("svg", "png"):
         figure.savefig(f"slice4_bounded_context.{ending}", dpi=200)
     return "Plot: slice4_bounded_context.svg and .png"

@@ -6,36 +6,53 @@ import pytest
 
 from tests.examples.running import Run
 
-ROW = r"^│ (\d+) +│ [\w ,:]+? +│ (\d+) +│ ([\d,]+) +│ ([\d,]+) +│ ([\d,]+) +│"
+ROW = r"^│ (\d+) +│ [\w ]*? +│ (\d+) +│ (\d+) +│ ([\d,]+) +│ ([\d,]+) +│ ([\d,]+) +│"
 
 
 @pytest.fixture(scope="module")
-def rows(ran: Run) -> dict[int, list[int]]:
-    """Return by turn: summaries, and tokens of log, context and history."""
-    table = re.findall(ROW, ran.printed, re.MULTILINE)
-    return {int(turn): [int(cell.replace(",", "")) for cell in cells] for turn, *cells in table}
+def tables(ran: Run) -> list[dict[int, list[int]]]:
+    """Return both tables by turn: summaries, exchanges, and tokens of log, context and history."""
+    pages = ran.printed.split("Largest context: ")[:2]
+    rows = [re.findall(ROW, page, re.MULTILINE) for page in pages]
+    return [
+        {int(turn): [int(cell.replace(",", "")) for cell in cells] for turn, *cells in table}
+        for table in rows
+    ]
 
 
-def test_the_table_is_that_of_the_proof_run(rows: dict[int, list[int]]) -> None:
+def test_exact_table_is_that_of_the_proof_run(tables: list[dict[int, list[int]]]) -> None:
     """Three summaries leave, a search brings one back, and its log comes and goes."""
-    table = {turn: (summaries, log > 0) for turn, (summaries, log, *_) in rows.items()}
+    table = {turn: (sums, shown, log > 0) for turn, (sums, shown, log, *_) in tables[0].items()}
 
     assert table == {
-        16: (5, False),
-        30: (5, False),
-        41: (2, False),
-        42: (3, False),
-        43: (3, True),
-        47: (3, False),
-        1_000: (0, False),
+        1: (5, 10, False),
+        15: (5, 10, False),
+        20: (5, 10, False),
+        21: (2, 10, False),
+        22: (2, 10, False),
+        23: (3, 10, True),
+        26: (3, 10, True),
+        27: (3, 10, False),
     }
 
 
-def test_the_context_does_not_grow(ran: Run, rows: dict[int, list[int]]) -> None:
-    """After 1,000 turns it is as large as after 30, while the history grows."""
-    (largest,) = re.findall(r"^Largest context: ([\d,]+) tokens", ran.printed, re.MULTILINE)
-    history = [cells[-1] for cells in rows.values()]
+def test_default_table_is_that_of_the_proof_run(tables: list[dict[int, list[int]]]) -> None:
+    """What is due leaves with the next change, and the window stays between 10 and 15."""
+    table = {turn: (sums, log > 0) for turn, (sums, _, log, *_) in tables[1].items()}
 
-    assert int(largest.replace(",", "")) < 3_000
-    assert rows[1_000][2] < rows[30][2]
-    assert history == sorted(set(history))
+    assert [turn for turn, (_, log) in table.items() if log] == [23, 24, 25, 26]
+    assert [table[turn][0] for turn in (1, 15, 21, 22, 23)] == [5] * 5
+    assert [table[turn][0] for turn in (26, 27)] == [3] * 2
+    assert {shown for _, shown, *_ in tables[1].values()} <= {*range(10, 16)}
+
+
+def test_the_context_does_not_grow(ran: Run, tables: list[dict[int, list[int]]]) -> None:
+    """After 1,000 turns it is smaller than after a few, while the history grows."""
+    largest = re.findall(r"^Largest context: ([\d,]+) tokens", ran.printed, re.MULTILINE)
+    *_, last = tables[1]
+    history = [cells[-1] for cells in tables[1].values()]
+
+    assert max(int(tokens.replace(",", "")) for tokens in largest) < 3_000
+    assert tables[1][last][3] < tables[1][1][3]
+    assert history == sorted({*history})
+    assert history[-1] > 10 * history[0]
