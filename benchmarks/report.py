@@ -1,22 +1,26 @@
-"""What is measured, and the results as files: JSON for programs, Markdown and a plot for people."""
+"""What is measured, and the results as files: JSON for programs, the others for people."""
 
 import argparse
 import json
+import os
 import platform
+import re
 import shlex
+import shutil
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
+from contextlib import suppress
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from time import perf_counter
 from typing import Any, TypeVar
 
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
+from figures import draw
 
 T = TypeVar("T")
 
@@ -24,13 +28,6 @@ _PACKAGES = (
     *("ebbtide", "snowballstemmer", "tiktoken"),
     *("langchain", "langgraph", "langmem", "deepagents"),
 )
-_PANELS = 3
-"""Charts beside each other, as fit the width of a page."""
-_WIDTH, _HEIGHT = 3.0, 5.0
-"""Size of a panel with the labels below it, in inches."""
-
-_LABEL = 32
-"""Characters of a text in the label of a bar."""
 
 
 def argument_parser(description: str | None, **defaults: int | str) -> argparse.ArgumentParser:
@@ -66,22 +63,84 @@ def stored_bytes(folder: Path, pattern: str = "**/*") -> int:
 
 
 def write(folder: Path, name: str, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as `name.json`, as a table in `name.md` and as bars in `name.png`.
+    """Write rows as `name.json`, as a table in `name.md`, and as the figures of that name.
 
-    A cell that a row lacks is empty. The files have the command and the versions that made them.
-    The table is printed. Without matplotlib there is no plot.
+    A cell that a row lacks is empty. The files say when, where and with what they were made. The
+    table is printed. Without matplotlib there are no figures.
     """
     folder.mkdir(parents=True, exist_ok=True)
     columns = dict.fromkeys(chain.from_iterable(rows), "")
     rows = [columns | dict(row) for row in rows]
-    run, packages = command(), versions()
-    results = {"title": title, "command": run, "versions": packages, "rows": rows}
-    (folder / f"{name}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    text = f"# {title}\n\n{table(rows)}\n\n`{run}`\n\n{_joined(packages)}\n"
-    (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    if charts:
-        plot(title, rows).savefig(folder / f"{name}.png")
-    print(text)
+    results = {"title": title, **made(), "units": {column: unit(column) for column in columns}}
+    text = json.dumps(results | {"rows": rows}, indent=1)
+    (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+    page = f"# {title}\n\n{table(rows)}\n\n`{results['command']}`\n\n{_where(results)}\n"
+    (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    draw(folder, name, rows)
+    print(page)
+
+
+def made() -> dict[str, Any]:
+    """Return when, where and with what this program runs.
+
+    What is random in a benchmark is drawn from fixed seeds, and it is run once by its command.
+    """
+    return {
+        "command": command(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "versions": versions(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "seed": "fixed in the program",
+        "runs": 1,
+    }
+
+
+def unit(column: str) -> str:
+    """Return the unit of a column, "number" for a count, a name or a share of one.
+
+    >>> unit("search p50 ms"), unit("worst call"), unit("lost")
+    ('ms', 'tokens', 'number')
+    """
+    return next((unit for pattern, unit in _UNITS.items() if re.search(pattern, column)), "number")
+
+
+_UNITS = {
+    r"\bms\b|beside it$": "ms",
+    r"per s$": "turns/s",
+    r"\bs$": "s",
+    r"\bMB\b": "MB",
+    r"\bKB\b": "KB",
+    r"bytes|^raw$": "bytes",
+    r"%|^R@|^all@|^turn R@|^[\d,]+ tokens$|^hints|merged|apart$|above": "%",
+    r"token|cost|budget|call$|summaries$": "tokens",
+}
+"""The units by what the names of their columns have; the first that is found counts."""
+
+
+def _commit() -> str:
+    """Return the commit that was measured, "unknown" outside of a repository."""
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    described = [git, "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    ran = subprocess.run(described, capture_output=True, text=True, check=False)  # noqa: S603
+    return ran.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    """Return the name of the processor, where the system has one."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _where(results: Mapping[str, Any]) -> str:
+    place = f"{results['date']}, commit {results['commit']}, {results['processor']}"
+    return f"{place}, {results['cores']} cores, {_joined(results['versions'])}"
 
 
 def command() -> str:
@@ -106,35 +165,6 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """
     lines = [_line(rows[0].keys()), _line("---" for _ in rows[0]), *map(_line, map(_cells, rows))]
     return "\n".join(lines)
-
-
-def plot(title: str, rows: Sequence[Mapping[str, Any]]) -> Any:
-    """Return a figure with a panel for each column of numbers but the first, a bar for each row.
-
-    The label of a bar has the first texts of its row, or its first number.
-    """
-    columns = [name for name in [*rows[0]][1:] if any(_is_number(row[name]) for row in rows)]
-    lines = -(-len(columns) // _PANELS)
-    size = (_PANELS * _WIDTH, lines * _HEIGHT)
-    figure = charts.Figure(figsize=size, layout="constrained")
-    figure.suptitle(title)
-    for place, name in enumerate(columns, start=1):
-        axes = figure.add_subplot(lines, _PANELS, place)
-        bars = [row for row in rows if _is_number(row[name])]
-        axes.bar(range(len(bars)), [row[name] for row in bars])
-        axes.set_xticks(range(len(bars)), [_label(row) for row in bars])
-        axes.tick_params(axis="x", labelrotation=90, labelsize="small")
-        axes.set_title(name)
-    return figure
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    texts = takewhile(lambda value: isinstance(value, str), row.values())
-    return "\n".join(text[:_LABEL] for text in texts if text) or _cells(row)[0]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
 
 
 def _version(package: str) -> str | None:

@@ -1,6 +1,7 @@
 """The benchmarks, run as programs on data of a few lines."""
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -246,7 +247,7 @@ def test_recorded(tmp_path: Path) -> None:
 
 
 def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> None:
-    """The files name the command and the versions, and show the rows as a table and a plot."""
+    """The files name command, date, commit, machine and units, and show the rows in a table."""
     pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
     folder, made = scaled
     page = (folder / "search_scale.md").read_text(encoding="utf-8")
@@ -255,7 +256,23 @@ def test_results_say_how_they_were_made(scaled: tuple[Path, dict[str, Any]]) -> 
     assert {"Python", "SQLite", "snowballstemmer"} <= made["versions"].keys()
     assert page.startswith("# Search at scale\n\n| efforts |")
     assert all(said in page for said in (made["command"], made["versions"]["SQLite"]))
-    assert (folder / "search_scale.png").stat().st_size > 0
+    assert {"date", "commit", "processor", "cores", "seed", "runs"} <= made.keys()
+    assert (made["units"]["search p50 ms"], made["units"]["efforts"]) == ("ms", "number")
+    assert (folder / "search_scale_time.svg").stat().st_size > 0
+    assert (folder / "search_scale_time.png").stat().st_size > 0
+
+
+def test_kept_results_have_their_figures(tmp_path: Path) -> None:
+    """What is kept is drawn again from its rows, a figure for each question."""
+    pytest.importorskip("matplotlib", reason="pip install 'ebbtide[plots]'")
+    for path in (FOLDER / "results").glob("*.json"):
+        shutil.copy(path, tmp_path)
+
+    done = run([str(FOLDER / "figures.py"), "--out", str(tmp_path)], tmp_path)
+
+    assert done.code == 0
+    kept = {path.name for path in (FOLDER / "results").glob("*.svg")}
+    assert {path.name for path in tmp_path.glob("*.svg")} == kept
 
 
 def test_there_is_no_plot_without_matplotlib(tmp_path: Path) -> None:

@@ -1,0 +1,401 @@
+"""The figures of the benchmarks: one for each question, drawn from the rows of its results.
+
+`python benchmarks/figures.py --out benchmarks/results` draws them again from the rows that are
+stored there.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias
+
+charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
+if charts:  # so that the same rows give the same file, and its words stay words
+    import_module("matplotlib").rcParams |= {"svg.hashsalt": "ebbtide", "svg.fonttype": "none"}
+
+Row: TypeAlias = Mapping[str, Any]
+
+_PEERS = {
+    "ebbtide": "C0",
+    "EbbtideMiddleware": "C0",
+    "create_memory_agent": "C0",
+    "create_agent": "0.35",
+    "SummarizationMiddleware": "C1",
+    "LangMem": "C2",
+    "deepagents": "C3",
+    "ContextEditing": "C4",
+    "DeltaChannel": "C5",
+}
+"""The colour of each agent, by the beginning of its name; the same one in all figures."""
+
+_STYLES = ("o-", "s--", "^:", "D-.", "v-", "x--")
+_HATCHES = ("", "///", "...", "xx", "\\\\", "++")
+"""What tells lines and bars apart where there are no colours."""
+
+_BAR, _WIDTH = 0.26, 7.0
+"""Inches of a bar and of a figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A question, and the columns that answer it.
+
+    `x` are the columns that name what is compared: one of numbers makes lines, texts make bars.
+    `y` are the columns that are drawn, on one axis with its unit. Each value of the column `by`
+    has lines or bars of its own. `where` chooses rows; `marks` are goals and limits by their names.
+    """
+
+    name: str
+    question: str
+    x: tuple[str, ...]
+    y: tuple[str, ...]
+    unit: str
+    by: str = ""
+    where: Mapping[str, Any] = field(default_factory=dict)
+    marks: Mapping[str, float] = field(default_factory=dict)
+    log: bool = False
+
+
+_SEARCH = Figure(
+    "time",
+    "How long does a search take as the archive grows?",
+    ("efforts",),
+    ("search p50 ms", "search p95 ms"),
+    "time of a search (ms)",
+    marks={"goal at 10,000 efforts": 20, "goal at 100,000": 60},
+    log=True,
+)
+_GROUPS = ("agent", "efforts", "budget")
+_SCALE = ("open p50 ms", "commit p50 ms", "search p50 ms", "elsewhere p50 ms")
+_SHARES = ("R@5", "all@5", "all@10", "turn R@10", "1,000 tokens", "4,000 tokens")
+_RECALL = Figure(
+    "evidence",
+    "How often is the evidence in what is found?",
+    ("utterances to a turn",),
+    _SHARES,
+    "questions (%)",
+)
+_RIGHT = {"goal, true": 60.0, "goal, false": 2.0}
+
+FIGURES: Mapping[str, tuple[Figure, ...]] = {
+    "turn_cost": (
+        Figure(
+            "time",
+            "How long does a turn take, early and late?",
+            ("agent",),
+            ("ms, turns 10-60", "ms, turns 450-500"),
+            "median time of a turn, SQLite (ms)",
+            where={"case": "SQLite"},
+            log=True,
+        ),
+        Figure(
+            "checkpoints",
+            "How many bytes does a turn add to the checkpoints?",
+            ("agent",),
+            ("checkpoint bytes a turn",),
+            "checkpoints of a turn, SQLite (bytes)",
+            where={"case": "SQLite"},
+            marks={"goal": 50_000},
+            log=True,
+        ),
+    ),
+    "context_cost": (
+        Figure(
+            "cost",
+            "What does a turn cost, a cached token counted as a tenth?",
+            ("agent",),
+            ("cost per turn",),
+            "cost of a turn (tokens)",
+            by="talk",
+        ),
+        Figure(
+            "worst",
+            "Does the largest call keep to the budget?",
+            ("agent",),
+            ("worst call", "budget"),
+            "largest call of the long conversation (tokens)",
+            where={"talk": "long"},
+            log=True,
+        ),
+    ),
+    "long_turn": (
+        Figure("cost", "What does a turn of 80 rounds cost?", _GROUPS, ("cost",), "cost (tokens)"),
+        Figure(
+            "largest",
+            "Does the largest call keep to the budget?",
+            _GROUPS,
+            ("largest call", "budget"),
+            "tokens",
+        ),
+    ),
+    "growth": (
+        Figure(
+            "time",
+            "Does a turn take longer as the session grows?",
+            ("turns",),
+            ("CPU ms", "turns 51-150 beside it"),
+            "CPU time of a turn (ms)",
+            log=True,
+        ),
+    ),
+    "search_scale": (_SEARCH,),
+    "search_scale_semantic": (_SEARCH,),
+    "search_sessions": (
+        Figure(
+            "time",
+            "How long does a search take in many sessions?",
+            ("sessions",),
+            ("search p50 ms", "search p95 ms"),
+            "time of a search (ms)",
+            log=True,
+        ),
+    ),
+    "recall": (_RECALL,),
+    "recall_minilm": (_RECALL,),
+    "recall_long_talk": (
+        Figure(
+            "evidence",
+            "How often is the evidence in so many tokens?",
+            ("unit",),
+            _SHARES[-2:],
+            "questions (%)",
+        ),
+    ),
+    "references": (
+        Figure(
+            "rules",
+            "How many mentions are recognised, and how many falsely?",
+            ("rule",),
+            ("true %", "false %"),
+            "messages (%)",
+            marks=_RIGHT,
+        ),
+        Figure(
+            "left",
+            "How many summaries are still in the context at the end?",
+            ("rule",),
+            ("left", "of"),
+            "summaries",
+            marks={"goal": 6},
+        ),
+    ),
+    "references_dialogues": (
+        Figure(
+            "rules",
+            "How many mentions are recognised in dialogues, and how many falsely?",
+            ("dialogues", "half"),
+            ("true %", "false %"),
+            "messages (%)",
+            where={"rule": "distinctive keywords"},
+            marks=_RIGHT,
+        ),
+    ),
+    "archive_load": (
+        Figure(
+            "time",
+            "How long does a turn take with 100 conversations at once?",
+            ("agent",),
+            ("p50 ms", "p95 ms", "p99 ms"),
+            "time of a turn (ms)",
+        ),
+    ),
+    "archive_scale_postgresql": (
+        Figure("time", "How fast are a million turns?", ("database",), _SCALE, "median time (ms)"),
+    ),
+    "archive_scale_sqlite": (
+        Figure("time", "How fast are 100,000 turns?", ("database",), _SCALE, "median time (ms)"),
+    ),
+    "middleware": (
+        Figure(
+            "time",
+            "How long does a late turn take?",
+            ("agent",),
+            ("ms, last 50 turns",),
+            "median time of turns 450-500 (ms)",
+        ),
+    ),
+    "hops": (
+        Figure(
+            "walk",
+            "How far does a turn walk?",
+            ("turn", "agent"),
+            ("files", "functions", "changes of file"),
+            "number",
+            log=True,
+        ),
+    ),
+    "inspector": (
+        Figure(
+            "time",
+            "How long does the inspector take to open a session?",
+            ("turns",),
+            ("open, ms",),
+            "time until it is drawn (ms)",
+            log=True,
+        ),
+    ),
+    "deduplication": (
+        Figure(
+            "right",
+            "Which pairs are merged, and which kept apart?",
+            ("likeness", "pairs"),
+            ("merged", "kept apart"),
+            "of paraphrases and of look-alikes (%)",
+        ),
+    ),
+    "deduplication_speed": (
+        Figure(
+            "time",
+            "How long does it take to compare 100 quotes?",
+            ("likeness",),
+            ("cold s", "again s", "10 more s"),
+            "time (s)",
+            log=True,
+        ),
+    ),
+    "planted_rules": (
+        Figure(
+            "rules",
+            "What became of 60 rules said in one long effort?",
+            ("budget",),
+            ("in view", "named as out of view", "waiting", "neither"),
+            "rules",
+        ),
+    ),
+    "recorded": (
+        Figure(
+            "kept",
+            "How much of what is salient was quoted, and how much else?",
+            ("template", "answers"),
+            ("precision", "recall"),
+            "share",
+            where={"strategy": "selective-salience"},
+        ),
+    ),
+}
+"""The figures by the name of the results."""
+
+
+def draw(folder: Path, name: str, rows: Sequence[Row]) -> list[str]:
+    """Draw the figures of some results as SVG and PNG; return the names of the files."""
+    files: list[str] = []
+    for figure in FIGURES.get(name, ()) if charts else ():
+        chosen = [row for row in rows if figure.where.items() <= row.items()]
+        chosen = [row for row in chosen if any(_is_number(row.get(y)) for y in figure.y)]
+        if not chosen:
+            continue
+        drawn = _lines(figure, chosen) if _is_line(figure, chosen) else _bars(figure, chosen)
+        for ending in ("svg", "png"):
+            files.append(f"{name}_{figure.name}.{ending}")
+            drawn.savefig(folder / files[-1], dpi=150, metadata={_DATED[ending]: None})
+    return files
+
+
+_DATED = {"svg": "Date", "png": "Software"}
+"""What would make two files of the same rows differ."""
+
+
+def _is_line(figure: Figure, rows: Sequence[Row]) -> bool:
+    (x, *others) = figure.x
+    return not others and len(rows) > 1 and all(_is_number(row[x]) for row in rows)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _series(figure: Figure, rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
+    """Return the label, the column and the rows of each line or group of bars."""
+    series: list[tuple[str, str, list[Row]]] = []
+    for group, y in product(dict.fromkeys(row.get(figure.by, "") for row in rows), figure.y):
+        column = y if len(figure.y) > 1 or not group else ""
+        members = [row for row in rows if row.get(figure.by, "") == group]
+        series.append((", ".join(filter(None, (group, column))), y, members))
+    return series
+
+
+def _axes(figure: Figure, height: float) -> tuple[Any, Any]:
+    drawn = charts.Figure(figsize=(_WIDTH, height), layout="constrained")
+    axes = drawn.subplots()
+    drawn.suptitle(figure.question)
+    return drawn, axes
+
+
+def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
+    """Draw lines over a column of numbers."""
+    drawn, axes = _axes(figure, 4.0)
+    (x,) = figure.x
+    for (label, y, points), style in zip(_series(figure, rows), _STYLES, strict=False):
+        axes.plot([row[x] for row in points], [row[y] for row in points], style, label=label)
+    for (label, value), style in zip(figure.marks.items(), ("--", ":"), strict=False):
+        axes.axhline(value, color="0.3", linestyle=style, label=label)
+    axes.set(xlabel=x, ylabel=figure.unit, ylim=(0, None))
+    if figure.log:
+        axes.set_xscale("log")
+    ticks = sorted({row[x] for row in rows})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
+    axes.minorticks_off()
+    axes.legend()
+    return drawn
+
+
+def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
+    """Draw horizontal bars, a group for each row or for each value of `x`."""
+    names = dict.fromkeys(_name(figure, row) for row in rows)
+    series = _series(figure, rows)
+    drawn, axes = _axes(figure, 1.6 + _BAR * len(names) * max(2, len(series)))
+    thickness = 0.8 / len(series)
+    places = {name: len(names) - at for at, name in enumerate(names)}
+    for number, (label, y, members) in enumerate(series):
+        bars = [row for row in members if _is_number(row.get(y))]
+        axes.barh(
+            [places[_name(figure, row)] + 0.4 - thickness * (number + 0.5) for row in bars],
+            [row[y] for row in bars],
+            thickness,
+            label=label,
+            hatch=_HATCHES[number % len(_HATCHES)],
+            color=_colours(bars, number) if len(series) == 1 else f"C{number}",
+            edgecolor="black",
+            linewidth=0.5,
+        )
+    for (label, value), style in zip(figure.marks.items(), ("--", ":"), strict=False):
+        axes.axvline(value, color="0.3", linestyle=style, label=label)
+    axes.set_yticks([*places.values()], [*places])
+    axes.set(xlabel=figure.unit, ylabel=", ".join(figure.x))
+    if figure.log:
+        axes.set_xscale("log")
+    if len(series) > 1 or figure.marks:
+        drawn.legend(loc="outside lower center", ncols=3)
+    return drawn
+
+
+def _name(figure: Figure, row: Row) -> str:
+    parts = (row.get(x, "") for x in figure.x)
+    return ", ".join(f"{one:,}" if isinstance(one, int) else str(one) for one in parts if one != "")
+
+
+def _colours(rows: Sequence[Row], number: int) -> list[str]:
+    """Return the colours of bars: those of the agents, if they are of agents."""
+    names = [str(row.get("agent", "")) for row in rows]
+    starts = sorted(_PEERS, key=len, reverse=True)
+    found = (next((one for one in starts if one in name), "") for name in names)
+    return [_PEERS.get(one, f"C{number}") for one in found]
+
+
+def main() -> None:
+    """Draw all figures again."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    folder = parser.parse_args().out
+    for path in sorted(folder.glob("*.json")):
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        print(*draw(folder, path.stem, rows), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
