@@ -207,24 +207,34 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
     return {term: word for word in reversed(spoken) for term in content(word)}
 
 
-def _inflected(work: RunningTurn, texts: Iterable[str]) -> frozenset[str]:
+def _inflected(work: RunningTurn, texts: Sequence[str]) -> frozenset[str]:
     """Return ids of several words that stand in texts with other endings, and ids without accents.
 
-    Those of evicted efforts are found if they are written without endings and accents themselves.
     An id of one word must stand in the text as it is, accents aside: `apis` is not the effort
     `api`, since single words are often said without any thought of an effort.
     """
-    names = [name for name in (*work.state.open, *work.state.summaries) if not is_qualified(name)]
+    in_context = (*work.state.open, *work.state.summaries)
+    names = [name for name in in_context if not is_qualified(name)]
+    names += _evicted_with_words_of(work, texts)
     found = set[str]()
     for said in texts:
         line = hyphenated(_without_accents(said))
         stems = _stemmed(line)
-        found |= {span for span in mentionable(stems) if "-" in span}
         for name in names:
             key = hyphenated(_without_accents(name))
             in_text, key = (stems, _stemmed(key)) if "-" in key else (line, key)
             found |= {name} if f"-{key}-" in f"-{in_text}-" else set()
     return frozenset(found)
+
+
+def _evicted_with_words_of(work: RunningTurn, texts: Iterable[str]) -> list[str]:
+    """Return efforts outside the context whose id or summary has a rare word of these texts."""
+    in_context, view = {*work.state.open, *work.state.summaries}, work.view
+    if view.efforts(0).total <= len(in_context):
+        return []
+    said = (view.archive.pointing(view.owner, view.tip, one).said for one in texts)
+    names = dict.fromkeys(name for found in said for name in found if isinstance(name, str))
+    return [name for name in names if name not in in_context]
 
 
 def _stemmed(line: str) -> str:

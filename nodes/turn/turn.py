@@ -493,7 +493,8 @@ _Step = Callable[..., dict[str, Any]]
 def spanned(step: _Step) -> _Step:
     """Return a node that tells tracers, in a span inside its own, what it did.
 
-    The span's metadata have the session, the turn, the active effort, and the turn's events.
+    The span's metadata have the session, the turn, the active effort, the turn's events, and which
+    efforts it referenced, with kind and words.
     """
 
     @wraps(step)
@@ -505,6 +506,7 @@ def spanned(step: _Step) -> _Step:
             owner = owner_of(state, runtime, resolve(runtime.context, parts.settings))
             events = [*(after.get("events") or state.get("events", ()))]
             about = {"ebbtide_session": owner.thread, "ebbtide_events": events, **traced(after)}
+            about["ebbtide_references"] = [*(after.get("references") or ())]
             manager.add_metadata(about, inherit=False)
             span = manager.on_chain_start(None, {}, name=f"{step.__name__}.events")
             span.on_chain_end({"events": events})

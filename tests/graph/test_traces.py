@@ -137,3 +137,28 @@ async def test_steps_say_what_they_did(tmp_path: Path, way: str) -> None:
 
     steps = ("detect_references", "decay", "persist")
     assert found.seen == [(f"{step}.events", "t", 1, ["opened"]) for step in steps]
+
+
+class References(BaseCallbackHandler):
+    """Keeps the references in the span of `detect_references`."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.seen: list[Any] = []
+
+    def on_chain_start(self, *_: Any, metadata: Any = None, name: Any = None, **__: Any) -> None:
+        """Keep what the turn referenced."""
+        if name == "detect_references.events":
+            self.seen += metadata["ebbtide_references"]
+
+
+@pytest.mark.usefixtures("entry")
+def test_tracers_see_why_an_effort_was_referenced(tmp_path: Path) -> None:
+    """The span has kind and words, as the state has them."""
+    script = [call("open_effort", name="auth bug"), "opened", "It is about tokens."]
+    chat, found = talk(tmp_path, script), References()
+    chat.say(WORDS[0])
+    state = chat.say("What about the auth bugs?", {**THREAD, "callbacks": [found]})
+
+    assert [(one["kind"], one["words"]) for one in found.seen] == [("id", ["auth-bug"])]
+    assert found.seen == state["memory"]["references"]

@@ -208,8 +208,21 @@ def test_an_id_of_several_words_is_known_with_other_endings(talk: Conversation) 
     assert reasons(talk) == {"login-crash": ("id", ["login-crash"])}
 
 
-def test_an_evicted_effort_returns_by_its_id_with_another_ending(talk: Conversation) -> None:
+@pytest.mark.parametrize("said", ["Were there more auth bugs?", "An AUTH-BUGS list, please."])
+def test_an_evicted_effort_returns_by_its_id_with_another_ending(
+    talk: Conversation, said: str
+) -> None:
     """The summary comes back as with the id itself."""
     talk.follow([[]] * 5)
 
-    assert referenced(talk, "Were there more auth bugs?") == ["auth-bug"]
+    assert referenced(talk, said) == ["auth-bug"]
+
+
+@pytest.mark.parametrize("said", ["Of the cafe, menu one.", "More CAFÉ menu?", "Das Cafe-Menü!"])
+def test_an_evicted_effort_returns_without_its_accents(talk: Conversation, said: str) -> None:
+    """Accents and endings of the id itself are folded too, in the context or out of it."""
+    talk.effort("cafés-menü", "Which soups are there?")
+    talk.follow([[]] * 9)
+
+    assert talk.state.summaries.get("cafés-menü") is None
+    assert referenced(talk, said) == ["cafés-menü"]
