@@ -367,7 +367,8 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
         axes.axvline(value, color="0.3", linestyle=style, label=label)
     axes.set_yticks([*places.values()], [*places])
     axes.set(xlabel=figure.unit, ylabel=", ".join(figure.x))
-    if figure.log:
+    values = [row[y] for row in rows for y in figure.y if _is_number(row.get(y))]
+    if figure.log and min(values) > 0:  # a logarithm has no place for a zero
         axes.set_xscale("log")
     if len(series) > 1 or figure.marks:
         drawn.legend(loc="outside lower center", ncols=3)
