@@ -133,6 +133,54 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "tokens",
         ),
     ),
+    "long_turn_growth": (
+        Figure(
+            "checkpoints",
+            "How many bytes does a round add to the checkpoints?",
+            ("round",),
+            ("checkpoint KB a round",),
+            "checkpoints of a round (KB)",
+            by="agent",
+            log=True,
+        ),
+        Figure(
+            "time",
+            "How long does a round take, early and late?",
+            ("round",),
+            ("CPU ms a round",),
+            "CPU time of a round (ms)",
+            by="agent",
+        ),
+    ),
+    "attachment": (
+        Figure(
+            "time",
+            "What does a document of 5 MB cost later turns?",
+            ("entry",),
+            ("ratio of turns 1-5", "ratio of turns 6-30", "ratio of turns 31-60"),
+            "CPU time of a turn, with the document to without it",
+            marks={"goal": 1.1},
+        ),
+    ),
+    "recall_work": (
+        Figure(
+            "evidence",
+            "How often is the evidence in what is found, in sessions of work?",
+            ("unit",),
+            ("1,000 tokens", "4,000 tokens"),
+            "questions (%)",
+            marks={"goal": 60},
+        ),
+    ),
+    "search_kinds": (
+        Figure(
+            "answered",
+            "Which kinds of questions are answered in the first five?",
+            ("kind",),
+            ("Ebbtide", "FTS5 unicode61", "FTS5 trigram"),
+            "questions (%)",
+        ),
+    ),
     "growth": (
         Figure(
             "time",

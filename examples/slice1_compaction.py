@@ -53,7 +53,8 @@ def main() -> None:
 
 def talk() -> Any:
     """Return the metrics of the conversation, as `ebbtide stats` has them."""
-    model, config = choose_model(None, os.environ), {"configurable": {"thread_id": "slice1"}}
+    model = choose_model(None, os.environ)
+    config: Any = {"configurable": {"thread_id": "slice1"}}
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         options: Any = {"archive": archive, "checkpointer": InMemorySaver()}
         agent: Any = create_memory_agent(model, tools=[server_log], **options)
