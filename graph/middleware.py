@@ -6,7 +6,7 @@ the turn ends, under a key in the state: LangGraph has no name for a run that it
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import replace
@@ -446,12 +446,20 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             kept = {message.id for message in left["messages"]}
             messages = [message for message in state["messages"] if message.id in kept]
             update |= {"part": left["part"], "messages": Overwrite([*messages, *results])}
-            replaced = state.get("ebbtide_replaced") or {}
-            replaced = {name: message for name, message in replaced.items() if name in kept}
-            own["ebbtide_replaced"] = replaced
+            own |= self._without_left(state, kept)
         if not update:
             return None
         return {**repacked(update, turn_state, self._settings(runtime)), **own}
+
+    def _without_left(self, state: Mapping[str, Any], kept: Collection[Any]) -> dict[str, Any]:
+        """Forget what left `messages`: no other middleware removed it."""
+        key, replaced = state.get("ebbtide_request", ""), state.get("ebbtide_replaced") or {}
+        with self._lock:
+            if key in self._seen:
+                self._seen[key] = [one for one in self._seen[key] if one.id in kept]
+        turn = [one for one in state.get("ebbtide_turn") or () if one.id in kept]
+        own = {"ebbtide_turn": turn} if state.get("ebbtide_turn") else {}
+        return {**own, "ebbtide_replaced": {n: one for n, one in replaced.items() if n in kept}}
 
     def _call(self, request: ModelRequest[Any], window: int | None = None) -> Call:
         """Return the call of the model with its working context, within a `window` if given.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from rapidfuzz.distance import Prefix
 
 from ..memory.context.fit import DIGITS
@@ -196,7 +196,8 @@ def _form(message: BaseMessage) -> tuple[object, ...]:
     """Return what of a message a trace leaves as it is: the data of files is in another form."""
     content = message.content
     files = sum(isinstance(one, dict) and one.get("type") != "text" for one in content)
-    called = [(one["name"], one["args"]) for one in getattr(message, "tool_calls", ())]
+    own = message.tool_calls if isinstance(message, AIMessage) else ()
+    called = [(one["name"], one["args"]) for one in own]
     return message.type, str(message.text), files, called
 
 

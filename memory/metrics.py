@@ -3,12 +3,13 @@
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from statistics import mean
 from typing import Any
 
 from .messages import Message, calls, is_call, speaks
 from .record import Event, Record
-from .tokens import TokenCounter, count_messages
+from .tokens import TokenCounter, count_message
 from .transcript import result_of
 
 _SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
@@ -276,12 +277,14 @@ def cost(messages: Sequence[Message], alone: int, count: TokenCounter) -> Event:
     {'type': 'context', 'said': 18, 'answer': 8, 'alone': 5, 'before': [10]}
     """
     answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
+    sizes = [count_message(message, count) for message in messages]
+    before = [0, *accumulate(sizes)]
     return {
         "type": "context",
-        "said": count_messages(messages, count),
-        "answer": count_messages(messages[-1:], count) if len(messages) - 1 in answers else 0,
+        "said": before[-1],
+        "answer": sizes[-1] if len(messages) - 1 in answers else 0,
         "alone": alone,
-        "before": [count_messages(messages[:at], count) for at in answers],
+        "before": [before[at] for at in answers],
     }
 
 

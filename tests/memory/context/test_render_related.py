@@ -45,7 +45,7 @@ def test_an_opened_effort_knows_its_relatives(talk: Conversation) -> None:
     talk.ask("Let's mend the login.")
     talk.call("open_effort", name="login", goal="users stay signed in")
 
-    assert asked == ["login users stay signed in"]
+    assert asked == ["Let's mend the login.", "login users stay signed in"]
     assert opened(talk)["related"] == [AUTH]
     assert shown(talk) == [f"- {AUTH}: {FIX}"]
 
