@@ -28,6 +28,12 @@ def each_block_once(
     return tuple(once)
 
 
+def last_block(messages: Sequence[Message]) -> int | None:
+    """Return the place of the newest message with a state block, None if there is none."""
+    found = _blocks(messages)
+    return next((at for at in reversed(range(len(found))) if found[at] is not None), None)
+
+
 _blocks = Growing[Any](
     lambda message, _: newest(message["data"].get("content")) if message["type"] == "ai" else None
 )

@@ -33,7 +33,7 @@ from .attached import (
     turns_of_log,
     with_calls,
 )
-from .blocks import each_block_once
+from .blocks import each_block_once, last_block
 from .budget import GOAL_TOKENS, LOGS_SHARE, Part, PartName, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
@@ -405,8 +405,22 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
 
 
 def _anchor(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
-    """Return the state block that the note of the plan has."""
-    return work.state.anchor if plan.anchor is None else plan.anchor
+    """Return the state block that the note has: that of the plan, else the newest.
+
+    The newest stands in the running turn, where the model wrote it, until that round leaves.
+    """
+    is_shown = plan.anchor is not None and not _block_left(work, plan)
+    return plan.anchor if is_shown and plan.anchor is not None else work.state.anchor
+
+
+def _block_left(work: RunningTurn, plan: Plan) -> bool:
+    """Tell whether the round with the newest state block of the running turn is not shown."""
+    running, cut = work.view.running, plan.rounds
+    if cut is None or running.turn != plan.after_turn + 1:
+        return False
+    at = last_block(running.messages)
+    gone = any(begin <= at < end for begin, end in cut.gone) if at is not None else False
+    return at is not None and (at < cut.left or gone)
 
 
 def _finished(turn: Logged, plan: Plan) -> frozenset[int]:

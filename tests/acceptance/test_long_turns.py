@@ -5,6 +5,7 @@ Page 03, "Inside a long turn"; page 01, "What belongs to an effort".
 
 from pathlib import Path
 
+import pytest
 from langchain_core.messages import ToolMessage
 
 from ebbtide import Settings
@@ -133,3 +134,20 @@ def test_state_block_stands_once(tmp_path: Path) -> None:
     assert counts[1] == [1, 0, 0]
     assert max(max(each) for each in counts) == 1
     assert [each[(n - 1) // 4] for n, each in enumerate(counts) if n] == [1] * 12
+
+
+@pytest.mark.parametrize("why", ["concluded", "cut"])
+def test_state_block_outlives_its_round(tmp_path: Path, why: str) -> None:
+    """03: what the model wrote beside a call stays in view, once, when that round leaves."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    noting = together(
+        call("look_up", what="the plan"),
+        text="---STATE---\nGoal: ship on port 8443\n---END STATE---",
+    )
+    pages = [call("look_up", what=f"{n} {PAGE[:3_000]}") for n in range(8)]
+    closing = [call("close_effort"), call("look_up", what="more"), call("look_up", what="less")]
+    rounds = [call("open_effort", name="task"), noting, *(pages if why == "cut" else closing)]
+
+    said = here.say("Mend it.", *rounds, "Done.")
+
+    assert [sent.text.count("port 8443") for sent in said.calls[2:]] == [1] * (len(rounds) - 1)
