@@ -1,7 +1,8 @@
 """Spans: which messages of a turn belong to which effort.
 
 A round belongs to the effort that was closed in it, else to the one opened last in it, else to the
-active one. The user's request belongs to each effort of its turn.
+active one. A round that closes one, opens the next and only then calls other tools belongs to the
+next one, whose work it begins. The user's request belongs to each effort of its turn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from .efforts import EffortState
-from .messages import Message, answered
+from .messages import Message, answered, calls
 from .record import Event, Record
 from .transcript import DECIDING, Logged, result_of
 
@@ -19,6 +20,8 @@ Span: TypeAlias = tuple[str, int, int]
 _SEVERAL = 2
 
 _ACTIVATING = frozenset({"opened", "switched", "reopened"})
+
+_BEGINNING = frozenset({"open_effort", "switch_effort", "reopen_effort"})
 
 
 def spans(messages: Sequence[Message], active: str) -> list[Span]:
@@ -42,7 +45,8 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
                 active = "" if active == effort else active
             elif status == "paused":
                 active = ""
-        owner = ended or opened or before
+        is_next = ended and opened == active and _begins_work(messages[first:end])
+        owner = opened if is_next else ended or opened or before
         if not owner and answered(messages[first:end]):
             owner = closed
         if is_first and (opened or ended):
@@ -106,6 +110,14 @@ def _rounds(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each round; what was said before the first belongs to that."""
     begins = [at for at, message in enumerate(messages) if message["type"] == "ai"][1:]
     yield from zip([0, *begins], [*begins, len(messages)], strict=True)
+
+
+def _begins_work(messages: Sequence[Message]) -> bool:
+    """Tell whether a round calls other tools, and all of them after it made an effort active."""
+    names = [call["name"] for message in messages for call in calls(message)]
+    work = [at for at, name in enumerate(names) if name not in DECIDING]
+    begins = [at for at, name in enumerate(names) if name in _BEGINNING]
+    return bool(work and begins) and work[0] > begins[-1]
 
 
 def _changes(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:

@@ -47,3 +47,14 @@ def test_request_heads_every_span() -> None:
 
     assert parts == [("a", 0, 5), ("b", 5, 8)]
     assert headed(messages, parts, "b") == (messages[0], *messages[5:])
+
+
+def test_round_that_closes_one_and_begins_the_next() -> None:
+    """Where other tools are called after the next one is opened, the round is the next one's."""
+    at_once = [call(name, call_id=name) for name in ("close_effort", "open_effort", "look_up")]
+    results = [CLOSE_A[1], OPEN_B[1], tool("look_up")]
+    begun = [ai("", *at_once), *results]
+    ended = [ai("", at_once[2], *at_once[:2]), results[2], *results[:2]]
+
+    assert spans([human(), *WORK, *begun, ai("Done.")], "a") == [("a", 0, 3), ("b", 3, 8)]
+    assert spans([human(), *WORK, *ended, ai("Done.")], "a")[0] == ("a", 0, 7)
