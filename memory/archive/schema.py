@@ -18,7 +18,7 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError, ArchiveFormatError
 
-VERSION = 1
+VERSION = 2
 """The version of the tables; tables of another version are refused."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10
