@@ -281,21 +281,24 @@ def _curve(memory: Explanation) -> list[tuple[float, float]]:
 async def _turns(
     inspected: Inspected, request: Request
 ) -> Callable[[anyio.Event], AsyncIterator[ServerSentEvent]]:
-    """Return what yields the events of a session, one for each new turn, until the server stops."""
-    archive, owner, _ = await asyncio.to_thread(_session, inspected, request)
+    """Return what yields the events of a session, one for each new turn, until the server stops.
+
+    `tip` in the request is what the page shows: a turn that came since then is told at once.
+    """
+    archive, owner, drawn = await asyncio.to_thread(_session, inspected, request)
     newest = await asyncio.to_thread(archive.newest, owner)
 
     async def watched(stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
-        last = newest
+        last, found = drawn or newest, newest
         while not await request.is_disconnected():
+            if found != last and found is not None:
+                last = found
+                yield ServerSentEvent(str(found.turn), event="turn")
             with anyio.move_on_after(_WATCH):
                 await stopping.wait()
             if stopping.is_set():
                 return
             found = await asyncio.to_thread(archive.newest, owner)
-            if found != last and found is not None:
-                last = found
-                yield ServerSentEvent(str(found.turn), event="turn")
 
     return watched
 

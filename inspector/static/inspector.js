@@ -128,10 +128,11 @@ function head(at) {
 
 const sources = [];
 
-function live(at) {
+// Tell the server what is drawn, so that a turn that is committed before it listens is not missed.
+function live(at, { turn, id }) {
   if (whole || at.tip) return null;
   const status = make("p", { class: "quiet live", role: "status" }, "Live: the next turn appears by itself.");
-  const source = new EventSource(`api/live?${queryOf({ user: at.user, session: at.name })}`);
+  const source = new EventSource(`api/live?${queryOf({ user: at.user, session: at.name, tip: `${turn}:${id}` })}`);
   source.addEventListener("turn", () => { cache.clear(); source.close(); draw(); });
   source.addEventListener("error", () => { status.textContent = "Live: no connection."; });
   sources.push(source);

@@ -79,7 +79,7 @@ async function contextView(at) {
     turnLink(at, turn.turn), turn.efforts.join(", "),
     turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.full_history || 0, turn.status]);
   return [patterns(STATES), make("h2", {}, "What the model was sent"), sessionFacts(data), chooser(data, at, 0), ...drawn.drawn,
-    quiet("Click a bar to open its turn."), live(at),
+    quiet("Click a bar to open its turn."), live(at, data.session),
     make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing || {}),
     drawn.changes.length ? folded(`Why the prompt changed: ${drawn.changes.length} changes of the plan`, () => table("Changes of the plan", ["Turn", "Because"],
       drawn.changes.map((row) => [turnLink(at, row.turn), row.why]).reverse(), { hidden: true, wide: true })) : null,

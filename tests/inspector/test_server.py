@@ -200,6 +200,20 @@ def test_interrupt_with_an_open_page(command: Popen[str]) -> None:
             assert command.communicate(timeout=10)[1] == ""
 
 
+def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
+    """A turn that was committed after the page was drawn is told, though the page listens late."""
+    assert command.stdout is not None
+    address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
+    with httpx.Client(follow_redirects=True, timeout=10) as opened:
+        opened.get(address)
+        session = opened.get(address.join("/api/sessions")).json()[0]["name"]
+        asked = {"session": session, "tip": "1:the-turn-that-the-page-shows"}
+        with opened.stream("GET", address.join("/api/live"), params=asked) as stream:
+            lines = stream.iter_lines()
+
+            assert {next(lines), next(lines)} == {"event: turn", "data: 6"}
+
+
 @pytest.mark.parametrize(
     ("path", "values"),
     [
