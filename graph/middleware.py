@@ -1,23 +1,14 @@
 """The memory as a middleware of LangChain's `create_agent`.
 
 Its hooks call the functions of the nodes, so that a turn is the same as in the graph of `build`.
-Model, tools and prompt are those of the turn's own last request for the model. They are kept until
-the turn ends, under a key in the state: LangGraph has no name for a run that its nodes know.
+Model, tools and prompt are those of the turn's own last request for the model.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar, copy_context
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from inspect import getclosurevars
-from itertools import takewhile
-from threading import Lock
-from typing import Annotated, Any, NotRequired, Unpack, cast
-from uuid import uuid4
+from typing import Any, Unpack, cast
 
-from cachetools import LRUCache
-from langchain.agents import AgentState
 from langchain.agents.middleware import (
     AgentMiddleware,
     ExtendedModelResponse,
@@ -25,18 +16,15 @@ from langchain.agents.middleware import (
     ModelResponse,
     hook_config,
 )
-from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr, ToolCallRequest
+from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
     AIMessage,
-    AnyMessage,
     BaseMessage,
-    ToolMessage,
 )
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
-from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Command, Overwrite
@@ -44,14 +32,13 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.context.budget import check_budget
 from ..memory.embeddings import Embeddings
-from ..memory.errors import SessionNotFoundError, SettingsError
+from ..memory.errors import SessionNotFoundError
 from ..memory.messages import unanswered
 from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.tokens import PricedCounter, TokenCounter, count_messages
+from ..memory.tokens import PricedCounter, TokenCounter
 from ..memory.tools.toolbox import NAMES, waiting
 from ..nodes.application_tools import cleaned_result
 from ..nodes.begin_turn import begin_turn
@@ -61,55 +48,38 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.arrivals import split_messages, unarchived
+from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
 from ..nodes.turn.langchain_messages import closed, to_dicts
 from ..nodes.turn.parts import STEADY, AgentParts, name_of
-from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, repacked, unpacked, updated
+from ..nodes.turn.state import TurnState, repacked, unpacked, updated
 from ..nodes.turn.turn import is_anothers, leave, owner_of, running
 from .agent import build_memory_graph, tool_parts
+from .agent_state import (
+    MemoryAgentState,
+    as_edited,
+    new_messages,
+    not_begun,
+    state_after,
+    with_ids,
+    with_new,
+)
+from .kept import KeptRequests
+from .probe import UnknownModel, probed, take
 from .requests import (
     OverBudgetError,
-    as_sent,
-    changes,
-    check_question,
-    digests_of,
     is_summary,
-    rejoined,
-    with_added,
 )
 from .sending import (
     answer_schemas,
     at_last,
-    check_added,
+    call_of,
     config_of,
     gate_of,
     request_of,
     too_large,
     window_after,
-    with_budget,
 )
-
-_probe: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe", default=None)
-"""Takes the request while `EbbtideMiddleware.parts` runs the model node without the model."""
-
-_REQUESTS = 1_000
-"""Turns whose last request is kept at once. Only turns that broke off are ever too many."""
-
-
-class MemoryAgentState(AgentState[Any]):
-    """The state of a thread beside its messages, which are the input.
-
-    `ebbtide_request` is the key under which the middleware keeps the last request of the turn,
-    `ebbtide_replaced` has messages of the running turn as other middleware replaced them,
-    `ebbtide_turn` all of its messages if another middleware took some out of the state.
-    """
-
-    memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
-    bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
-    ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
-    ebbtide_replaced: NotRequired[Annotated[dict[str, AnyMessage], PrivateStateAttr]]
-    ebbtide_turn: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
 
 
 class AgentOptions(TypedDict, total=False):
@@ -162,8 +132,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         # The anchor has no model of its own: if the agent's is not known, the given one writes it.
         models = {**graph.parts.models, "anchor": graph.parts.models["summary"]}
         self._initial = replace(graph.parts, models=models)
-        self._requests, self._lock = LRUCache[str, AgentParts](_REQUESTS), Lock()
-        self._seen = LRUCache[str, list[BaseMessage]](_REQUESTS)
+        self._kept = KeptRequests()
 
     def __repr__(self) -> str:
         """Return where the data is, and the settings that are no defaults."""
@@ -177,23 +146,22 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if the run goes on with what another user said.
         """
         self._check_user(gone_on_from(state), runtime)
-        state = _with_ids(state)
-        return self._begun(state, runtime, with_unapplied(_new(state)))
+        state = with_ids(state)
+        return self._begun(state, runtime, with_unapplied(new_messages(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
         await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
-        state = _with_ids(state)
-        new = await awith_unapplied(_new(state))
+        state = with_ids(state)
+        new = await awith_unapplied(new_messages(state))
         return await asyncio.to_thread(self._begun, state, runtime, new)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Send the working context instead of the messages."""
-        if (probe := _probe.get()) is not None:
-            probe.append(request)
+        if take(request):
             return AIMessage("")
 
         def sent(call: Call) -> ExtendedModelResponse[Any]:
@@ -219,8 +187,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
-        if (probe := _probe.get()) is not None:
-            probe.append(request)
+        if take(request):
             return AIMessage("")
 
         async def sent(call: Call) -> ExtendedModelResponse[Any]:
@@ -294,7 +261,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def after_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """End the turn: references, decay, the archive, and a compression that is due."""
-        new = with_unapplied(_not_begun(state))
+        new = with_unapplied(not_begun(state))
         turn_state, update = self._committed(state, runtime, new)
         if turn_state.get("due"):
             update |= compress(turn_state, runtime, parts=self._parts(state))
@@ -302,7 +269,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
-        new = await awith_unapplied(_not_begun(state))
+        new = await awith_unapplied(not_begun(state))
         turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
         if turn_state.get("due"):
             update |= await acompress(turn_state, runtime, parts=self._parts(state))
@@ -317,31 +284,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> AgentParts:
         """Return an agent's parts as its next call has them, in a run with this config and state.
 
-        Of the runtime context and store count. The agent's model node runs without the model, so
-        that other middleware makes the request as in a run. A model that another middleware chose
-        is left out: a command may have another context than the turns. Raises `SettingsError` if a
-        middleware fails, or reads a context that is not given.
+        Of the runtime context and store count. A model that another middleware chose is left out: a
+        command may have another context than the turns. Raises `SettingsError` if a middleware
+        fails, or reads a context that is not given.
         """
-        node: Any = agent.builder.nodes["model"].runnable
-        graph = StateGraph[Any, Any, Any, Any](agent.builder.state_schema, agent.context_schema)
-        graph.add_node("model", node).add_edge(START, "model")
-        compiled = graph.compile(checkpointer=False, store=runtime.store)
-        context = _NoContext() if runtime.context is None else runtime.context
-        requests: list[ModelRequest[Any]] = []
-        token = _probe.set(requests)
-        try:
-            _run(compiled, state, config, context)
-            request = requests[-1]
-        except Exception as error:  # another middleware may raise anything
-            raise SettingsError(
-                "what the agent sends to its model depends on the run, and another middleware "
-                f"failed without one ({type(error).__name__}: {error}): pass the config and the "
-                "context= that runs of the thread have"
-            ) from error
-        finally:
-            _probe.reset(token)
-        built_with = getclosurevars(node.func).nonlocals.get("model")
-        return self._parts_from(request, known=request.model is built_with)
+        request, is_own = probed(agent, config, state, runtime)
+        return self._parts_from(request, known=is_own)
 
     def sized(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts without a request: with the thread's sizes, and no model of its own.
@@ -356,37 +304,23 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _parts(self, state: Mapping[str, Any]) -> AgentParts:
         """Return the parts of the turn's last request, without one in this process `sized`."""
-        with self._lock:
-            parts = self._requests.get(state.get("ebbtide_request", ""))
-        return parts or self.sized(state)
+        return self._kept.parts(state) or self.sized(state)
 
     def _begun(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> dict[str, Any]:
         """Begin the turn of the new messages."""
-        state = self._whole(state)
-        turn_state, own = unpacked(state), _new(state)
+        state = self._kept.whole(state)
+        turn_state, own = unpacked(state), new_messages(state)
         if len(new) > len(own):  # an input that no run applied may be another user's
             new = own if self._owner(state, runtime)[1] else new
-        turn_state = _with_new(turn_state, new)
+        turn_state = with_new(turn_state, new)
         update = begin_turn(turn_state, runtime, parts=self.sized(state))
-        begun = _after(turn_state, update)
-        key = uuid4().hex
-        with self._lock:
-            self._seen[key] = running(begun)
+        begun = state_after(turn_state, update)
+        key = self._kept.begin(running(begun))
         update = repacked(update, turn_state, self._settings(runtime))
         # A turn that broke off may have left its own.
         return {**update, "ebbtide_request": key, "ebbtide_replaced": {}, "ebbtide_turn": []}
-
-    def _whole(self, state: Any) -> Any:
-        """Return the state with the running turn whole, as other middleware replaced messages."""
-        messages, replaced = state.get("messages", []), state.get("ebbtide_replaced") or {}
-        with self._lock:
-            seen = self._seen.get(state.get("ebbtide_request", ""))
-        seen = state.get("ebbtide_turn") or seen
-        if seen:
-            messages = rejoined(messages, seen, unpacked(state).get("archived"))
-        return {**state, "messages": [replaced.get(str(one.id), one) for one in messages]}
 
     def _owner(self, state: Mapping[str, Any], runtime: Any) -> tuple[Owner, bool]:
         """Return the session of a run, and whether the state is another user's."""
@@ -410,18 +344,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""
-        self._drop(state)
+        self._kept.drop(state)
         update = repacked(update, unpacked(state), self._settings(runtime))
         return {**update, "ebbtide_turn": []} if state.get("ebbtide_turn") else update
 
-    def _drop(self, state: Mapping[str, Any]) -> None:
-        with self._lock:
-            self._requests.pop(state.get("ebbtide_request", ""), None)
-            self._seen.pop(state.get("ebbtide_request", ""), None)
-
     def _memory_calls(self, state: MemoryAgentState) -> tuple[TurnState, AgentParts | None]:
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
-        turn_state = unpacked(_as_edited(self._whole(state)))
+        turn_state = unpacked(as_edited(self._kept.whole(state)))
         messages = to_dicts(running(turn_state))
         application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
         if not waiting(messages, application_calls):
@@ -446,57 +375,15 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             kept = {message.id for message in left["messages"]}
             messages = [message for message in state["messages"] if message.id in kept]
             update |= {"part": left["part"], "messages": Overwrite([*messages, *results])}
-            own |= self._without_left(state, kept)
+            own |= self._kept.without_left(state, kept)
         if not update:
             return None
         return {**repacked(update, turn_state, self._settings(runtime)), **own}
 
-    def _without_left(self, state: Mapping[str, Any], kept: Collection[Any]) -> dict[str, Any]:
-        """Forget what left `messages`: no other middleware removed it."""
-        key, replaced = state.get("ebbtide_request", ""), state.get("ebbtide_replaced") or {}
-        with self._lock:
-            if key in self._seen:
-                self._seen[key] = [one for one in self._seen[key] if one.id in kept]
-        turn = [one for one in state.get("ebbtide_turn") or () if one.id in kept]
-        own = {"ebbtide_turn": turn} if state.get("ebbtide_turn") else {}
-        return {**own, "ebbtide_replaced": {n: one for n, one in replaced.items() if n in kept}}
-
     def _call(self, request: ModelRequest[Any], window: int | None = None) -> Call:
-        """Return the call of the model with its working context, within a `window` if given.
-
-        What other middleware did to the messages of the request holds in it.
-        """
-        parts, runtime = self._parts_from(request), request.runtime
-        raw = cast("Mapping[str, Any]", request.state)
-        state = unpacked(self._whole(raw))
-        _check_messages(state)
-        settings = parts.settings_of(runtime.context)
-        check_budget(settings, *parts.sizes(settings))
-        state.pop("context", None)  # the application's own
-        turn = {str(message.id): message for message in running(state)}
-        done = changes(raw["messages"], request.messages)
-        check_question(done.removed, _question(state))
-        own = {name: message for name, message in done.replaced.items() if name in turn}
-        replaced = {**(raw.get("ebbtide_replaced") or {}), **own}
-        state["messages"] = [
-            cast("Any", replaced.get(str(message.id), message))
-            for message in state["messages"]
-            if str(message.id) not in done.removed & turn.keys()
-        ]
-        added = count_messages(to_dicts([message for _, message in done.added]), parts.count)
-        limit = settings.context_budget if window is None else window
-        if added:
-            check_added(added, settings, parts)
-        fitting = replace(parts, window=limit - added) if added or window is not None else parts
-        call = replace(Call.prepared(state, runtime, fitting), parts=parts)
-        if added:
-            made, known = call.messages, updated(call.state, call.update)["sent"]
-            messages = with_added(made, done.added, [*turn])
-            call = replace(call, messages=messages, update=with_budget(call, settings))
-            call = as_sent(call, messages, digests_of(messages, made, known), added)
-        if own:
-            call = replace(call, update={**call.update, "ebbtide_replaced": replaced})
-        return call
+        """Return the call of the model with its working context, within a `window` if given."""
+        whole = self._kept.whole(request.state)
+        return call_of(request, unpacked(whole), self._parts_from(request), window)
 
     def _answered(
         self, request: ModelRequest[Any], call: Call, response: ModelResponse[Any]
@@ -506,12 +393,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         final_call = replace(call, limit=None) if ended else call
         update = final_call.answered(response.result)
         shown = replace(response, result=update.pop("messages"))
-        whole = running(unpacked(self._whole(request.state)))
+        whole = running(unpacked(self._kept.whole(request.state)))
         turn = [*(one for one in whole if not is_summary(one)), *shown.result]
-        self._drop(cast("Any", request.state))
-        key = uuid4().hex
-        with self._lock:
-            self._requests[key], self._seen[key] = call.parts, turn
+        key = self._kept.keep(request.state, call.parts, turn)
         there = {message.id for message in request.state["messages"]}
         gone = {} if all(one.id in there for one in whole) else {"ebbtide_turn": turn}
         replaced = update.pop("ebbtide_replaced", None)
@@ -523,7 +407,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _hand_over(self, request: ToolCallRequest, command: Command[Any]) -> None:
         """Commit the turn of an agent that hands over to another agent: it ends here."""
-        raw = self._whole(request.state)
+        raw = self._kept.whole(request.state)
         given = command.update if isinstance(command.update, Mapping) else {}
         results = [
             message
@@ -534,7 +418,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         messages = closed(state["messages"], state.get("nonce", ""))
         state = updated(state, {"messages": messages})
         for node in (detect_references, decay, persist):
-            state = _after(state, node(state, request.runtime, parts=self._parts(raw)))
+            state = state_after(state, node(state, request.runtime, parts=self._parts(raw)))
 
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
         """Return the parts of the agent that sends a request; its model may not be `known`."""
@@ -559,135 +443,25 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         A middleware before this one may have ended the run before the turn began. A turn that
         another middleware broke off is settled when the user's next message arrives.
         """
-        there, state = state["messages"], self._whole(state)
+        there, state = state["messages"], self._kept.whole(state)
         turn_state, update = unpacked(state), cast("dict[str, Any]", {})
         parts = self._parts(state)
         if new:
-            turn_state = _with_new(turn_state, new)
+            turn_state = with_new(turn_state, new)
             update = begin_turn(turn_state, runtime, parts=parts)
-            turn_state = _after(turn_state, update)
+            turn_state = state_after(turn_state, update)
         else:
             self._check_user(state, runtime)
         if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
             return turn_state, update
         for node in (detect_references, decay, persist):
             step = node(turn_state, runtime, parts=parts)
-            turn_state, update = _after(turn_state, step), {**update, **step}
+            turn_state, update = state_after(turn_state, step), {**update, **step}
         if state["messages"] != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(state["messages"]))
         return turn_state, update
 
 
-def _after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
-    """Return the state after an update that may overwrite the messages."""
-    messages = update.get("messages")
-    whole = {"messages": messages.value} if isinstance(messages, Overwrite) else {}
-    return updated(state, {**update, **whole})
-
-
 def _hands_over(result: Any) -> bool:
     """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
     return isinstance(result, Command) and result.graph == Command.PARENT
-
-
-def _question(state: TurnState) -> BaseMessage | None:
-    """Return the running question."""
-    return next((m for m in reversed(running(state)) if m.type == "human"), None)
-
-
-def _not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
-    """Return the new messages at the end of a run, none if it counted a turn."""
-    turn_state = unpacked(state)
-    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
-    return [] if is_running else _new(state)
-
-
-def _with_ids(state: Any) -> Any:
-    """Return the state with an id for each message: not every reducer gives one."""
-    messages = state.get("messages", [])
-    if all(message.id for message in messages):
-        return state
-    named = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
-    return {**state, "messages": named}
-
-
-def _new(state: Mapping[str, Any]) -> list[BaseMessage]:
-    return split_messages(unpacked(state)).new
-
-
-def _with_new(state: TurnState, new: Sequence[BaseMessage]) -> TurnState:
-    """Return the state with these messages as its new ones."""
-    messages = [*state.get("messages", [])]
-    known = len(messages) - len(split_messages(state).new)
-    return updated(state, {"messages": [*messages[:known], *new]})
-
-
-class UnknownModel(BaseChatModel):
-    """Stands for the agent's model where no request for it is known."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "unknown"
-
-    def _generate(self, *_given: Any, **_more: Any) -> Any:
-        raise self.error
-
-    @property
-    def error(self) -> SettingsError:
-        """The error of whoever needs the model."""
-        return SettingsError(
-            "which model the agent has depends on its request, and none is known here: give "
-            "EbbtideMiddleware a summary_model=, an extraction_model= and a compression_model="
-        )
-
-
-class _NoContext:
-    """Stands for a context that a command was not given, so that no other is made up for it."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise SettingsError(f"the command was given no context with {name!r}")
-
-    __getitem__ = __getattr__
-
-
-def _run(
-    graph: CompiledStateGraph[Any, Any, Any, Any], state: Any, config: RunnableConfig, context: Any
-) -> None:
-    """Run a graph, in its asynchronous form if another middleware has no other."""
-    try:
-        graph.invoke(state, config, context=context)
-    except NotImplementedError:
-        run = graph.ainvoke(state, config, context=context)
-        with ThreadPoolExecutor(1) as executor:  # this thread may have an event loop that runs
-            executor.submit(copy_context().run, asyncio.run, run).result()
-
-
-def _as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the state with calls as a person edited them; the state has the model's."""
-    edited = state.get("hitl_edited_tool_calls")  # LangChain's approval stores edits by call id
-    if not edited:
-        return state
-    messages = [*state["messages"]]
-    for at, message in enumerate(messages):
-        if isinstance(message, AIMessage):
-            calls = [{**call, **edited.get(call["id"], {})} for call in message.tool_calls]
-            messages[at] = message.model_copy(update={"tool_calls": calls})
-    return {**state, "messages": messages}
-
-
-def _check_messages(state: TurnState) -> None:
-    """Raise `SettingsError` if another middleware removed the question or refused a call late."""
-    messages = state["messages"]
-    questions = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
-    if questions and questions[-1] not in {str(message.id) for message in messages}:
-        raise SettingsError(
-            "another middleware took away what the user said in this turn: leave out what "
-            "summarises or trims messages, as SummarizationMiddleware does"
-        )
-    results = takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))
-    ours = [m.tool_call_id for m in results if isinstance(m, ToolMessage) and m.name in NAMES]
-    if len({*ours}) < len(ours):
-        raise SettingsError(
-            "a call of a memory tool was refused after it had been run: in middleware=[...] put "
-            "EbbtideMiddleware before what decides about its tools"
-        )

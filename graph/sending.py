@@ -1,7 +1,8 @@
 """The request that is sent in place of another one of `create_agent`, within the budget."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from langchain.agents.middleware import ModelRequest
@@ -11,17 +12,68 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langchain_core.tools import BaseTool
 
-from ..memory.context.budget import LEAST_ROOM, instructions
+from ..memory.context.budget import LEAST_ROOM, check_budget, instructions
 from ..memory.errors import SettingsError
 from ..memory.settings import Settings
-from ..memory.tokens import REPLY_OVERHEAD
+from ..memory.tokens import REPLY_OVERHEAD, count_messages
 from ..memory.tools.toolbox import schemas
 from ..nodes.call_model import CUT, Call
+from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, opened, takes_tools
-from ..nodes.turn.state import updated
-from .requests import Gate, OverBudgetError, as_sent, digests_of, tokens_of
+from ..nodes.turn.state import TurnState, updated
+from ..nodes.turn.turn import running
+from .agent_state import check_messages, question_of
+from .requests import (
+    Gate,
+    OverBudgetError,
+    as_sent,
+    changes,
+    check_question,
+    digests_of,
+    tokens_of,
+    with_added,
+)
 
 _log = logging.getLogger("ebbtide.context")
+
+
+def call_of(
+    request: ModelRequest[Any], state: TurnState, parts: AgentParts, window: int | None = None
+) -> Call:
+    """Return the call of the model with its working context, within a `window` if given.
+
+    `state` has the running turn whole. What other middleware did to the messages of the request
+    holds in it.
+    """
+    raw, runtime = cast("Mapping[str, Any]", request.state), request.runtime
+    check_messages(state)
+    settings = parts.settings_of(runtime.context)
+    check_budget(settings, *parts.sizes(settings))
+    state.pop("context", None)  # the application's own
+    turn = {str(message.id): message for message in running(state)}
+    done = changes(raw["messages"], request.messages)
+    check_question(done.removed, question_of(state))
+    own = {name: message for name, message in done.replaced.items() if name in turn}
+    replaced = {**(raw.get("ebbtide_replaced") or {}), **own}
+    state["messages"] = [
+        cast("Any", replaced.get(str(message.id), message))
+        for message in state["messages"]
+        if str(message.id) not in done.removed & turn.keys()
+    ]
+    added = count_messages(to_dicts([message for _, message in done.added]), parts.count)
+    limit = settings.context_budget if window is None else window
+    if added:
+        check_added(added, settings, parts)
+    fitting = replace(parts, window=limit - added) if added or window is not None else parts
+    call = replace(Call.prepared(state, runtime, fitting), parts=parts)
+    if added:
+        made, known = call.messages, updated(call.state, call.update)["sent"]
+        messages = with_added(made, done.added, [*turn])
+        call = replace(call, messages=messages, update=with_budget(call, settings))
+        call = as_sent(call, messages, digests_of(messages, made, known), added)
+    if own:
+        call = replace(call, update={**call.update, "ebbtide_replaced": replaced})
+    return call
 
 
 def request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:

@@ -40,7 +40,8 @@ from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
 from ...nodes.turn.turn import is_anothers, resumed, tip_of, user_of
 from ..build import MemoryGraph, Node
-from ..middleware import EbbtideMiddleware, UnknownModel
+from ..middleware import EbbtideMiddleware
+from ..probe import UnknownModel
 
 _log = logging.getLogger("ebbtide.calls")
 

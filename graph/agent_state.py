@@ -1,0 +1,103 @@
+"""The state of a thread of `create_agent` with the memory, and the messages of a turn in it."""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Annotated, Any, NotRequired
+from uuid import uuid4
+
+from langchain.agents import AgentState
+from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
+from langgraph.types import Overwrite
+
+from ..memory.errors import SettingsError
+from ..memory.tools.toolbox import NAMES
+from ..nodes.turn.arrivals import split_messages
+from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
+from ..nodes.turn.turn import running
+
+
+class MemoryAgentState(AgentState[Any]):
+    """The state of a thread beside its messages, which are the input.
+
+    `ebbtide_request` is the key under which the middleware keeps the last request of the turn,
+    `ebbtide_replaced` has messages of the running turn as other middleware replaced them,
+    `ebbtide_turn` all of its messages if another middleware took some out of the state.
+    """
+
+    memory: NotRequired[Annotated[Memory, OmitFromInput, merged]]
+    bookkeeping: NotRequired[Annotated[Bookkeeping, OmitFromInput, merged]]
+    ebbtide_request: NotRequired[Annotated[str, PrivateStateAttr]]
+    ebbtide_replaced: NotRequired[Annotated[dict[str, AnyMessage], PrivateStateAttr]]
+    ebbtide_turn: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
+
+
+def not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return the new messages at the end of a run, none if it counted a turn."""
+    turn_state = unpacked(state)
+    is_running = turn_state.get("turn", 0) > turn_state.get("persisted", 0)
+    return [] if is_running else new_messages(state)
+
+
+def with_ids(state: Any) -> Any:
+    """Return the state with an id for each message: not every reducer gives one."""
+    messages = state.get("messages", [])
+    if all(message.id for message in messages):
+        return state
+    named = [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+    return {**state, "messages": named}
+
+
+def new_messages(state: Mapping[str, Any]) -> list[BaseMessage]:
+    """Return the messages that no turn has yet."""
+    return split_messages(unpacked(state)).new
+
+
+def with_new(state: TurnState, new: Sequence[BaseMessage]) -> TurnState:
+    """Return the state with these messages as its new ones."""
+    messages = [*state.get("messages", [])]
+    known = len(messages) - len(split_messages(state).new)
+    return updated(state, {"messages": [*messages[:known], *new]})
+
+
+def question_of(state: TurnState) -> BaseMessage | None:
+    """Return the running question."""
+    return next((m for m in reversed(running(state)) if m.type == "human"), None)
+
+
+def state_after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
+    """Return the state after an update that may overwrite the messages."""
+    messages = update.get("messages")
+    whole = {"messages": messages.value} if isinstance(messages, Overwrite) else {}
+    return updated(state, {**update, **whole})
+
+
+def as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the state with calls as a person edited them; the state has the model's."""
+    edited = state.get("hitl_edited_tool_calls")  # LangChain's approval stores edits by call id
+    if not edited:
+        return state
+    messages = [*state["messages"]]
+    for at, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            calls = [{**call, **edited.get(call["id"], {})} for call in message.tool_calls]
+            messages[at] = message.model_copy(update={"tool_calls": calls})
+    return {**state, "messages": messages}
+
+
+def check_messages(state: TurnState) -> None:
+    """Raise `SettingsError` if another middleware removed the question or refused a call late."""
+    messages = state["messages"]
+    questions = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
+    if questions and questions[-1] not in {str(message.id) for message in messages}:
+        raise SettingsError(
+            "another middleware took away what the user said in this turn: leave out what "
+            "summarises or trims messages, as SummarizationMiddleware does"
+        )
+    results = takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))
+    ours = [m.tool_call_id for m in results if isinstance(m, ToolMessage) and m.name in NAMES]
+    if len({*ours}) < len(ours):
+        raise SettingsError(
+            "a call of a memory tool was refused after it had been run: in middleware=[...] put "
+            "EbbtideMiddleware before what decides about its tools"
+        )
