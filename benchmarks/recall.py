@@ -36,13 +36,13 @@ from ebbtide.graph.agent import choose_embedder
 from ebbtide.memory.archive.protocol import Found
 from ebbtide.memory.context.hints import pointed_at
 from ebbtide.memory.efforts import EffortState
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.messages import compact
-from ebbtide.memory.passages import excerpt, spans
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.running_turn import RunningTurn
+from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.search.passages import excerpt, spans
+from ebbtide.memory.search.terms import query_terms, words
 from ebbtide.memory.settings import Settings
-from ebbtide.memory.terms import query_terms, words
 from ebbtide.memory.tokens import count
 from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.transcript import rendered

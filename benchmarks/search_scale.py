@@ -26,8 +26,8 @@ from made_up import group, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 
 _QUERIES = 200

@@ -21,8 +21,8 @@ from langchain_core.messages import (
 from rapidfuzz import fuzz
 
 from ..memory.efforts import one_line
-from ..memory.embeddings import Embedder, likeness
 from ..memory.questions import What
+from ..memory.search.embeddings import Embedder, likeness
 from ..memory.settings import Settings
 from ..memory.tokens import count_messages
 from ..prompts.loader import render

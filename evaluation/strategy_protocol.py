@@ -8,9 +8,9 @@ from typing import ClassVar
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
 
-from ..memory.embeddings import Embedder
 from ..memory.questions import What
 from ..memory.salience.core import Goals
+from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
 from ..nodes.ask import Call
 from .template import Strict, TemplateTurn

@@ -18,11 +18,11 @@ from ..memory.archive.protocol import Archive
 from ..memory.archive.sql import DiskArchive
 from ..memory.attention.law import Attention
 from ..memory.context.budget import check_budget
-from ..memory.embeddings import Embedder, Embeddings
 from ..memory.errors import SettingsError
 from ..memory.prices import AttachmentPrice, family
 from ..memory.questions import What
 from ..memory.salience.merge import embedding_similarity
+from ..memory.search.embeddings import Embedder, Embeddings
 from ..memory.settings import Settings
 from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
 from ..memory.tools.toolbox import NAMES, schemas

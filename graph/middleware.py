@@ -32,11 +32,11 @@ from typing_extensions import TypedDict
 
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
-from ..memory.embeddings import Embeddings
 from ..memory.errors import SessionNotFoundError
 from ..memory.messages import unanswered
 from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
+from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import PricedCounter, TokenCounter
 from ..memory.tools.toolbox import NAMES, waiting

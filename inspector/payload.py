@@ -11,16 +11,16 @@ from typing import Any
 from ..memory.archive.protocol import Archive, every_effort
 from ..memory.dates import When, stamp
 from ..memory.efforts import EffortState
-from ..memory.embeddings import Embedder
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import Message, calls
 from ..memory.metrics import Report, report
 from ..memory.names import session_label, session_name
-from ..memory.passages import best_excerpt, excerpt
 from ..memory.record import Event, Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
+from ..memory.search.embeddings import Embedder
+from ..memory.search.passages import best_excerpt, excerpt
+from ..memory.search.terms import query_terms
 from ..memory.settings import Settings
-from ..memory.terms import query_terms
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
 from ..memory.transcript import rendered, speaker, visible_text

@@ -25,10 +25,10 @@ from ..graph.server import Make, asking_user, routes
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention, Explanation, effective
-from ..memory.embeddings import Embedder
 from ..memory.errors import EbbtideError, RequestError, SettingsError
 from ..memory.memories import UserMemories
 from ..memory.record import ANONYMOUS, Owner, Tip
+from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
 from . import page, payload, prompts
 from .actions import Opened, action_routes

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
 from .messages import fingerprint
-from .terms import content
+from .search.terms import content
 
 DONE = "done"
 """In place of a key, the mark of an item that matters no longer, though none took its place."""

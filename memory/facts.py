@@ -10,7 +10,7 @@ from rapidfuzz import fuzz
 from .efforts import Effort
 from .names import is_qualified, parted, qualified
 from .record import Owner, Tip
-from .terms import query_terms, words
+from .search.terms import query_terms, words
 from .veto import differ
 
 Field: TypeAlias = Literal["Facts", "Rules"]

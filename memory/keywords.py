@@ -22,7 +22,7 @@ from .facts import is_fact
 from .messages import Message
 from .names import parted
 from .running_turn import RunningTurn
-from .terms import content
+from .search.terms import content
 from .transcript import countable
 
 Keywords: TypeAlias = Mapping[str, float]

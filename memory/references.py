@@ -25,7 +25,7 @@ from .messages import Message, answered, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .record import Event
 from .running_turn import RunningTurn
-from .terms import CJK, content, stem, words
+from .search.terms import CJK, content, stem, words
 from .transcript import result_of, visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")

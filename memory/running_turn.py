@@ -12,13 +12,13 @@ from cachetools import LRUCache
 from ..prompts.loader import render
 from .context.plan import Plan
 from .efforts import Effort, EffortState
-from .embeddings import Embedder
 from .errors import ToolError
 from .facts import is_fact
 from .fences import Fences
 from .messages import Message, length
 from .names import is_qualified, parted, session_called, slug
 from .record import Record
+from .search.embeddings import Embedder
 from .settings import Settings
 from .tokens import TokenCounter
 from .transcript import recalled

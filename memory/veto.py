@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .terms import CJK, IDEOGRAPH, folded, stem
+from .search.terms import CJK, IDEOGRAPH, folded, stem
 
 _SPELLINGS = (
     (re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE), "can not"),

@@ -11,13 +11,13 @@ from langgraph.types import Overwrite
 
 from ..memory.archive.memories import touches_attention
 from ..memory.context.budget import fixed_parts
-from ..memory.embeddings import EMBEDDED_TURNS
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.messages import fingerprint
 from ..memory.metrics import cost, without_calls
 from ..memory.record import Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
+from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import shown
 from ..memory.tools.toolbox import NAMES

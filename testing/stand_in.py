@@ -13,8 +13,8 @@ from ..memory.compressions import Kind
 from ..memory.fences import NAME
 from ..memory.names import hyphenated, is_qualified
 from ..memory.salience.core import kind_of, sentences
+from ..memory.search.terms import is_question, telling, terms, words
 from ..memory.state_block import END, START
-from ..memory.terms import is_question, telling, terms, words
 from ..memory.transcript import OWN_TOOLS
 
 _ENOUGH = 0.4

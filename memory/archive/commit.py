@@ -10,8 +10,8 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 from ..efforts import changed, left_by
 from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
-from ..passages import passages
 from ..record import Group, Owner, Record, Tip, commit_id
+from ..search.passages import passages
 from . import attachments, parts
 from .database import added
 from .index import add_terms, headings, layout, postings

@@ -8,9 +8,9 @@ from typing import Any, Self
 from sqlalchemy import Connection, func, select
 
 from ..names import session_name
-from ..ranking import Rare, Topics, rarity, score
 from ..record import Owner, Tip
-from ..terms import further_terms, naming_terms, query_terms, tells
+from ..search.ranking import Rare, Topics, rarity, score
+from ..search.terms import further_terms, naming_terms, query_terms, tells
 from .index import among, heading, look_up
 from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere

@@ -14,8 +14,8 @@ from ..erasing import Carried, Erased, Target
 from ..errors import TipNotFoundError, TurnNotFoundError
 from ..messages import clean
 from ..names import qualified
-from ..passages import passages
 from ..record import Event, Owner, Record, Tip
+from ..search.passages import passages
 from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert

@@ -18,9 +18,9 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ..efforts import Effort, left_by
-from ..passages import Passage
 from ..record import Record
-from ..terms import indexed
+from ..search.passages import Passage
+from ..search.terms import indexed
 from .schema import TERM_BITS, Listed, headed, is_sqlite, passage_id, said
 
 Rows: TypeAlias = Sequence[tuple[int, Sequence[str]]]

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..embeddings import Vector
+from ..search.embeddings import Vector
 
 Rows: TypeAlias = NDArray[np.float32]
 """A vector in each row."""

@@ -14,10 +14,10 @@ from ..attention.law import Attention
 from ..compressions import Compression, ExtractionEntry
 from ..dates import When
 from ..efforts import Effort
-from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
 from ..facts import Fact
 from ..record import Group, Owner, Part, Record, Tip
+from ..search.embeddings import Embedder, QueryEmbedding
 
 WEAK = 3
 """Passages at most of a query of which they say next to nothing: a hint, and often chance."""

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from sqlalchemy import bindparam, literal, select, union_all
 
 from ..dates import When, dates
-from ..ranking import Passages, Rare, rarity
-from ..terms import query_terms
+from ..search.ranking import Passages, Rare, rarity
+from ..search.terms import query_terms
 from .index import any_of, look_up, unpack_layout
 from .lineage import Lineage
 from .protocol import Pointing

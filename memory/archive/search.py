@@ -16,9 +16,9 @@ from typing import Any
 from sqlalchemy import and_, bindparam, func, select
 
 from ..dates import When, said_dates, undated
-from ..embeddings import QueryEmbedding
-from ..ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
-from ..terms import further_terms, is_pair, naming_terms, query_terms, tells, terms
+from ..search.embeddings import QueryEmbedding
+from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
+from ..search.terms import further_terms, is_pair, naming_terms, query_terms, tells, terms
 from .index import SPEAKER, any_of, look_up, unpack_layout
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import WEAK, Found

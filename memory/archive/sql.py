@@ -22,7 +22,6 @@ from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..dates import When
 from ..efforts import Effort
-from ..embeddings import Embedder, QueryEmbedding
 from ..erasing import Deleted, Erased
 from ..errors import (
     ArchiveError,
@@ -34,6 +33,7 @@ from ..facts import Fact
 from ..messages import clean
 from ..names import session_name
 from ..record import Group, Owner, Part, Record, Tip
+from ..search.embeddings import Embedder, QueryEmbedding
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
 from .attachments import awaiting, put

@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from ..efforts import Effort, left_by
-from ..embeddings import Embedder, QueryEmbedding, Vector
 from ..errors import ArchiveError, EmbeddingError, SessionNotFoundError
-from ..passages import passages
 from ..record import Group, Owner, Record
+from ..search.embeddings import Embedder, QueryEmbedding, Vector
+from ..search.passages import passages
 from .database import Database, upsert
 from .index import among
 from .lineage import CACHING, CHANGES, Lineage, Session

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Literal, Protocol
 
-from ..terms import terms
+from ..search.terms import terms
 
 CAPACITY = 200
 """Memories in a user's attention; the weakest leave. A session is shown ten of them."""

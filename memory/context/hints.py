@@ -11,11 +11,11 @@ from ..dates import local, shown
 from ..efforts import one_line
 from ..messages import text
 from ..names import is_qualified
-from ..passages import best_piece, word_begin
 from ..record import Event
 from ..references import mentions
 from ..running_turn import RunningTurn
-from ..terms import long_enough, query_terms, tells, terms
+from ..search.passages import best_piece, word_begin
+from ..search.terms import long_enough, query_terms, tells, terms
 from ..transcript import in_one_line_each
 from ..view import ArchiveView
 from .plan import Plan

@@ -16,7 +16,7 @@ from ..media import attachment
 from ..messages import Message, arguments, calls, compact, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
-from ..passages import word_begin, word_end
+from ..search.passages import word_begin, word_end
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,

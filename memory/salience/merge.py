@@ -10,9 +10,9 @@ from cachetools import LRUCache
 from rapidfuzz import fuzz
 
 from ..compressions import DONE, STRENGTH, Item, Kind
-from ..embeddings import Embedder, Vector, likeness
 from ..errors import EmbeddingError
-from ..terms import words
+from ..search.embeddings import Embedder, Vector, likeness
+from ..search.terms import words
 from ..veto import differ
 
 Table: TypeAlias = Sequence[Sequence[float]]

@@ -11,7 +11,7 @@ from rapidfuzz import fuzz
 from ..compressions import CUT, Item, Kind, Speaker
 from ..efforts import one_line
 from ..messages import text as text_of
-from ..terms import CJK, terms
+from ..search.terms import CJK, terms
 from ..tokens import TokenCounter, count, cut_at_sentence
 from ..transcript import Logged
 from .extract import Extracted, quotable

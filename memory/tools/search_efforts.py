@@ -12,15 +12,15 @@ from ...prompts.loader import render
 from ..archive.protocol import WEAK, Elsewhere, Found
 from ..dates import UNDATED, When, dates, instant, local, period, shown, undated
 from ..efforts import Effort, happened
-from ..embeddings import QueryEmbedding
 from ..errors import EmbeddingError, ToolError
 from ..messages import compact
 from ..names import qualified, session_name
-from ..passages import best_excerpt, excerpt, passages
 from ..record import Record
 from ..running_turn import RunningTurn
+from ..search.embeddings import QueryEmbedding
+from ..search.passages import best_excerpt, excerpt, passages
+from ..search.terms import query_terms, terms, unsaid_words
 from ..spans import kept
-from ..terms import query_terms, terms, unsaid_words
 from ..tokens import fit
 from ..transcript import Recalled, offsets, quotations, rendered, result_of, speaker_at
 from ..view import past

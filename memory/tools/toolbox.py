@@ -21,9 +21,9 @@ from ..questions import Asks
 from ..record import first_round, memberships
 from ..references import reference
 from ..running_turn import Outcome, RunningTurn
+from ..search.terms import indexed, query_terms
 from ..settings import describe
 from ..spans import active_before, headed, spans
-from ..terms import indexed, query_terms
 from ..transcript import DECIDING, Logged, offsets, transcript
 from .arguments import Text, Texts, Turns
 from .read_log import read_log

@@ -25,13 +25,13 @@ from ...memory.attention.law import Attention
 from ...memory.attention.surfacing import Attended
 from ...memory.context.budget import Part, fixed_parts, instructions
 from ...memory.efforts import EffortState
-from ...memory.embeddings import Embedder
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
 from ...memory.questions import What
 from ...memory.record import Owner
 from ...memory.running_turn import LAYING_OUT, LaidOut, laid_out_cache
 from ...memory.salience.merge import Similarity
+from ...memory.search.embeddings import Embedder
 from ...memory.settings import Settings, resolve
 from ...memory.tokens import TokenCounter
 from ...memory.view import ArchiveView

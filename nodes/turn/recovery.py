@@ -11,10 +11,10 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
-from ...memory.embeddings import Embedder
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
+from ...memory.search.embeddings import Embedder
 from ...memory.state_block import shown, with_blocks
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past

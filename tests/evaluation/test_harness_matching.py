@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.evaluation.harness import THRESHOLD, agreement, assigned, by_meaning, lexical, matches
-from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.search.embeddings import Embedder
 from tests.doubles import Concepts
 
 CHOICES = st.lists(st.lists(st.integers(0, 4), max_size=5, unique=True), max_size=5)

@@ -10,7 +10,7 @@ from ebbtide.evaluation.strategies import ProtectedCore, SelectiveSalience, grou
 from ebbtide.evaluation.strategy_protocol import Context, StrategyInputs, as_messages, transcript
 from ebbtide.evaluation.template import SHIPPED, Template, TemplateTurn, read_template, stands_in
 from ebbtide.memory.efforts import one_line
-from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.search.embeddings import Embedder
 from tests.doubles import Concepts, ScriptedModel
 from tests.evaluation.conversations import NEWER as NEWER_PORT
 from tests.evaluation.conversations import PORT, shed

@@ -2,8 +2,8 @@
 
 from ebbtide import DiskArchive
 from ebbtide.memory.compressions import Compression, ExtractionEntry
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.search.embeddings import Embedder
 
 
 class FullDisk(DiskArchive):

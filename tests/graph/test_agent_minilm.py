@@ -7,8 +7,8 @@ import pytest
 
 from ebbtide import DiskArchive
 from ebbtide.memory.archive.protocol import Archive
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 from tests.memory.turns import commit_all, concluded, turn
 from tests.minilm import minilm, need_minilm

@@ -18,8 +18,8 @@ from ebbtide import create_memory_agent
 from ebbtide.inspector.branches import branches
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.testing import ScriptedModel
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)

@@ -18,7 +18,6 @@ from ebbtide.memory.context.fit import WorkingContext, assemble
 from ebbtide.memory.context.hints import hinted
 from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.efforts import EMPTY, EffortState, happened
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import AnswerError
 from ebbtide.memory.fences import Fences
 from ebbtide.memory.keywords import KeywordCache
@@ -27,6 +26,7 @@ from ebbtide.memory.questions import Question
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
 from ebbtide.memory.references import referenced
 from ebbtide.memory.running_turn import LaidOut, RunningTurn, laid_out_cache
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary

@@ -25,8 +25,8 @@ from ebbtide import (
 )
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.archive.page import export_markdown
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from tests.agents import THREAD, Talk, lasting, talk, tip_in, unreported
 from tests.doubles import call
 from tests.faults.disks import FullDisk

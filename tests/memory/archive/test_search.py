@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from tests.databases import Server
 from tests.doubles import Concepts
 from tests.memory.turns import concluded, opened, turn

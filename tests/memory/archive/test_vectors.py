@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from ebbtide.memory.archive.sql import SqlArchive
-from ebbtide.memory.embeddings import Embedder
+from ebbtide.memory.search.embeddings import Embedder
 from tests.databases import Database
 from tests.doubles import Concepts
 from tests.memory.turns import OWNER, commit_all, turn

@@ -16,7 +16,7 @@ from ebbtide.memory.attention.law import (
     in_context,
     relevance,
 )
-from ebbtide.memory.terms import terms
+from ebbtide.memory.search.terms import terms
 
 THRESHOLD = 40.0
 

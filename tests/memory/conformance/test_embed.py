@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.archive.protocol import Archive, Found
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.errors import EmbeddingError
 from ebbtide.memory.record import Group, Owner, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from tests.doubles import Concepts
 from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.compressions import DONE, Item, Kind
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.salience.merge import (
     Merge,
     Merged,
@@ -21,6 +20,7 @@ from ebbtide.memory.salience.merge import (
     lexical,
     merged,
 )
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.veto import differ
 from tests.doubles import Concepts
 

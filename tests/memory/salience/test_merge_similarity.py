@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.salience.merge import embedding_similarity, lexical
+from ebbtide.memory.search.embeddings import Embedder
 from tests.doubles import Concepts
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from ebbtide.memory.context.changes import made
 from ebbtide.memory.context.plan import Rounds
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.messages import Message
 from ebbtide.memory.record import Event
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.transcript import recalled, stored
 from ebbtide.prompts.loader import render

@@ -7,8 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from ebbtide import DiskArchive
-from ebbtide.memory.embeddings import Embedder
 from ebbtide.memory.record import Group, Owner, Record, Tip
+from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.nodes.turn.arrivals import SplitInput
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
 from ebbtide.nodes.turn.turn import committed

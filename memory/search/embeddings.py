@@ -8,8 +8,8 @@ from math import hypot, isfinite
 from operator import mul
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from .errors import EmbeddingError, SettingsError
-from .messages import clean
+from ..errors import EmbeddingError, SettingsError
+from ..messages import clean
 
 Vector: TypeAlias = "array[float]"
 """A vector of length 1, in float32; zeros for a text without a meaning."""

@@ -8,7 +8,7 @@ from itertools import chain, pairwise
 
 import snowballstemmer
 
-from .dates import said_dates
+from ..dates import said_dates
 
 CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ebbtide.memory.ranking import Meaning, Scores
-from tests.memory.test_ranking import passages
+from ebbtide.memory.search.ranking import Meaning, Scores
+from tests.memory.search.test_ranking import passages
 
 BOTH = [1.0, 0.0]
 

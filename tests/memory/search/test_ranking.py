@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.ranking import Match, Passages, Says, Scores, Topics, rarity, relevance, score
+from ebbtide.memory.search.ranking import (
+    Match,
+    Passages,
+    Says,
+    Scores,
+    Topics,
+    rarity,
+    relevance,
+    score,
+)
 
 SAYS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 5))
 RARE = {"a": 1.0, "b": 2.0, "c": 0.5}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.passages import best_piece
-from ebbtide.memory.terms import query_terms
+from ebbtide.memory.search.passages import best_piece
+from ebbtide.memory.search.terms import query_terms
 
 FILLER = "Nothing of it is said in this sentence, which is as long as it has to be here. " * 9
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.passages import LONGEST, excerpt, passages, spans
+from ebbtide.memory.search.passages import LONGEST, excerpt, passages, spans
 from ebbtide.memory.transcript import rendered
 from tests.memory.conversations import ai, call, human, tool
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.embeddings import LONGEST, Embedder
 from ebbtide.memory.errors import EmbeddingError
+from ebbtide.memory.search.embeddings import LONGEST, Embedder
 from tests.doubles import Concepts
 
 

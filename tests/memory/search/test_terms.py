@@ -2,7 +2,7 @@
 
 import pytest
 
-from ebbtide.memory.terms import content, further_terms, indexed, query_terms, terms, words
+from ebbtide.memory.search.terms import content, further_terms, indexed, query_terms, terms, words
 from tests.memory.conversations import Conversation
 
 

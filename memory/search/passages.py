@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from .media import attachment
-from .messages import Message, block_text, spoken
-from .state_block import without_blocks
+from ..media import attachment
+from ..messages import Message, block_text, spoken
+from ..state_block import without_blocks
+from ..transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
 from .terms import is_question, terms
-from .transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
 
 LONGEST = 800
 """Characters of a passage at most, about 200 tokens.
