@@ -20,7 +20,7 @@ from .arguments import Number, Text, Turns
 _SHOWN = 160  # characters of a name, or of a list of turns, in an error
 _AT_ONCE = 50  # turns read from the archive at once, which bounds a call for thousands of them
 _DEFAULT = 1_000  # tokens of a result where the call names no limit
-_LEAST = 100  # tokens of a cut turn worth showing after others; the first turn is always shown
+_LEAST = 100  # tokens worth a call: of a cut turn after others, and of what follows an offset
 
 
 def read_log(
@@ -28,9 +28,10 @@ def read_log(
 ) -> tuple[Any, ...]:
     """Return the text of turns, at most `limit` tokens and a quarter of the room.
 
-    From an offset it is the rest of the message in which that lies. A day such as "2026-03-22"
-    stands for its turns. With a session they are turns of its newest branch. Turns that cannot be
-    read are named in the result; if none can be read a `ToolError` is raised.
+    From an offset it is the rest of the message in which that lies, with the next ones if next to
+    nothing is left of it. A day such as "2026-03-22" stands for its turns. With a session they are
+    turns of its newest branch. Turns that cannot be read are named in the result; if none can be
+    read a `ToolError` is raised.
     """
     view = work.view.session(session) if session else work.view
     if view is None:
@@ -93,7 +94,7 @@ def _texts(
         if speaking := offset and speaker_at(turn.messages, offset):
             head["speaker"] = speaking  # who goes on there, as no label says so
         free -= work.count(compact(head))
-        last = message_end(turn.messages, offset) if offset else len(log)
+        last = _reading_end(work, turn, log, offset) if offset else len(log)
         end = offset + fit(log[offset:last], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
             break
@@ -104,6 +105,14 @@ def _texts(
             return parts, end
         offset = 0
     return parts, 0
+
+
+def _reading_end(work: RunningTurn, turn: Logged, log: str, offset: int) -> int:
+    """Return where the message of an offset ends, or a later one if little is left of that."""
+    end = message_end(turn.messages, offset)
+    while end < len(log) and work.count(log[offset:end]) < _LEAST:
+        end = message_end(turn.messages, end)
+    return end
 
 
 def _readable(

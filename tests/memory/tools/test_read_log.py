@@ -137,14 +137,27 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
 
 def test_reading_from_an_offset_ends_with_the_message(talk: Conversation) -> None:
     """What follows the message in which a preview was cut is not read with it."""
-    talk.turn("one two three", call("effort_status"), answer="four five")
+    talk.turn("one " + "two " * 150 + "three", call("effort_status"), answer="four five")
     talk.ask("What was that?")
 
     rest = talk.call("read_log", turns="1", offset=len("user: one "))
     after = talk.call("read_log", **rest["next"])
 
-    assert rest["turns"][0]["text"] == "two three\n"
+    assert rest["turns"][0]["text"] == "two " * 150 + "three\n"
     assert after["turns"][0]["text"].startswith("assistant calls effort_status")
+
+
+def test_reading_from_an_offset_shortly_before_the_end_of_a_message(talk: Conversation) -> None:
+    """A call for a few words brings the next message too, which else needs another call."""
+    talk.turn("one two three", call("effort_status"), answer="four " * 150)
+    talk.ask("What was that?")
+
+    read = talk.call("read_log", turns="1", offset=len("user: one two "), limit=60)
+
+    (part,) = read["turns"]
+    assert part["text"].startswith("three\nassistant calls effort_status")
+    assert "assistant: four four" in part["text"]
+    assert read["next"]["offset"] == len("user: one two ") + len(part["text"])
 
 
 @pytest.mark.parametrize(("asked", "tokens"), [({}, 1_000), ({"limit": 300}, 300)])
