@@ -127,7 +127,7 @@ def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
     if not gone:
         return rounds
     rounds = rounds or Rounds()
-    return replace(rounds, gone=gone, until=max(rounds.until, gone[-1][1]))
+    return replace(rounds, gone=gone, until=max(rounds.until, gone[-1][-1]))
 
 
 def _block_before(work: RunningTurn) -> Mapping[str, str] | None:

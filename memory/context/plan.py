@@ -36,8 +36,8 @@ class Rounds:
     """The place up to which it is cut; later messages stand as they came."""
     left: int = 0
     """The place up to which rounds are lines of an index."""
-    gone: tuple[tuple[int, int], ...] = ()
-    """The rounds, from place to place, of efforts that the turn concluded."""
+    gone: tuple[tuple[str, int, int], ...] = ()
+    """Efforts that the turn concluded, with their rounds, from place to place."""
     limits: tuple[tuple[int, int, int | None], ...] = ()
     """Places, and the tokens that results and other contents before them may have; None for all."""
     request: int | None = None
@@ -66,13 +66,13 @@ class Rounds:
 
     def has_gone(self, place: int) -> bool:
         """Tell whether the message at a place is of an effort that the turn concluded."""
-        return any(begin <= place < end for begin, end in self.gone)
+        return any(begin <= place < end for _, begin, end in self.gone)
 
     @classmethod
     def unpacked(cls, state: Mapping[str, Any]) -> "Rounds":
         """Return it from the state."""
-        pairs = {name: tuple(map(tuple, state.get(name, ()))) for name in ("gone", "limits")}
-        return cls(**{**state, **pairs})
+        items = {name: tuple(map(tuple, state.get(name, ()))) for name in ("gone", "limits")}
+        return cls(**{**state, **items})
 
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`

@@ -293,7 +293,7 @@ def _committed(
     form = (
         *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
         *(plan.short.get(turn), is_whole(record, plan), (plan.room or work.room)),
-        plan.rounds if turn == plan.after_turn + 1 else None,
+        (plan.rounds, plan.within) if turn == plan.after_turn + 1 else None,
         _finished(record, plan),
     )
     parts = make_parts() if has_notes else work.once(form, (record,), make_parts)
@@ -376,7 +376,9 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         if cut.limits or cut.bare:
             free = 0 if cut.bare else int(LOGS_SHARE * (plan.room or work.room))
             insertions = _fitting(insertions, free, work)
-        short = cut_turn(head, messages[:end], cut, (plan.room or work.room), work.fences)
+        # What came until the plan was made may say what else is active.
+        so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
+        short = cut_turn(so_far, messages[:end], cut, (plan.room or work.room), work.fences)
         yield from _with_insertions(short, insertions, name)
     elif (limit := plan.short.get(turn.turn)) is not None:
         limit = max(1, limit - notes)
@@ -419,8 +421,7 @@ def _block_left(work: RunningTurn, plan: Plan) -> bool:
     if cut is None or running.turn != plan.after_turn + 1:
         return False
     at = last_block(running.messages)
-    gone = any(begin <= at < end for begin, end in cut.gone) if at is not None else False
-    return at is not None and (at < cut.left or gone)
+    return at is not None and (at < cut.left or cut.has_gone(at))
 
 
 def _finished(turn: Logged, plan: Plan) -> frozenset[int]:

@@ -19,7 +19,7 @@ from ..record import first_round
 from ..running_turn import RunningTurn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..transcript import Logged, Offsets, offsets, visible_text
+from ..transcript import DECIDING, Logged, Offsets, offsets, visible_text
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, first_below, ladder
 from .forms import PREVIEW
@@ -44,7 +44,8 @@ _INDEX_SHARE = 6  # one in how many tokens of the room the index may have
 _REQUEST_SHARE = 4  # a request up to this share is never shortened for the results
 _ACTIVE_SHARE = 12  # the note on the active effort: a goal and a few constraints
 _LINE_TOKENS = 24  # tokens of the arguments, or of the words, in a line of the index
-_TOOLS_NAMED = 4  # tools that the line for the oldest rounds names
+_CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
+_TOOLS_NAMED = 4  # tools that a line for several rounds names
 _NAME = 32  # characters of such a name
 
 
@@ -94,9 +95,10 @@ def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Roun
 def cut_turn(
     turn: Logged, messages: Sequence[Message], cut: Rounds, room: int, fences: Fences
 ) -> tuple[Message, ...]:
-    """Return a turn's `messages`, as the context shows them, after a cut.
+    """Return a turn's first `messages`, as the context shows them, after a cut.
 
-    The request is followed by the index of the rounds that left, then by the other rounds.
+    The request is followed by the index of the rounds that left, then by the other rounds. The
+    `turn` may go on with messages that are not cut.
     """
     if cut.excerpt:
         return log_excerpt(turn, messages, cut.excerpt, fences)
@@ -110,11 +112,7 @@ def cut_turn(
     rest = [short[at] for at in visible if at >= first]
     limit = 0 if cut.bare else room // _INDEX_SHARE
     notes = [_index(turn, hidden, cut, limit, fences)] if hidden else []
-    deciding = [at for at, decides in enumerate(_deciding(messages)) if decides]
-    if not hidden.isdisjoint(deciding) or [*decisions(rest)] != [
-        *decisions([messages[at] for at in deciding])
-    ]:
-        notes += _active_note(turn, room, fences)
+    notes += _active_note(turn, [*rest, *turn.messages[len(messages) :]], room, fences)
     return (*valid(short[:first]), *notes, *valid(rest))
 
 
@@ -122,7 +120,7 @@ def _hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
     """Return the places of the messages of rounds that left; what the user said stays."""
     first = first_round(messages)
     hidden = {*range(first, min(cut.left, len(messages)))}
-    for begin, end in cut.gone:
+    for _, begin, end in cut.gone:
         hidden |= {*range(max(first, begin), min(end, len(messages)))}
     return hidden.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
 
@@ -148,8 +146,8 @@ def within(
     return history(cut)
 
 
-def concluded(work: RunningTurn) -> tuple[tuple[int, int], ...]:
-    """Return from where to where the rounds stand of efforts that the running turn concluded.
+def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
+    """Return the efforts that the running turn concluded, and from where to where their rounds are.
 
     The newest round is not among them: the model has not answered it.
     """
@@ -159,13 +157,12 @@ def concluded(work: RunningTurn) -> tuple[tuple[int, int], ...]:
         return ()
     messages = (*work.view.running.messages, *work.results)
     places = begins(messages)
-    gone: list[tuple[int, int]] = []
-    for name, begin, end in spans(messages, active_before(work.state)):
-        first, last = max(begin, places[0]), min(end, places[-1])
-        if name in names and first < last:
-            before = gone.pop()[0] if gone and gone[-1][1] == first else first
-            gone.append((before, last))
-    return tuple(gone)
+    clipped = (
+        (name, max(begin, places[0]), min(end, places[-1]))
+        for name, begin, end in spans(messages, active_before(work.state))
+        if name in names
+    )
+    return tuple((name, begin, end) for name, begin, end in clipped if begin < end)
 
 
 def left_until(plan: Plan | None, messages: Sequence[Message]) -> int:
@@ -177,7 +174,7 @@ def left_until(plan: Plan | None, messages: Sequence[Message]) -> int:
     places = begins(messages)
     if cut is None or not places:
         return 0
-    return min(places[-1], max([cut.left, *(end for _, end in cut.gone)]))
+    return min(places[-1], max([cut.left, *(end for *_, end in cut.gone)]))
 
 
 def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
@@ -190,10 +187,13 @@ def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:
     return Limits(results, texts, texts)
 
 
-def _active_note(turn: Logged, room: int, fences: Fences) -> Iterator[Message]:
-    """Yield the note on which effort the turn left active, if it changed that."""
-    active = active_after(turn.messages)
-    if active is None:
+def _active_note(
+    turn: Logged, shown: Sequence[Message], room: int, fences: Fences
+) -> Iterator[Message]:
+    """Yield the note on which effort the turn left active, unless what is shown says it."""
+    decides = _deciding(turn.messages)
+    active = active_after([one for at, one in enumerate(turn.messages) if decides[at]])
+    if active is None or active == active_after(shown):
         return
     if not active:
         yield fences.note(render("none_active_then"))
@@ -207,13 +207,15 @@ def _active_note(turn: Logged, room: int, fences: Fences) -> Iterator[Message]:
 
 
 def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
-    """Return the index of the rounds that left: a line for each call, the oldest merged."""
+    """Return the index of the rounds that left: a line for each call, the oldest merged.
+
+    Of a concluded effort, for whose rounds its summary stands, it says where they are read.
+    """
     messages, places, count = turn.messages, offsets(turn.messages), fences.count
-    gone = [at for at in sorted(hidden) if cut.has_gone(at)] if cut.gone else []
-    # Of a concluded effort its summary stands for the rounds.
-    left, called = sorted(hidden.difference(gone)), _tools(messages)
+    left = sorted(at for at in hidden if not cut.has_gone(at))
+    called = _tools(messages)
     tools = [tool for at in left for tool in called[at]]
-    head = [render("index_concluded", offset=places[gone[0]].text)] if gone else []
+    head = _concluded_lines(turn, cut, limit // _CONCLUDED_SHARE, count)
     newest = (
         line for at in reversed(left) for line in reversed([*_lines(messages, places, at, count)])
     )
@@ -281,6 +283,31 @@ def _lines(
         yield _Line(line, place)
 
 
+def _concluded_lines(turn: Logged, cut: Rounds, limit: int, count: TokenCounter) -> list[str]:
+    """Return a line for each concluded effort, the oldest merged."""
+    called, places = _tools(turn.messages), offsets(turn.messages)
+    tools: dict[str, list[str]] = {}
+    begins: dict[str, int] = {}
+    for name, begin, end in cut.gone:
+        begins.setdefault(name, places[begin].text)
+        work = (tool for each in called[begin:end] for tool in each if tool not in DECIDING)
+        tools.setdefault(name, []).extend(work)
+    lines: list[str] = []
+    names = [*begins]
+    while names:
+        which = {"effort": names[-1], "calls": _numbered(tools[names[-1]])}
+        line = render("index_concluded", **which, offset=begins[names[-1]])
+        limit -= count(f"{line}\n")
+        if limit < 0:
+            break
+        lines.insert(0, line)
+        names.pop()
+    if names:
+        which = {"efforts": len(names), "calls": _numbered([t for n in names for t in tools[n]])}
+        lines.insert(0, render("index_concluded_before", **which, offset=begins[names[0]]))
+    return lines
+
+
 def _results(messages: Sequence[Message], at: int) -> dict[object, int]:
     """Return the places of the results of the round that begins at this place, by call."""
     results: dict[object, int] = {}
@@ -298,13 +325,17 @@ def _head(words: str, count: TokenCounter) -> str:
 
 def _merged(tools: Sequence[str], offset: Callable[[], int]) -> Iterator[str]:
     """Yield the line that stands for the oldest lines, of calls of these tools."""
-    if not tools:
-        return
+    if tools:
+        yield render("index_merged", calls=_numbered(tools), offset=offset())
+
+
+def _numbered(tools: Sequence[str]) -> str:
+    """Return how often these tools are called, for example "read_file 3, run 2"."""
     called = Counter(filter(None, tools))
     named = [f"{_short(tool)} {times}" for tool, times in called.most_common(_TOOLS_NAMED)]
     if others := len(called) - len(named):
         named.append(render("index_others", tools=others))
-    yield render("index_merged", calls=", ".join(named) or "-", offset=offset())
+    return ", ".join(named) or "-"
 
 
 def _short(name: str) -> str:

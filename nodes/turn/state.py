@@ -59,8 +59,6 @@ def _valid_ranges(ranges: str) -> str:
 _Turn: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 31)]
 """The number of a turn; the archive keeps it in an integer of PostgreSQL, which ends there."""
 
-_Pair: TypeAlias = Annotated[list[_Turn], Field(min_length=2, max_length=2)]
-
 
 @with_config(ConfigDict(strict=True, extra="allow"))
 class _EventFields(TypedDict, total=False):
@@ -164,7 +162,7 @@ class PackedRounds(TypedDict, total=False):
 
     until: _Turn
     left: _Turn
-    gone: list[_Pair]
+    gone: list[Annotated[tuple[str, _Turn, _Turn], Field(strict=False)]]
     limits: list[Annotated[list[_Turn | None], Field(min_length=3, max_length=3)]]
     request: _Turn
     bare: bool

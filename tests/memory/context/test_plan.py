@@ -21,7 +21,7 @@ PLANS = st.builds(
         Rounds,
         until=TURN,
         left=st.integers(0, 50),
-        gone=st.lists(st.tuples(TURN, TURN), max_size=2).map(tuple),
+        gone=st.lists(st.tuples(st.text(), TURN, TURN), max_size=2).map(tuple),
         limits=st.lists(st.tuples(TURN, TURN, st.none() | TURN), max_size=3).map(tuple),
         request=st.none() | TURN,
         bare=st.booleans(),

@@ -1,5 +1,6 @@
 """A turn of many rounds: within the budget, well formed, the request whole, and only growing."""
 
+import re
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -102,3 +103,50 @@ def test_previews_do_not_grow_back(talk: Conversation) -> None:
             assert "left out" in one or name not in cut
             cut |= {name} if "left out" in one else set()
     assert cut
+
+
+def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversation) -> None:
+    """Each effort has a line with its tools and where its rounds begin; old ones merge."""
+    talk.set(context_budget=talk.fixed + 3_000)
+    talk.ask(REQUEST)
+    for number in range(40):
+        talk.call("open_effort", name=f"task-{number}")
+        talk.look_up(f"result {number}")
+        talk.call("close_effort")
+    talk.call("open_effort", name="last")
+
+    index = next(text(m) for m in talk.context.messages if "done before" in text(m))
+    newest = re.search(r"effort task-39, concluded: look_up 1 @(\d+)", index)
+    merged = re.search(r"(\d+) efforts concluded before: look_up \1 @", index)
+
+    assert newest
+    assert merged
+    read = talk.call("read_log", turns="1", offset=int(newest[1]))
+    assert "task-39" in read["turns"][0]["text"]
+
+
+def test_concluded_effort_is_not_said_to_be_active(talk: Conversation) -> None:
+    """Its rounds leave while the round that closes it is still shown."""
+    talk.ask(REQUEST)
+    talk.call("open_effort", name="done", goal="Mend the first.")
+    talk.look_up("found")
+    talk.call("close_effort")
+
+    said = [text(message) for message in talk.context.messages]
+
+    assert any("effort done, concluded" in one for one in said)
+    assert not any("the active effort" in one for one in said)
+
+
+def test_active_effort_is_named_when_its_beginning_left(talk: Conversation) -> None:
+    """Goal and constraints stay in view when the round that opened it is a line of the index."""
+    talk.set(context_budget=talk.fixed + 3_000)
+    talk.ask(REQUEST)
+    talk.call("open_effort", name="now", goal="Mend it.", constraints=["No floats."])
+    for number in range(30):
+        talk.look_up(f"result {number} " + "word " * 400)
+
+    (note,) = [text(m) for m in talk.context.messages if "the active effort" in text(m)]
+
+    assert '"now"' in note
+    assert "No floats." in note
