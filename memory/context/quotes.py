@@ -1,5 +1,6 @@
 """Quotes in the context: what stands for compressed turns, and logs that are brought back."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,8 +11,10 @@ from ..efforts import one_line
 from ..fences import Fences
 from ..messages import Message
 from ..names import parted, ranges, span, turns_named
+from ..search.passages import best_piece
+from ..search.terms import query_terms, terms
 from ..tokens import TokenCounter, count_message, cut_marked, fit
-from ..transcript import Logged, offsets, rendered, transcript
+from ..transcript import INDENT, Logged, offsets, rendered, speaker_at, transcript
 from .forms import edges
 from .shortening import marked_pointers
 
@@ -110,13 +113,15 @@ class Quoted:
     """The turns of a log that are quoted, without what stands in the context already.
 
     That are the turns `above`, and request and final answer of the turns in `edges`. `whole` are
-    the same turns with what they have of other efforts, if they have any.
+    the same turns with what they have of other efforts, if they have any. A single turn that is too
+    long is quoted from `begin` on, a place in the whole turn.
     """
 
     turns: tuple[Logged, ...]
     above: frozenset[int] = frozenset()
     edges: frozenset[int] = frozenset()
     whole: tuple[Logged, ...] = ()
+    begin: int = 0
 
     @property
     def shown(self) -> list[Logged]:
@@ -132,9 +137,22 @@ class Quoted:
             named.append(render("edges_above", turns=turns_named(ranges(sorted(self.edges)))))
         return render("stands_above", turns="; ".join(named)) if named else ""
 
+    def _full(self, turn: Logged) -> Logged:
+        return next(one for one in (self.whole or self.turns) if one.turn == turn.turn)
+
+    def own_place(self, turn: Logged) -> int:
+        """Return where in what is quoted of a turn it begins."""
+        full, said = self._full(turn), [*map(id, turn.messages)]
+        own, places = offsets(turn.messages), offsets(full.messages)
+        for number, message in enumerate(full.messages):
+            if places[number].end > self.begin and id(message) in said:
+                here, start = said.index(id(message)), places[number - 1].end if number else 0
+                return (own[here - 1].end if here else 0) + max(0, self.begin - start)
+        return 0
+
     def place(self, turn: Logged, at: int) -> int:
         """Return where a place of what is quoted of a turn stands in the turn, in characters."""
-        full = next(one for one in (self.whole or self.turns) if one.turn == turn.turn)
+        full = self._full(turn)
         said = [*map(id, full.messages)]
         own, places = offsets(turn.messages), offsets(full.messages)
         number = next((n for n, one in enumerate(own) if at < one.end), len(own) - 1)
@@ -150,16 +168,52 @@ class Quoted:
 
 
 def log_quote(effort_id: str, status: str, quoted: Quoted, limit: int, fences: Fences) -> Message:
-    """Return a note with turns of an effort; of one turn over `limit` tokens it has the head."""
+    """Return a note with turns of an effort; of one over `limit` tokens it has as many."""
     turns, count = quoted.shown, fences.count
     log = marked_pointers(transcript(turns))
     if len(turns) == 1 and count(log) > limit:
-        text, (session, _) = marked_pointers(rendered(turns[0].messages)), parted(effort_id)
-        end = fit(text, limit, count)
-        head = {"turn": turns[0].turn, "head": text[:end], "offset": quoted.place(turns[0], end)}
-        head |= {"tokens": count(text[end:])}
-        earlier = render("head_of_earlier_turn", session=session, **head) if session else ""
-        log = earlier or render("head_of_turn", **head)
+        log = _part_of(turns[0], quoted, parted(effort_id)[0], limit, count)
     named = turns_named(ranges([turn.turn for turn in quoted.turns]))
     about = {"effort": effort_id, "status": status, "turns": named, "above": quoted.missing}
     return fences.note(render("expanded", **about, quote=log))
+
+
+def _part_of(turn: Logged, quoted: Quoted, session: str, limit: int, count: TokenCounter) -> str:
+    """Return a turn from where it is quoted on, and how to read the rest."""
+    text = marked_pointers(rendered(turn.messages))
+    begin = quoted.own_place(turn) if quoted.begin else 0
+    end = begin + fit(text[begin:], limit, count)
+    words = text[begin:end]
+    if begin:
+        speaker = speaker_at(turn.messages, begin)
+        going_on = [render("continued", speaker=speaker)] if speaker else []
+        place = render("part_begins", offset=quoted.place(turn, begin))
+        words = "\n".join([place, *going_on, f"{INDENT * bool(speaker)}{words}"])
+    if end >= len(text):
+        return f"[turn {turn.turn}]\n{words}"
+    head = {"turn": turn.turn, "head": words, "offset": quoted.place(turn, end)}
+    head |= {"tokens": count(text[end:])}
+    if session:
+        return render("head_of_earlier_turn", session=session, **head)
+    return render("head_of_turn", **head)
+
+
+def place_of_match(quoted: Quoted, query: str, limit: int, count: TokenCounter) -> int:
+    """Return from where in its turn to quote what matches; 0 for the beginning, as of a short turn.
+
+    That is from the round of the match on, else from its message on, if the match is then well
+    within what is quoted.
+    """
+    wanted = frozenset(query_terms(query))
+    if len(quoted.turns) != 1 or not wanted or count(transcript(quoted.turns)) <= limit:
+        return 0
+    (turn,) = quoted.turns
+    log, ends = rendered(turn.messages), [place.end for place in offsets(turn.messages)]
+    begin, end = best_piece(log, wanted)
+    if wanted.isdisjoint(terms(log[begin:end])):
+        return 0
+    at = bisect_right(ends, begin)
+    rounds = (n for n in range(at, -1, -1) if turn.messages[n]["type"] == "ai")
+    starts = [ends[n - 1] if n else 0 for n in (next(rounds, 0), at)]
+    near = (start for start in starts if count(log[start:end]) <= limit // 2)
+    return quoted.place(turn, next(near, begin))

@@ -596,8 +596,10 @@ def _quoted(
     whole = work.view.whole_turns_of(name, turns_of_log(result))
     turns = tuple(narrowed(turn, parted(name)[1]) for turn in whole)
     above = {number for effort, number in loaded if effort == name}
+    begin = result["offset"] if isinstance(result.get("offset"), int) else 0
     if is_qualified(name):  # its turns have the numbers of another session
-        return Quoted(turns, frozenset(above & {one.turn for one in turns}), whole=whole)
+        numbers_above = frozenset(above & {one.turn for one in turns})
+        return Quoted(turns, numbers_above, whole=whole, begin=begin)
     for other, entry in work.state.expanded.items():
         is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
         is_before = entry["expanded_turn"] < turn.turn and other != name
@@ -610,7 +612,7 @@ def _quoted(
     above |= {one.turn for one in standing if _stands_whole(work, one, plan)} - without
     partly = without - above - {*plan.short}
     numbers_above = frozenset(above & {one.turn for one in turns})
-    return Quoted(turns, numbers_above, frozenset(partly), whole)
+    return Quoted(turns, numbers_above, frozenset(partly), whole, begin)
 
 
 def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from ...prompts.loader import render
 from ..context.budget import GOAL_TOKENS, LOGS_SHARE, log_limit, part_limit
-from ..context.quotes import Quoted, log_quote
+from ..context.quotes import Quoted, log_quote, place_of_match
 from ..dates import day_of
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
@@ -208,11 +208,13 @@ def expand_effort(
     if not log:
         raise ToolError(_of_this_turn(work, effort))
     chosen = _choose(work, effort, log, numbers(turns), query)
-    loaded = _loaded(work, effort, log, chosen)
+    loaded = _loaded(work, effort, log, chosen, query)
     turn_numbers, tokens = [turn.turn for turn in chosen], loaded["tokens"]
     event = {"type": "expanded", "effort": effort.id, "turns": turn_numbers, "tokens": tokens}
     if _in_view(work, effort.id, turn_numbers):
         event["again"], loaded["tokens"] = True, 0
+        if offset := loaded.pop("offset", 0):
+            loaded["how"] = render("matches_at", read=_reading(effort, turn_numbers, offset))
     state = work.state
     entry = state.expanded.get(effort.id)
     if entry is not None and entry["expanded_turn"] != state.turn and "again" not in event:
@@ -341,14 +343,20 @@ def _fitting(work: RunningTurn, ordered: Sequence[Logged], free: int) -> list[Lo
 
 
 def _loaded(
-    work: RunningTurn, effort: Effort, log: Sequence[Logged], chosen: Sequence[Logged]
+    work: RunningTurn,
+    effort: Effort,
+    log: Sequence[Logged],
+    chosen: Sequence[Logged],
+    query: str = "",
 ) -> dict[str, Any]:
     """Return the part of a result that describes the turns which come into the context."""
     turns = [turn.turn for turn in chosen]
     whole = work.view.whole_turns_of(effort.id, turns)
     quoted, limit = Quoted(tuple(chosen), whole=whole), log_limit(work.room)
-    note = log_quote(effort.id, effort.status, quoted, limit, work.fences)
-    result = {"tokens": work.count(text(note)), "turns": ranges(turns)}
+    begin = place_of_match(quoted, query, limit, work.count)
+    note = log_quote(effort.id, effort.status, replace(quoted, begin=begin), limit, work.fences)
+    result: dict[str, Any] = {"tokens": work.count(text(note)), "turns": ranges(turns)}
+    result |= {"offset": begin} if begin else {}
     # What an earlier call of this turn expanded is shown as well.
     shown = {*turns, *_standing(work, effort)}
     omitted = [turn for turn in log if turn.turn not in shown]
@@ -367,11 +375,12 @@ def _loaded(
     }
 
 
-def _reading(effort: Effort, turns: Sequence[int]) -> str:
+def _reading(effort: Effort, numbers: Sequence[int], offset: int = 0) -> str:
     """Return the call that reads these turns of an effort."""
     session, _ = parted(effort.id)
-    place = f', session="{session}"' if session else ""
-    return f'read_log(turns="{ranges(turns)}"{place})'
+    place = f", offset={offset}" if offset else ""
+    place += f', session="{session}"' if session else ""
+    return f'read_log(turns="{ranges(numbers)}"{place})'
 
 
 def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:

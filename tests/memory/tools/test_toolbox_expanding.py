@@ -222,3 +222,31 @@ def test_goals_that_would_not_be_shown_are_refused(talk: Conversation) -> None:
 
     assert "close an effort" in refused["error"]
     assert taken["constraints"] == rules[:1]
+
+
+def test_one_long_turn_is_shown_from_what_matches_on(talk: Conversation) -> None:
+    """The quote begins with the round of the match, and the offsets are those of the whole turn."""
+    talk.answer()
+    talk.set(context_budget=talk.fixed + 3_000)
+    talk.ask("Mend both.")
+    talk.call("open_effort", name="first")
+    talk.look_up("something else " * 200, key="first")
+    talk.call("close_effort")
+    talk.call("open_effort", name="long")
+    talk.look_up("word " * 900, key="before")
+    talk.look_up("AssertionError: the parser fails at line 7", key="parser")
+    talk.look_up("word " * 900, key="after")
+    talk.call("close_effort")
+    talk.answer("Done.")
+    talk.ask("Where did it fail?")
+
+    result = talk.call("expand_effort", effort_id="long", query="parser AssertionError")
+    read = talk.call("read_log", turns="6", offset=result["offset"])
+    again = talk.call("expand_effort", effort_id="long", query="AssertionError")
+
+    (log,) = logs(talk)
+    assert log.split("\n")[2] == f"[from offset {result['offset']} on]"
+    assert log.split("\n")[3].startswith('assistant calls look_up {"key": "parser"}')
+    assert "the parser fails at line 7" in log
+    assert read["turns"][0]["text"].startswith('assistant calls look_up {"key": "parser"}')
+    assert f"offset={result['offset']})" in again["how"]
