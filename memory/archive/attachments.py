@@ -89,3 +89,11 @@ def missing(connection: Connection, user: int) -> dict[int, str]:
     stored = exists(select(attachments.c.digest).where(_SAME))
     query = select(attached.c.turn, attached.c.digest).where(attached.c.owner == user, ~stored)
     return {row.turn: row.digest for row in connection.execute(query)}
+
+
+def of_running(connection: Connection, user: str) -> list[tuple[int, Texts]]:
+    """Return what running turns of a user refer to, with what stands for each, see `awaiting`."""
+    query = select(attached.c.turn, attached.c.digest, attachments.c.content)
+    query = query.join(attachments, _SAME).join(users, users.c.id == attached.c.owner)
+    rows = connection.execute(query.where(users.c.name == user, attached.c.turn < 0))
+    return [(row.turn, {row.digest: unzipped(row.content)}) for row in rows]

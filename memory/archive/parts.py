@@ -5,7 +5,7 @@ then on each names its place in the turn, so that a run can still fork from the 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, select, update
@@ -23,6 +23,9 @@ _JOIN = (
     .where(parts.c.owner == bindparam("user"), parts.c.id == bindparam("part"))
     .values(turn=bindparam("row"), first=bindparam("begin"), messages=None)
 )
+
+_PORTABLE = [column for column in parts.columns if column.name not in {"owner", "turn"}]
+"""The columns of a part but the numbers of its user and its turn, which differ by archive."""
 
 
 def as_stored(part: Part) -> tuple[Part, Group]:
@@ -85,6 +88,28 @@ def unjoined(connection: Connection, user: int, owner: Owner) -> tuple[str, ...]
     rows = connection.execute(select(parts.c.id, parts.c.before).where(*own)).all()
     followed = {row.before for row in rows}
     return tuple(sorted(row.id for row in rows if row.id not in followed))
+
+
+def of_user(connection: Connection, user: str) -> list[dict[str, Any]]:
+    """Return the rows of all parts of a user, with the `hash` of the turn that joined them."""
+    own = select(users.c.id).where(users.c.name == user).scalar_subquery()
+    query = select(*_PORTABLE, turns.c.hash).join(turns, turns.c.id == parts.c.turn, isouter=True)
+    return [dict(row) for row in connection.execute(query.where(parts.c.owner == own)).mappings()]
+
+
+def put_copied(connection: Connection, user: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Store rows of `of_user`, after the turns; one whose turn is not there is left out."""
+    query = select(turns.c.hash, turns.c.id).where(turns.c.owner == user)
+    there = {row.hash: row.id for row in connection.execute(query)} if rows else {}
+    for row in rows:
+        turn = there.get(row["hash"])
+        if row["hash"] is not None and turn is None:
+            continue
+        values = {**{column.name: row[column.name] for column in _PORTABLE}, "owner": user}
+        insert = upsert(connection, parts).values({**values, "turn": turn})
+        now = {"turn": turn, "first": row["first"], "messages": None}
+        joining = insert.on_conflict_do_update(index_elements=["owner", "id"], set_=now)
+        connection.execute(insert.on_conflict_do_nothing() if turn is None else joining)
 
 
 def _chain(connection: Connection, user: Any, last: str) -> tuple[Part, ...]:

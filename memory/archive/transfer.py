@@ -20,7 +20,7 @@ from ..errors import (
 )
 from ..facts import is_fact
 from ..record import SHORT_ID, Group, Owner, Record, Tip
-from . import attachments
+from . import attachments, parts
 from .commit import session_of
 from .commit import write as write_record
 from .database import added, upsert
@@ -168,7 +168,8 @@ def read(archive: SqlArchive, owner: Owner) -> WholeSession:
 def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -> tuple[Moved, ...]:
     """Copy all sessions of all users; those that the target has already are compared and stay.
 
-    So a copy that was stopped can be started again. An empty target takes over the source's secret,
+    So a copy that was stopped can be started again. Rounds of running turns that left their state
+    are copied too, so that these turns can go on. An empty target takes over the source's secret,
     with which threads can go on. Vectors are not copied: the target computes them when `embed` is
     called. Raises `ArchiveError` at the end if sessions could not be copied.
     """
@@ -188,6 +189,8 @@ def copy(source: SqlArchive, target: SqlArchive, report: Report | None = None) -
         else:
             if report is not None:
                 report(moved[-1])
+    for user in source.users():
+        _copy_running(source, target, user)
     if failed:
         raise ArchiveError("; ".join(map(str, failed))) if failed[1:] else failed[0]
     return tuple(moved)
@@ -204,6 +207,19 @@ def _copy_memories_of_no_session(source: SqlArchive, target: SqlArchive, user: s
             owner = added(connection, users, {"name": user})
             insert = upsert(connection, memory_rows).on_conflict_do_nothing()
             connection.execute(insert, [{**row, "owner": owner} for row in rows])
+
+
+def _copy_running(source: SqlArchive, target: SqlArchive, user: str) -> None:
+    """Copy what running turns have in the archive: rounds that left, and large attachments."""
+    with source.database.reading() as connection:
+        rows = parts.of_user(connection, user)
+        attached = attachments.of_running(connection, user)
+    if rows or attached:
+        with target.database.writing() as connection:
+            owner = added(connection, users, {"name": user})
+            for turn, texts in attached:
+                attachments.put(connection, owner, turn, texts)
+            parts.put_copied(connection, owner, rows)
 
 
 def _turns(scope: Scope) -> Iterator[StoredTurn]:

@@ -21,7 +21,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.archive.transfer import Moved, copy, read
 from ebbtide.memory.attention.law import Memory
 from ebbtide.memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
-from ebbtide.memory.record import Owner, Tip
+from ebbtide.memory.record import Owner, Part, Tip
 from tests.databases import Database
 from tests.draws import examples
 from tests.memory.archive.whole_sessions import (
@@ -34,7 +34,7 @@ from tests.memory.archive.whole_sessions import (
     seen_by_tips,
     sessions_of,
 )
-from tests.memory.turns import OWNER, commit_all, concluded, opened, turn
+from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
 
 DAMAGE = "UPDATE ebbtide_turns SET {} = '\\x{}' WHERE turn = {}"
 
@@ -288,3 +288,36 @@ def test_any_session_is_copied(owner: Owner, drawn: list[Any]) -> None:
         assert all_of(two) == all_of(one)
         assert seen_by_tips(two, owner) == seen_by_tips(one, owner)
         assert [finding for finding in two.verify(owner) if finding.fatal] == []
+
+
+def test_running_turns_go_on_with_the_copy(archive: SqlArchive, another: SqlArchive) -> None:
+    """The rounds that left a turn are copied, also those of a fork inside a committed turn."""
+    rounds = tuple(answer(f"round {number}") for number in range(4))
+    joined = archive.add_part(OWNER, Part("aa", "", rounds[:2]))
+    said = (human("Mend it."), *rounds, answer("Mended."))
+    archive.commit(OWNER, START, replace(turn(1), messages=said, nonce="aa", part=joined))
+    running = archive.add_part(OWNER, Part("bb", "", rounds[2:]))
+    text = "a file " * 10_000
+    archive.attach(OWNER, {"ab" * 16: text})
+
+    copy(archive, another)
+    copy(archive, another)
+
+    for last in (joined, running):
+        assert another.parts(OWNER, last) == archive.parts(OWNER, last) != ()
+    assert another.attachments(OWNER, ["ab" * 16]) == {"ab" * 16: text}
+    assert another.verify(OWNER) == archive.verify(OWNER)
+
+
+def test_turn_that_ran_when_it_was_copied(archive: SqlArchive, another: SqlArchive) -> None:
+    """A first turn has no session yet; once it is committed, the next copy joins its parts."""
+    rounds = tuple(answer(f"round {number}") for number in range(2))
+    last = archive.add_part(OWNER, Part("aa", "", rounds))
+    copy(archive, another)
+    said = (human("Mend it."), *rounds, answer("Mended."))
+    archive.commit(OWNER, START, replace(turn(1), messages=said, nonce="aa", part=last))
+
+    copy(archive, another)
+
+    assert another.parts(OWNER, last) == archive.parts(OWNER, last) != ()
+    assert another.verify(OWNER) == archive.verify(OWNER) == ()
