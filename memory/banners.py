@@ -37,6 +37,8 @@ _LINES = {
     "delete_session(agent, config) deletes it ---",
     "put_right": "--- Corrected the memory: the archive contradicts {keys} ---",
     "lost": "--- Continued from the archive: the state named a turn that does not exist ---",
+    "lost_rounds": "--- Lost rounds: those that left the messages of this turn are no longer in "
+    "the archive, and the turn continues without them ---",
     "unseen": "--- Started over: the archive has {turns} turn{s} of this thread, "
     "restore(agent, config, branch={branch!r}) continues from there ---",
 }

@@ -1,10 +1,12 @@
 """Assemble the prompt of the next model call within the budget."""
 
+from dataclasses import replace
 from typing import Any
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..memory.banners import banner_of
 from ..memory.context.attached import with_unsent
 from ..memory.context.fit import WorkingContext, assemble
 from ..memory.settings import Settings
@@ -30,6 +32,8 @@ def assemble_context(
 
 def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
     """Return the update with the prompt of the next model call, and its report."""
+    lost = _without_lost(state, runtime, parts)
+    state = updated(state, lost)
     work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
         context = assemble(work, parts.opening(work.settings))
@@ -39,6 +43,7 @@ def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
     )
     told = changed(work.state, efforts, runtime) if efforts != work.state else {}
     return {
+        **lost,
         **({"banners": told["banners"]} if told else {}),
         "context": {"messages": messages},
         "context_report": {
@@ -48,6 +53,23 @@ def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
         "plan": context.plan.packed(),
         "sent": context.sent,
     }
+
+
+def _without_lost(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> dict[str, Any]:
+    """Return the update of a turn whose rounds that left it are not in the archive any more.
+
+    What the plan says of its rounds counted from them.
+    """
+    if not state.get("part"):
+        return {}
+    work = running_turn(state, runtime, parts)
+    if len(work.view.running.messages) > len(running(state)):
+        return {}
+    told = replace(work.state, banners=(*work.state.banners, banner_of("lost_rounds")))
+    banners = changed(work.state, told, runtime)["banners"]
+    return {"part": "", "plan": None, "banners": banners}
 
 
 def working_context(

@@ -349,3 +349,22 @@ def test_bytes_of_a_late_round(tmp_path: Path) -> None:
 
     assert len(sizes) == 200
     assert sizes[199] - sizes[149] <= 1.2 * (sizes[99] - sizes[49])
+
+
+@pytest.mark.usefixtures("entry")
+def test_lost_rounds_are_said(tmp_path: Path) -> None:
+    """A turn whose parts are not in the archive any more goes on with the rounds that it has."""
+    chat = looking(tmp_path, [*looks(1, 30), call("ask", question="Go on?")])
+    stopped = go_on(chat, {"messages": REQUEST})
+    kept = stones(stopped["messages"])
+    with closing(sqlite3.connect(tmp_path / "ebbtide.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM ebbtide_parts")
+    again = looking(tmp_path, [*looks(31, 32), "Done."], checkpointer=chat.agent.checkpointer)
+
+    state = go_on(again, Command(resume="yes"))
+
+    assert 1 < kept[0] < kept[-1] == 30
+    assert [one for one in state["memory"]["banners"] if "Lost rounds" in one]
+    assert stones(again.model.sent[0].messages)[-1] == 30
+    assert stones(again.model.sent[-1].messages)[-2:] == [31, 32]
+    assert stones(records(again)[0].messages) == [*kept, 31, 32]
