@@ -6,12 +6,12 @@ more than a sentence or two.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from heapq import nlargest, nsmallest
+from heapq import nlargest
 from itertools import repeat
 from operator import attrgetter, neg
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import and_, bindparam, func, select
 
@@ -35,6 +35,8 @@ from .query import (
 )
 from .schema import PASSAGE_BITS, TURN_BITS, members, turns
 from .vectors import MOST, Nearness
+
+T = TypeVar("T")
 
 _PASSAGES_READ = 30_000
 """Newest passages that are read of one term: a term that more of them say tells little of a turn.
@@ -429,7 +431,7 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
     """
     passages, topics, scores = ranking.passages, ranking.topics, ranking.scores
     ordered = zip(map(neg, passages.turns), ranking.ids, strict=True)
-    rows = _best(scores.passages, ordered)
+    rows = _best(scores.passages, ordered, ranking.ids)
     ambient = _terms_of_ambient(passages, rows)
     terms = [frozenset(says) for says in topics.says]
     unplaced = {row: topics.names[row] for row in _best(scores.topics, repeat(()))}
@@ -467,11 +469,27 @@ def _says_any(said: Collection[str], terms: frozenset[str] | None) -> bool:
     return terms is None or not terms.isdisjoint(said)
 
 
-def _best(scores: Sequence[float], order: Iterable[tuple[int, ...]]) -> list[int]:
-    """Return the rows with the highest scores above 0, equal ones in this order."""
+def _best(
+    scores: Sequence[float], order: Iterable[tuple[int, ...]], ids: Sequence[int] = ()
+) -> list[int]:
+    """Return the rows with the highest scores above 0, equal ones in this order.
+
+    Rows with the same of these `ids` count once: a passage has one for each effort of its turn.
+    """
     keys = zip(scores, order, range(len(scores)), strict=False)
-    found = [(-points, rank, row) for points, rank, row in keys if points > 0]
-    return [row for _, _, row in nsmallest(_MOST, found)]
+    found = sorted((-points, rank, row) for points, rank, row in keys if points > 0)
+    rows = [row for _, _, row in found]
+    return first_distinct(rows, _MOST, ids.__getitem__ if ids else int)
+
+
+def first_distinct(items: Sequence[T], limit: int, key: Callable[[T], object]) -> list[T]:
+    """Return the first items that have at most `limit` distinct keys.
+
+    >>> first_distinct([1, 1, 2, 3, 2], 2, int)
+    [1, 1, 2, 2]
+    """
+    keys = {*[*dict.fromkeys(map(key, items))][:limit]}
+    return [item for item in items if key(item) in keys]
 
 
 def _terms_of_ambient(passages: Passages, rows: Sequence[int]) -> dict[int, frozenset[str]]:

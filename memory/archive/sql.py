@@ -50,7 +50,7 @@ from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, 
 from .query import pointing
 from .records import packed, state_of
 from .schema import memories, runs, sessions, turns, users
-from .search import search
+from .search import first_distinct, search
 from .vectors import Vectors
 from .verify import verify as verified
 
@@ -333,7 +333,7 @@ class SqlArchive(Archive):
             return lineage.cached("search", key, run)
 
         passages: tuple[Found, ...] = self._ask(owner, tip, (), find)
-        return passages[:limit]
+        return tuple(first_distinct(passages, limit, lambda hit: (hit.turn, hit.passage)))
 
     def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
         def find(lineage: Lineage) -> frozenset[str]:

@@ -17,9 +17,11 @@ from ..transcript import Logged, Recalled, message_end, printable, rendered, spe
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
+DEFAULT_LIMIT = 1_000
+"""Tokens of a result where the call names no limit."""
+
 _SHOWN = 160  # characters of a name, or of a list of turns, in an error
 _AT_ONCE = 50  # turns read from the archive at once, which bounds a call for thousands of them
-_DEFAULT = 1_000  # tokens of a result where the call names no limit
 _LEAST = 100  # tokens worth a call: of a cut turn after others, and of what follows an offset
 
 
@@ -51,7 +53,7 @@ def read_log(
     if not readable:
         raise ToolError(missing)
     begin = offset if requested[0] in readable else 0
-    limit = limit if limit > 0 else _DEFAULT
+    limit = limit if limit > 0 else DEFAULT_LIMIT
     work = replace(work, free=min(limit, work.free, work.room // RESULT_SHARE))
     parts, end = _texts(work, view, [*readable.values()], begin)
     last = parts[-1][1].turn

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from ...prompts.loader import render
 from ..archive.protocol import WEAK, Elsewhere, Found
+from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, When, dates, instant, local, period, shown, undated
 from ..efforts import Effort, happened
 from ..errors import EmbeddingError, ToolError
@@ -18,13 +19,15 @@ from ..names import qualified, session_name
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.embeddings import QueryEmbedding
-from ..search.passages import best_excerpt, excerpt, passages
+from ..search.literal import Literal
+from ..search.passages import Passage, best_excerpt, excerpt, passages
 from ..search.terms import query_terms, terms, unsaid_words
 from ..spans import kept
 from ..tokens import fit
 from ..transcript import Recalled, offsets, quotations, rendered, result_of, speaker_at
 from ..view import past
 from .arguments import Number, Text, Texts
+from .read_log import DEFAULT_LIMIT
 
 _Hit: TypeAlias = Found | Elsewhere
 
@@ -194,7 +197,8 @@ class _Answer:
         self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
         self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
         self._records: dict[int, Record] = {}
-        self._places: dict[int, list[int]] = {}
+        self._passages: dict[int, list[Passage]] = {}
+        self._literals = [Literal(text) for text in phrasings]
         self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
 
     def filled(
@@ -203,7 +207,7 @@ class _Answer:
         """Return the results, the quoted ranges in their order, and the turns that are shown."""
         numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
         self._records = {record.turn: record for record in self._work.view.turns(numbers)}
-        own = list(dict.fromkeys(map(self._in_span, own)))
+        own = self._literal_first(map(self._in_span, own))
         least = _NEAR * max((hit.score for hit in own), default=0.0)
         own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
         first = {_key(hit): hit for hit in reversed(own)}
@@ -218,15 +222,43 @@ class _Answer:
                 break
         return self._written()
 
+    def _literal_first(self, hits: Iterable[Found]) -> list[Found]:
+        """Return the hits, each passage once for its effort, with what says it literally first."""
+        own: dict[tuple[str | None, int, int | None], Found] = {}
+        for hit in hits:
+            effort = None if self._is_of_several(hit) else hit.effort
+            own.setdefault((effort, hit.turn, hit.passage), hit)
+        if not any(literal.telling for literal in self._literals):
+            return [*own.values()]
+        scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
+        return sorted(scored, key=lambda hit: (hit.weak, -hit.score))
+
+    def _is_of_several(self, hit: Found) -> bool:
+        """Tell whether a passage is of the request of several efforts: one result has it."""
+        record = self._records.get(hit.turn)
+        return hit.user and record is not None and bool(kept(record))
+
+    def _share(self, hit: Found) -> float:
+        """Return how much of a phrasing a passage has literally."""
+        pieces = self._pieces(hit.turn)
+        if hit.passage is None or not pieces:
+            return 0.0
+        return max(literal.share(pieces[hit.passage].text) for literal in self._literals)
+
+    def _pieces(self, turn: int) -> list[Passage]:
+        """Return the passages of a turn, none if it was erased since."""
+        if turn not in self._passages:
+            record = self._records.get(turn)
+            self._passages[turn] = passages(record.messages) if record else []
+        return self._passages[turn]
+
     def _in_span(self, hit: Found) -> Found:
         """Return a passage as one of the effort whose round it is; the request is of each."""
         record = self._records.get(hit.turn)
         rounds = kept(record) if record and hit.passage is not None else []
         if not record or not rounds:
             return hit
-        if hit.turn not in self._places:
-            self._places[hit.turn] = [piece.message for piece in passages(record.messages)]
-        at = self._places[hit.turn][hit.passage or 0]
+        at = self._pieces(hit.turn)[hit.passage or 0].message
         if record.messages[at]["type"] == "human":
             return hit
         owner = next((name for name, begin, end in rounds if begin <= at < end), "")
@@ -377,7 +409,8 @@ class _Answer:
             "at": shown(one.record.at, zone, hour=hour) or UNDATED,
             "speaker": speaker,
         }
-        is_far = not one.foreign and fit(log, self._work.free, self._work.count) < one.end
+        reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
+        is_far = not one.foreign and fit(log, reach, self._work.count) < one.end
         return around | ({"offset": begin} if is_far else {})
 
     def _earlier(self) -> tuple[list[Recalled], set[str]]:

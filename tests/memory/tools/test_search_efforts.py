@@ -362,3 +362,15 @@ def test_what_shares_a_common_word_is_weak(talk: Conversation) -> None:
     assert all(passage["weak"] for passage in passages(weak))
     assert turns(rare) == [21]
     assert "weak" not in passages(rare)[0]
+
+
+@pytest.mark.parametrize("query", ["FAILED (failures=8)", "Ran 9 tests in 0.002s: failures=8"])
+def test_what_is_said_literally_comes_first(talk: Conversation, query: str) -> None:
+    """Before a text that has the same words, and more often, but not side by side."""
+    talk.turn("Run them.", answer="test_parse ... ok\n" * 9 + "Ran 9 tests\n\nFAILED (failures=8)")
+    talk.turn("8 failures?", answer="It failed: 9 tests ran, 8 of them with failures. 8 failed.")
+    talk.ask("What did it print?")
+
+    found = talk.call("search_efforts", query=query)["results"]
+
+    assert "FAILED (failures=8)" in found[0]["passages"][0]["text"]
