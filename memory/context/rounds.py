@@ -125,6 +125,12 @@ def _hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
     return hidden.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
 
 
+def out_of_view(messages: Sequence[Message], cut: Rounds) -> frozenset[int]:
+    """Return the places of the messages that left, or of which a cut may have left previews."""
+    shortened = max((end for end, *_ in cut.limits), default=0)
+    return frozenset({*range(first_round(messages), shortened)} | _hidden(messages, cut))
+
+
 _kinds = Growing[str](lambda message, _: str(message["type"]))
 _deciding = Growing[bool](lambda message, _: any(True for _ in decisions([message])))
 
@@ -295,16 +301,18 @@ def _concluded_lines(turn: Logged, cut: Rounds, limit: int, count: TokenCounter)
     lines: list[str] = []
     names = [*begins]
     while names:
-        which = {"effort": names[-1], "calls": _numbered(tools[names[-1]])}
-        line = render("index_concluded", **which, offset=begins[names[-1]])
+        name = names[-1]
+        calls_made = _numbered(tools[name])
+        line = render("index_concluded", effort=name, calls=calls_made, offset=begins[name])
         limit -= count(f"{line}\n")
         if limit < 0:
             break
         lines.insert(0, line)
         names.pop()
     if names:
-        which = {"efforts": len(names), "calls": _numbered([t for n in names for t in tools[n]])}
-        lines.insert(0, render("index_concluded_before", **which, offset=begins[names[0]]))
+        calls_made = _numbered([tool for name in names for tool in tools[name]])
+        before = {"efforts": len(names), "offset": begins[names[0]]}
+        lines.insert(0, render("index_concluded_before", calls=calls_made, **before))
     return lines
 
 

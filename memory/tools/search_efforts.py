@@ -24,10 +24,11 @@ from ..search.passages import Passage, best_excerpt, excerpt, passages
 from ..search.terms import query_terms, terms, unsaid_words
 from ..spans import kept
 from ..tokens import fit
-from ..transcript import Recalled, offsets, quotations, rendered, result_of, speaker_at
+from ..transcript import Logged, Recalled, offsets, quotations, rendered, result_of, speaker_at
 from ..view import past
 from .arguments import Number, Text, Texts
 from .read_log import DEFAULT_LIMIT
+from .search_running import running_hits
 
 _Hit: TypeAlias = Found | Elsewhere
 
@@ -55,7 +56,7 @@ _APART = 3
 class _Range:
     """Characters of a turn that are shown; `score` is of the best passage in them."""
 
-    record: Record
+    record: Logged
     begin: int
     end: int
     score: float
@@ -81,8 +82,8 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     """Return the best passages that the budget has room for, with the ranges they quote.
 
     They are of at most `limit` efforts and turns of no effort, each a result. `also` are further
-    phrasings of the query, ranked together with it. The running turn is not searched: it is in the
-    context. An event records the efforts found.
+    phrasings of the query, ranked together with it. Of the running turn only what the context shows
+    no longer is searched. An event records the efforts found.
     """
     if not query.strip():
         raise ToolError(render("empty_query"))
@@ -93,6 +94,8 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     if not any(names) and not any(dates(text, [1], when.today) for text in phrasings):
         return work, answer | {"why": render("nothing_to_search")}
     own = _own(work, phrasings, when)
+    running = running_hits(work, phrasings, max((hit.score for hit in own), default=1.0))
+    own = sorted([*own, *running], key=lambda hit: (hit.weak, -hit.score)) if running else own
     foreign = _foreign(work, phrasings, when)
     limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
     results, quotes, turns = _Answer(work, phrasings, when).filled(own, foreign, limit)
@@ -100,7 +103,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     if not results and not any(map(terms, phrasings)):
         return work.put(state), answer | {"why": render("nothing_to_search")}
-    unmatched = _unmatched(work, phrasings, when, foreign)
+    unmatched = _unmatched(work, phrasings, when, [*foreign, *running])
     found = {hit.turn for hit in own if not hit.near} | {hit.turn for hit in own[:1]}
     answer["results"] = results
     answer |= {"unmatched": unmatched} if unmatched else {}
@@ -176,13 +179,13 @@ def _is_within(at: str, when: When) -> bool:
 
 
 def _unmatched(
-    work: RunningTurn, phrasings: Sequence[str], when: When, foreign: Sequence[Elsewhere]
+    work: RunningTurn, phrasings: Sequence[str], when: When, others: Sequence[_Hit]
 ) -> list[str]:
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
     absent = work.view.archive.unsaid(work.view.owner, work.view.tip, terms)
-    absent = absent.difference(*(hit.said for hit in foreign))
+    absent = absent.difference(*(hit.said for hit in others))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     return [*words][:_UNMATCHED]
 
@@ -196,7 +199,7 @@ class _Answer:
         self._free = min(work.free, _BUDGET)
         self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
         self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
-        self._records: dict[int, Record] = {}
+        self._records: dict[int, Logged] = {}
         self._passages: dict[int, list[Passage]] = {}
         self._literals = [Literal(text) for text in phrasings]
         self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
@@ -206,7 +209,10 @@ class _Answer:
     ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
         """Return the results, the quoted ranges in their order, and the turns that are shown."""
         numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
+        running = self._work.view.running
         self._records = {record.turn: record for record in self._work.view.turns(numbers)}
+        if any(hit.turn == running.turn for hit in own):
+            self._records[running.turn] = running
         own = self._literal_first(map(self._in_span, own))
         least = _NEAR * max((hit.score for hit in own), default=0.0)
         own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
@@ -266,7 +272,9 @@ class _Answer:
 
     def _is_shown(self, hit: Found) -> bool:
         record = self._records.get(hit.turn)
-        return record is not None and _is_within(record.at, self._when)
+        if not isinstance(record, Record):  # the running one, which is now
+            return record is not None and not self._when.until
+        return _is_within(record.at, self._when)
 
     def _add(self, hit: Found, effort: Effort | None) -> bool:
         """Add a passage; return whether there was room for it."""
@@ -281,7 +289,7 @@ class _Answer:
             return False
         # A question is often answered only in the next turn.
         after = self._records.get(hit.turn + 1)
-        if part.asks and after and (answer := excerpt(after.messages, 0)):
+        if part.asks and isinstance(after, Record) and (answer := excerpt(after.messages, 0)):
             self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
         return True
 
@@ -404,9 +412,10 @@ class _Answer:
     ) -> dict[str, Any]:
         """Return what stands before the text: with an offset if one reading does not reach it."""
         zone, log = self._when.zone, rendered(one.record.messages)
+        none = UNDATED if isinstance(one.record, Record) else "now"
         around: dict[str, Any] = {
             "turn": one.record.turn,
-            "at": shown(one.record.at, zone, hour=hour) or UNDATED,
+            "at": shown(one.record.at, zone, hour=hour) or none,
             "speaker": speaker,
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)

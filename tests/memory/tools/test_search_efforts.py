@@ -374,3 +374,30 @@ def test_what_is_said_literally_comes_first(talk: Conversation, query: str) -> N
     found = talk.call("search_efforts", query=query)["results"]
 
     assert "FAILED (failures=8)" in found[0]["passages"][0]["text"]
+
+
+def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> None:
+    """What the context shows no longer is found as text of now, what it shows is not."""
+    talk.set(context_budget=talk.fixed + 3_000)
+    talk.ask("Look at all of them.")
+    talk.call("open_effort", name="old")
+    talk.look_up("The gateway listens on port 8493. " + "word " * 150)
+    talk.call("close_effort")
+    for number in range(20):
+        talk.look_up(f"Stone {number} weighs {number} grams. " + "word " * 150)
+    talk.plan = talk.context.plan
+
+    gateway = talk.call("search_efforts", query="gateway port 8493")
+    early = talk.call("search_efforts", query="stone 0 weighs grams")
+    newest = talk.call("search_efforts", query="stone 19 weighs")
+
+    (result,) = gateway["results"]
+    assert result["id"] == "old"
+    assert result["passages"][0]["at"] == "now"
+    assert "port 8493" in result["passages"][0]["text"]
+    assert "unmatched" not in gateway
+    offset = result["passages"][0].get("offset", 0)
+    read = talk.call("read_log", turns="1", offset=offset)
+    assert "port 8493" in read["turns"][0]["text"]
+    assert "Stone 0 weighs" in early["results"][0]["passages"][0]["text"]
+    assert "Stone 19" not in str(newest["results"])
