@@ -18,6 +18,7 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, Settings, erase, transcript
+from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Part, Record
 from tests.agents import THREAD, Talk, archive_in, talk
@@ -368,3 +369,20 @@ def test_lost_rounds_are_said(tmp_path: Path) -> None:
     assert stones(again.model.sent[0].messages)[-1] == 30
     assert stones(again.model.sent[-1].messages)[-2:] == [31, 32]
     assert stones(records(again)[0].messages) == [*kept, 31, 32]
+
+
+def test_turn_goes_on_with_a_copy_of_the_archive(tmp_path: Path) -> None:
+    """A turn that waits for a person while its archive is copied ends with all its rounds."""
+    chat = looking(tmp_path / "one", [*looks(1, 30), call("ask", question="Go on?")])
+    go_on(chat, {"messages": REQUEST})
+    copied = archive_in(tmp_path / "two")
+    copy(chat.archive, copied)
+    saver = chat.agent.checkpointer
+    again = looking(tmp_path / "two", [*looks(31, 32), "Done."], archive=copied, checkpointer=saver)
+
+    state = go_on(again, Command(resume="yes"))
+
+    assert stones(records(again)[0].messages) == [*range(1, 33)]
+    assert stones(transcript(again.agent, THREAD)[0]) == [*range(1, 33)]
+    assert not [one for one in state["memory"]["banners"] if "ost rounds" in one]
+    assert copied.verify(OWNER) == ()
