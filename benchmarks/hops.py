@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType, ModuleType
@@ -60,7 +60,7 @@ class Walk:
     def _own(self, frame: FrameType) -> str | None:
         """Return the file of a frame in the package, None elsewhere."""
         name = frame.f_code.co_filename
-        inside = name.startswith(f"{self._root}/") and not self._is_double(frame)
+        inside = name.startswith(self._root) and not self._is_double(frame)
         return name if inside else None
 
     def _is_for_double(self, frame: FrameType) -> bool:
@@ -72,11 +72,11 @@ class Walk:
 
     def _is_double(self, frame: FrameType) -> bool:
         """Tell whether a frame is of a double for tests, as the scripted model."""
-        return frame.f_code.co_filename.startswith(f"{self._root}/testing/")
+        return frame.f_code.co_filename.startswith(f"{self._root}testing/")
 
-    @property
-    def _root(self) -> Path:
-        return Path(str(self.package.__file__)).parent
+    @cached_property
+    def _root(self) -> str:
+        return f"{Path(str(self.package.__file__)).parent}/"
 
     def row(self, agent: str, turn: str) -> dict[str, Any]:
         """Return the row of a table."""
