@@ -1,6 +1,7 @@
 """Slice 4: the context of 1,000 turns stays small; search finds what has left it."""
 
 import os
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -29,7 +30,8 @@ SAID = {1: "The gateway and the sidebar, you remember.", 15: "Once more, gateway
 SAID |= {22: "Why were our receipts blurred?", 23: "Show me the full log of thumbnails"}
 EVENTS = {1: "about 1 and 2", 15: "1 and 2 again", 22: "4 is found", 23: "4 is expanded"}
 ROWS = {"every-turn": [1, 15, 20, 21, 22, 23, 26, 27], "on-change": [1, 6, 7, 15, *range(20, 28)]}
-ROWS["on-change"].append(1_000 - len(SETUP))
+TURNS = int(sys.argv[1]) if sys.argv[1:] else 1_000
+ROWS["on-change"].append(TURNS - len(SETUP))
 
 
 def main() -> None:

@@ -10,5 +10,6 @@ from tests.processes import ROOT
 
 @pytest.fixture(scope="module")
 def ran(request: pytest.FixtureRequest, shared: Path) -> Run:
-    """Run the example in an empty folder."""
-    return example_run(ROOT / "examples" / request.path.name.removeprefix("test_"), shared)
+    """Run the example in an empty folder, with the module's `ARGUMENTS` if it has any."""
+    example = ROOT / "examples" / request.path.name.removeprefix("test_")
+    return example_run(example, shared, *getattr(request.module, "ARGUMENTS", ()))

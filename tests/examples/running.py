@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.conftest import SECRETS
@@ -61,6 +62,12 @@ def once(name: str, arguments: list[str], shared: Path) -> Run:
     return Run(printed, folder, code)
 
 
-def example_run(example: Path, shared: Path) -> Run:
-    """Run an example in an empty folder, once for all tests."""
-    return once(example.stem, [str(example)], shared)
+def example_run(example: Path, shared: Path, *arguments: str) -> Run:
+    """Run an example in an empty folder, once for all tests.
+
+    It must end well, and save a picture of its name if it can draw one.
+    """
+    ran = once(example.stem, [str(example), *arguments], shared)
+    drawn = (ran.folder / f"{example.stem}.png").exists()
+    assert (ran.code, drawn) == (0, find_spec("matplotlib") is not None)
+    return ran
