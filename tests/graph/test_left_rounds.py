@@ -337,9 +337,9 @@ SELECT (SELECT coalesce(sum(length(checkpoint) + length(metadata)), 0) FROM chec
 
 @pytest.mark.usefixtures("entry")
 def test_bytes_of_a_late_round(tmp_path: Path) -> None:
-    """Rounds 150 to 200 write no more than 1.2 of what rounds 50 to 100 do."""
+    """Rounds 90 to 120 write no more than 1.2 of what rounds 30 to 60 do."""
     with saving(tmp_path / "checkpoints.sqlite") as (saver, connection):
-        chat = looking(tmp_path, [*looks(1, 200), "Done."], checkpointer=saver)
+        chat = looking(tmp_path, [*looks(1, 120), "Done."], checkpointer=saver)
         config: Any = {**THREAD, "recursion_limit": 1_000}
         steps = chat.agent.stream({"messages": REQUEST}, config, durability="sync")
         sizes = [
@@ -348,8 +348,8 @@ def test_bytes_of_a_late_round(tmp_path: Path) -> None:
             if step.keys() & {"application_tools", "tools"}
         ]
 
-    assert len(sizes) == 200
-    assert sizes[199] - sizes[149] <= 1.2 * (sizes[99] - sizes[49])
+    assert len(sizes) == 120
+    assert sizes[119] - sizes[89] <= 1.2 * (sizes[59] - sizes[29])
 
 
 @pytest.mark.usefixtures("entry")

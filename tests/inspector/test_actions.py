@@ -1,6 +1,5 @@
 """What the page of a local server changes, over real HTTP, and what is refused."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import serving
+from tests.processes import ended
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 OWN = {"X-Ebbtide": "1"}
@@ -147,18 +147,12 @@ def test_bad_changes(archive: SqlArchive, agent: Any, path: str, why: str) -> No
 
 def test_command(tmp_path: Path) -> None:
     """`ebbtide inspect --actions` changes a conversation of `ebbtide chat`."""
-    run = [sys.executable, "-m", "ebbtide.cli.main"]
+    run = ["-m", "ebbtide.cli.main"]
     root = ["--root", str(tmp_path / "sessions")]
     said = "Let's work on the auth bug\nThe token expires.\n"
-    subprocess.run(
-        [*run, "chat", "--thread", "t", "--model", "scripted", *root],
-        input=said,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        timeout=60,
-    )
-    inspect = [*run, "inspect", "--no-browser", "--actions", *root]
+    chat = [*run, "chat", "--thread", "t", "--model", "scripted", *root]
+    assert ended(chat, tmp_path, typed=said).code == 0
+    inspect = [sys.executable, *run, "inspect", "--no-browser", "--actions", *root]
     with Popen(inspect, stdout=PIPE, text=True, cwd=tmp_path) as started:
         try:
             assert started.stdout is not None

@@ -147,7 +147,7 @@ def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path:
     assert {url for url in asked if not re.match("file:|data:", url)} == set()
 
 
-@pytest.mark.parametrize("turns", [1_000, 20_000])
+@pytest.mark.parametrize("turns", [1_000, pytest.param(20_000, marks=pytest.mark.soak)])
 def test_long_session(
     browser: Browser, address: str, long_session: Callable[[int], Owner], turns: int
 ) -> None:

@@ -163,37 +163,24 @@ def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
     assert all(one["seconds"] >= 0 for one in calls)
 
 
-def streamed(chat: Talk, turn: int) -> list[Any]:
+async def streamed(chat: Talk, way: str, turn: int) -> list[Any]:
     """Return the message chunks of a turn, with what is said of each."""
     message = {"messages": [("user", words(turn))]}
-    return [*chat.agent.stream(message, THREAD, stream_mode="messages")]
+    if way == "sync":
+        return [*chat.agent.stream(message, THREAD, stream_mode="messages")]
+    return [one async for one in chat.agent.astream(message, THREAD, stream_mode="messages")]
 
 
-async def astreamed(chat: Talk, turn: int) -> list[Any]:
-    """Return those of an asynchronous turn."""
-    message = {"messages": [("user", words(turn))]}
-    stream = chat.agent.astream(message, THREAD, stream_mode="messages")
-    return [event async for event in stream]
-
-
-def test_no_token_of_a_pass_is_in_the_users_stream(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_no_token_of_a_pass_is_in_the_users_stream(tmp_path: Path, way: str) -> None:
     """What quotes and summarises is no part of the stream of messages (complaint 10)."""
     chat = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
-    chunks = [chunk for turn in range(2, 13) for chunk in streamed(chat, turn)]
+    chunks = [chunk for turn in range(2, 13) for chunk in await streamed(chat, way, turn)]
 
     assert len(entries(tmp_path)) >= 1
     assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
     spoken = "".join(c.text for c, _ in chunks if isinstance(c, AIMessageChunk))
     assert spoken == "Seen." * 11
-
-
-async def test_no_token_of_a_pass_is_in_the_async_stream(tmp_path: Path) -> None:
-    """The same holds for the asynchronous stream."""
-    chat = compressing(tmp_path, extraction=quoting(RULE, kind="constraint"))
-    chunks = [one for turn in range(2, 13) for one in await astreamed(chat, turn)]
-
-    assert len(entries(tmp_path)) >= 1
-    assert {said["langgraph_node"] for _, said in chunks} == {"call_model"}
 
 
 def test_a_pass_is_two_calls_that_read_the_new_turns_only(tmp_path: Path) -> None:
@@ -249,19 +236,26 @@ def test_a_fork_has_a_compression_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[Any]]:
+    """Talk with an agent that never compresses; return it with its states."""
+    off = SMALL.model_copy(update={"compression": "off"})
+    chat = compressing(tmp_path_factory.mktemp("off"), settings=off)
+    return chat, talked(chat, 20)
+
+
 @pytest.mark.parametrize("down", [DOWN, {**DOWN, **LOST}, {"background": lambda _: ""}])
 def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
-    tmp_path: Path, down: Any
+    tmp_path: Path, quiet: tuple[Talk, list[Any]], down: Any
 ) -> None:
     """Every context and state is that of an agent that never compresses; a pass stays due."""
-    off = SMALL.model_copy(update={"compression": "off"})
     chat = compressing(tmp_path / "failing", **{"extraction": quoting(), **down})
-    quiet = compressing(tmp_path / "off", settings=off)
+    silent, expected = quiet
 
-    found, expected = (talked(one, 20) for one in (chat, quiet))
+    found = talked(chat, 20)
 
     contexts = [
-        [[m.text for m in sent.messages] for sent in one.model.sent] for one in (chat, quiet)
+        [[m.text for m in sent.messages] for sent in one.model.sent] for one in (chat, silent)
     ]
     left = {"messages", "asked", "archived", "archive", "tip", "nonce", "due"}
     states = [

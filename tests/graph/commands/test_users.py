@@ -83,8 +83,8 @@ def asked(model: ScriptedModel) -> int:
     return len(model.sent) + len(model.asked)
 
 
-@pytest.mark.parametrize("form", ["sync", "async"])
-async def test_every_command(tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("way", ["sync", "async"])
+async def test_every_command(tmp_path: Path, way: str) -> None:
     """Between commands of one user the other talks; models and results stay apart."""
     served = talked(tmp_path, summary_model=model_of("carol", []))
     functions = {name for name in commands.__all__ if isfunction(getattr(commands, name))}
@@ -97,7 +97,7 @@ async def test_every_command(tmp_path: Path, form: str) -> None:
             before = {one: asked(model) for one, model in served.models.items()}
             given = [one.format(user) if isinstance(one, str) else one for one in args]
             options = {"context": Tenant(user)} if with_context else {}
-            done = await run(form, name, served.agent, thread(user), *given, **options)
+            done = await run(way, name, served.agent, thread(user), *given, **options)
             results.append((name, user, repr(done)))
             assert {one: asked(model) for one, model in served.models.items()} == before
 

@@ -19,7 +19,7 @@ from tests.pages import README, blocks
 from tests.processes import ROOT
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
-STRICT = [sys.executable, "-X", "dev", "-W", "error::ResourceWarning"]
+STRICT = [sys.executable, "-W", "error::ResourceWarning"]
 
 
 def strictly(arguments: list[str], folder: Path, typed: str = "") -> str:
