@@ -9,6 +9,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -430,18 +431,31 @@ def create_vectors(connection: sa.Connection) -> None:
     _wait_for_others(connection)
     if not is_sqlite(connection):
         connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
-    _create(connection, [vectors, heading_vectors])
+    METADATA.create_all(connection, [vectors, heading_vectors])
+    _keep_no_samples(connection, [vectors, heading_vectors])
 
 
 def _create_all(connection: sa.Connection) -> None:
     """Make all tables but those of vectors, and insert the row of `version`."""
     later = {vectors, heading_vectors} | ({said, headed} if is_sqlite(connection) else set())
-    _create(connection, [table for table in METADATA.sorted_tables if table not in later])
+    tables = [table for table in METADATA.sorted_tables if table not in later]
+    for statement in _statements(connection.dialect.name, tuple(tables)):
+        connection.exec_driver_sql(statement)
+    _keep_no_samples(connection, tables)
     for table in (said, headed) if is_sqlite(connection) else ():
         connection.execute(sa.text(_FTS5.format(table.name)))
     first = {"version": VERSION, "sweep": 0, "key": secrets.token_hex(32)}
     first |= {"id": secrets.token_hex(16)}
     connection.execute(version.insert().values(first))
+
+
+@cache
+def _statements(dialect: str, tables: tuple[sa.Table, ...]) -> tuple[str, ...]:
+    """Return the statements that make tables: to compile them takes longer than to run them."""
+    made = []
+    engine = sa.create_mock_engine(f"{dialect}://", lambda ddl, *_, **__: made.append(ddl))
+    METADATA.create_all(engine, tables, checkfirst=False)
+    return tuple(str(ddl.compile(dialect=engine.dialect)) for ddl in made)
 
 
 def _wait_for_others(connection: sa.Connection) -> None:
@@ -454,11 +468,6 @@ def wait_for_writers(connection: sa.Connection) -> None:
     """Let nobody write until the end of a transaction that changes the version."""
     if not is_sqlite(connection):
         connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_VERSION_LOCK})"))
-
-
-def _create(connection: sa.Connection, tables: list[sa.Table]) -> None:
-    METADATA.create_all(connection, tables)
-    _keep_no_samples(connection, tables)
 
 
 def _keep_no_samples(connection: sa.Connection, tables: Iterable[sa.Table]) -> None:
