@@ -1,15 +1,19 @@
-"""Messages as plain data: their text, calls and digests."""
+"""Messages as plain data: their text, calls and digests, and what is made of each but once."""
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from cachetools import LRUCache
 
 from .attachments import without_facts
 from .media import attachment
 
 Message: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
 _CALLS = frozenset({"tool_use", "tool_call", "invalid_tool_call", "function_call"})
 """Types of content blocks in which providers repeat the calls of a message."""
@@ -351,3 +355,44 @@ def block_text(block: Any) -> str:
     if one is None or kind == "image_generation_call":
         return f"[{kind}]"
     return f"[{one}]\n{one.text}" if one.text else f"[{one}]"
+
+
+_LONG = 32  # a shorter turn is gone through faster than it is looked up
+
+
+class Growing(Generic[T]):
+    """A function of the messages of a turn that grows, made once for each message.
+
+    A turn of a thousand rounds asks for each of its messages several times in every round. `make`
+    is given the messages that are new, and what was made of the one before them; None if there is
+    none. The messages must not change.
+
+    >>> lengths = Growing[int](lambda messages, before: [len(one) for one in messages])
+    >>> lengths(["a", "bc"])
+    (1, 2)
+    """
+
+    def __init__(
+        self, make: Callable[[Sequence[Any], T | None], Sequence[T]], limit: int = 16
+    ) -> None:
+        """Take the function, and how many turns are kept, by their first message."""
+        self._make = make
+        self._kept = LRUCache[int, tuple[tuple[Any, ...], tuple[T, ...]]](limit)
+        self._lock = Lock()
+
+    def __call__(self, messages: Sequence[Any]) -> tuple[T, ...]:
+        """Return what is made of each message."""
+        given = tuple(messages)
+        if len(given) < _LONG:
+            return tuple(self._make(given, None))
+        # The messages are kept too, so that no other one gets the id of the first meanwhile.
+        with self._lock:
+            known, values = self._kept.get(id(given[0])) or ((), ())
+        if known[: len(given)] != given[: len(known)]:
+            known, values = (), ()
+        if len(known) < len(given):
+            new = self._make(given[len(known) :], values[-1] if values else None)
+            values = (*values, *new)
+            with self._lock:
+                self._kept[id(given[0])] = given, values
+        return values[: len(given)]

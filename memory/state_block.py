@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
-from .messages import Message, with_content
+from .messages import Growing, Message, with_content
 from .settings import Settings
 from .tokens import TokenCounter, cut_marked
 
@@ -429,3 +429,38 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
         edited = not content or cut_content(content) != message["data"].get("content", "")
         restored.append(message if edited else with_content(message, content))
     return tuple(restored)
+
+
+def each_block_once(
+    messages: Sequence[Message], noted: Mapping[str, str], within: int
+) -> tuple[Message, ...]:
+    """Return a turn's messages without state blocks that stand above them.
+
+    `noted` is the block in the note before the turn, {} for none; it is newer than those of the
+    first `within` messages.
+    """
+    found = _fields(messages)
+    if not any(found):
+        return tuple(messages)
+    begin, stands = within if noted else 0, noted
+    once = [*_without_blocks(messages)[:begin], *messages[begin:]]
+    for at, block in enumerate(found[begin:], begin):
+        if block is not None:
+            once[at] = without_blocks(messages[at]) if block == stands else messages[at]
+            stands = block
+    return tuple(once)
+
+
+def last_block(messages: Sequence[Message]) -> int | None:
+    """Return the place of the newest message with a state block, None if there is none."""
+    found = _fields(messages)
+    return next((at for at in reversed(range(len(found))) if found[at] is not None), None)
+
+
+_fields = Growing[Any](
+    lambda messages, _: [
+        newest(message["data"].get("content")) if message["type"] == "ai" else None
+        for message in messages
+    ]
+)
+_without_blocks = Growing[Message](lambda messages, _: [*map(without_blocks, messages)])

@@ -14,8 +14,7 @@ from itertools import takewhile
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
-from .growing import Growing
-from .messages import Message, arguments, calls, compact, text, with_content
+from .messages import Growing, Message, arguments, calls, compact, text, with_content
 from .names import ranges
 from .record import Group, Record
 from .state_block import START, without_blocks
@@ -367,21 +366,23 @@ def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
     return _offsets(messages)
 
 
-def _next_offsets(message: Message, before: Offsets | None) -> Offsets:
-    """Return the offsets of a message after another one."""
-    at = before.end if before else 0
-    text_offset, call_offsets = at, list[int]()
-    for label, words, is_call in _lines(message):
-        begin = at + len(label)
-        if is_call:
-            call_offsets.append(begin)
-        else:
-            text_offset = begin
-        at = begin + len(words) + 1
-    return Offsets(text_offset, tuple(call_offsets), at)
+def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[Offsets]:
+    """Return the offsets of messages that follow another one."""
+    at, found = (before.end if before else 0), list[Offsets]()
+    for message in messages:
+        text_offset, call_offsets = at, list[int]()
+        for label, words, is_call in _lines(message):
+            begin = at + len(label)
+            if is_call:
+                call_offsets.append(begin)
+            else:
+                text_offset = begin
+            at = begin + len(words) + 1
+        found.append(Offsets(text_offset, tuple(call_offsets), at))
+    return found
 
 
-_offsets = Growing(_next_offsets)
+_offsets = Growing(_offsets_after)
 
 
 def indented(words: str) -> str:

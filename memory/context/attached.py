@@ -17,9 +17,8 @@ from ..banners import banner_of
 from ..efforts import EffortState
 from ..errors import ToolError
 from ..fences import Fences
-from ..growing import Growing
 from ..media import Attachment, attachment
-from ..messages import Message, compact, text, with_content
+from ..messages import Growing, Message, compact, text, with_content
 from ..names import numbers, ranges
 from ..record import Group
 from ..running_turn import RunningTurn
@@ -157,7 +156,7 @@ class Attached:
 def attached(work: RunningTurn) -> Attached:
     """Return the running turn with its attachments as they are sent."""
     turn = work.view.running
-    if not any(_may_have(turn.messages)):
+    if not any(_which_may(turn.messages)):
         return Attached(turn.messages, {}, ())
     if not any(map(_has_any, turn.messages)) and not _brings(turn):
         return Attached(turn.messages, {}, ())
@@ -190,11 +189,15 @@ def _has_any(message: Message) -> bool:
     return message["type"] in _SHOWING and any(map(attachment, blocks))
 
 
-_may_have = Growing(
-    lambda message, _: (
-        _has_any(message) or bool(recalled(message)) or message["data"].get("name") in LOG_TOOLS
+def _may_have(message: Message) -> bool:
+    """Tell whether a message has an attachment, or may bring one back."""
+    is_result = message["type"] == "tool"
+    return _has_any(message) or (
+        is_result and (message["data"].get("name") in LOG_TOOLS or bool(recalled(message)))
     )
-)
+
+
+_which_may = Growing[bool](lambda messages, _: [*map(_may_have, messages)])
 
 
 def _brings(turn: Logged) -> bool:
@@ -294,7 +297,7 @@ def with_calls(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]
     return pairs[::-1]
 
 
-_names = Growing[Any](lambda message, _: message["data"].get("name"))
+_names = Growing[Any](lambda messages, _: [one["data"].get("name") for one in messages])
 
 
 def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:

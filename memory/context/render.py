@@ -10,14 +10,13 @@ from ...prompts.loader import render
 from ..dates import UNDATED, shown
 from ..efforts import Effort
 from ..fences import marked
-from ..growing import Growing
-from ..messages import Message, answered, without_thoughts
+from ..messages import Growing, Message, answered, without_thoughts
 from ..messages import text as text_of
 from ..names import is_qualified, numbers, parted, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..spans import kept, narrowed
-from ..state_block import limited
+from ..state_block import each_block_once, last_block, limited
 from ..state_block import rendered as rendered_fields
 from ..tokens import count_message, count_messages, cut_marked
 from ..transcript import Logged
@@ -33,7 +32,6 @@ from .attached import (
     turns_of_log,
     with_calls,
 )
-from .blocks import each_block_once, last_block
 from .budget import GOAL_TOKENS, LOGS_SHARE, Part, PartName, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
@@ -476,11 +474,12 @@ def _without_foreign_thoughts(
     )
 
 
-def _provider(message: Message, _before: Any) -> Any:
-    return (message["data"].get("response_metadata") or {}).get("model_provider")
-
-
-_providers = Growing[Any](_provider)
+_providers = Growing[Any](
+    lambda messages, _: [
+        (message["data"].get("response_metadata") or {}).get("model_provider")
+        for message in messages
+    ]
+)
 
 
 def _edge_pieces(

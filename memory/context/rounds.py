@@ -12,8 +12,7 @@ from functools import partial
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import Fences
-from ..growing import Growing
-from ..messages import Message, arguments, calls
+from ..messages import Growing, Message, arguments, calls
 from ..messages import text as text_of
 from ..record import first_round
 from ..running_turn import RunningTurn
@@ -131,8 +130,10 @@ def out_of_view(messages: Sequence[Message], cut: Rounds) -> frozenset[int]:
     return frozenset({*range(first_round(messages), shortened)} | _hidden(messages, cut))
 
 
-_kinds = Growing[str](lambda message, _: str(message["type"]))
-_deciding = Growing[bool](lambda message, _: any(True for _ in decisions([message])))
+_kinds = Growing[str](lambda messages, _: [str(message["type"]) for message in messages])
+_deciding = Growing[bool](
+    lambda messages, _: [any(True for _ in decisions([message])) for message in messages]
+)
 
 
 def within(
@@ -258,7 +259,7 @@ class _Line:
     offset: int
 
 
-def _tools_of(message: Message, _before: object) -> tuple[str, ...]:
+def _tools_of(message: Message) -> tuple[str, ...]:
     """Return for each line of the index for a message the tool that was called, "" for words."""
     if message["type"] != "ai":
         return ()
@@ -266,7 +267,7 @@ def _tools_of(message: Message, _before: object) -> tuple[str, ...]:
     return (*said, *(one_line(str(call["name"])) for call in calls(message)))
 
 
-_tools = Growing(_tools_of)
+_tools = Growing[tuple[str, ...]](lambda messages, _: [*map(_tools_of, messages)])
 
 
 def _lines(

@@ -11,9 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 from ...prompts.loader import render
 from ..efforts import one_line
 from ..fences import MARK, Fences
-from ..growing import Growing
 from ..media import attachment
-from ..messages import Message, arguments, calls, compact, reworded, with_content
+from ..messages import Growing, Message, arguments, calls, compact, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..search.passages import word_begin, word_end
@@ -133,7 +132,7 @@ def with_marked_pointers(messages: Sequence[Message]) -> tuple[Message, ...]:
     return _marked(messages)
 
 
-def _with_marked_pointers(message: Message, _before: object) -> Message:
+def _with_marked_pointers(message: Message) -> Message:
     content = message["data"].get("content")
     parts = content if isinstance(content, list) else [content]
     marked = [*map(_with_marked_part, parts)]
@@ -142,7 +141,7 @@ def _with_marked_pointers(message: Message, _before: object) -> Message:
     return with_content(message, marked if isinstance(content, list) else marked[0])
 
 
-_marked = Growing(_with_marked_pointers)
+_marked = Growing[Message](lambda messages, _: [*map(_with_marked_pointers, messages)])
 
 
 def _with_marked_part(part: Any) -> Any:
