@@ -9,11 +9,12 @@ from langgraph.types import Overwrite
 from ..memory.banners import banner_of
 from ..memory.context.attached import with_unsent
 from ..memory.context.fit import WorkingContext, assemble
+from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from .turn.langchain_messages import completed_for_model, from_dicts
 from .turn.parts import STEADY, AgentParts
 from .turn.state import TurnState, updated
-from .turn.turn import changed, leave, running, running_turn
+from .turn.turn import changed, leave, planned, running, running_turn
 
 
 def assemble_context(
@@ -23,8 +24,8 @@ def assemble_context(
 
     The rounds that left it leave `messages` too.
     """
-    update = assembled(state, runtime, parts)
-    left = leave(updated(state, update), runtime, parts)
+    update, work = _assembled(state, runtime, parts)
+    left = leave(updated(state, update), runtime, parts, work)
     if left:
         left["messages"] = Overwrite(left["messages"])
     return {**update, **left}
@@ -32,9 +33,17 @@ def assemble_context(
 
 def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
     """Return the update with the prompt of the next model call, and its report."""
-    lost = _without_lost(state, runtime, parts)
-    state = updated(state, lost)
+    return _assembled(state, runtime, parts)[0]
+
+
+def _assembled(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> tuple[dict[str, Any], RunningTurn]:
+    """Return what `assembled` does, and the turn with the plan of the prompt."""
     work = running_turn(state, runtime, parts)
+    if lost := _without_lost(work, state, runtime):
+        state = updated(state, lost)
+        work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
         context = assemble(work, parts.opening(work.settings))
         efforts = with_unsent(work)
@@ -42,7 +51,8 @@ def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
         parts.archive, work.view.owner, from_dicts(context.messages), running(state)
     )
     told = changed(work.state, efforts, runtime) if efforts != work.state else {}
-    return {
+    after = replace(work, plan=context.plan)
+    update = {
         **lost,
         **({"banners": told["banners"]} if told else {}),
         "context": {"messages": messages},
@@ -50,22 +60,20 @@ def assembled(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),
         },
-        "plan": context.plan.packed(),
+        **planned(after, work.plan),
         "sent": context.sent,
     }
+    return update, after
 
 
 def _without_lost(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+    work: RunningTurn, state: TurnState, runtime: Runtime[Settings]
 ) -> dict[str, Any]:
     """Return the update of a turn whose rounds that left it are not in the archive any more.
 
     What the plan says of its rounds counted from them.
     """
-    if not state.get("part"):
-        return {}
-    work = running_turn(state, runtime, parts)
-    if len(work.view.running.messages) > len(running(state)):
+    if not state.get("part") or len(work.view.running.messages) > len(running(state)):
         return {}
     told = replace(work.state, banners=(*work.state.banners, banner_of("lost_rounds")))
     banners = changed(work.state, told, runtime)["banners"]

@@ -1,8 +1,9 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -14,6 +15,7 @@ from ..memory.banners import banner_of
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import dated, hinted
+from ..memory.context.plan import Plan
 from ..memory.dates import stamp
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SessionNotFoundError
@@ -74,8 +76,10 @@ def begin_turn(
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         shown = _for_people(settled, efforts, parts.archive, owner)
         update |= {"archive": parts.archive.id, "nonce": nonce, "part": "", **shown}
-        work = _begun(running_turn(updated(before, update), runtime, parts))
-        update |= _hinting(work, lambda said: parts.related(work.view, said, runtime))
+        read = running_turn(updated(before, update), runtime, parts)
+        work = _begun(read)
+        related = partial(parts.related, work.view, runtime=runtime)
+        update |= _hinting(replace(work, related=related), read.plan)
         _stream(work.state.banners, runtime)
         return {**update, "messages": Overwrite(update["messages"])}
 
@@ -145,10 +149,9 @@ def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
     return {**update, "put_right": keys} if keys else {}
 
 
-def _hinting(work: RunningTurn, related: Callable[[str], Sequence[str]]) -> dict[str, Any]:
-    """Return the update of the turn's efforts, its day, its hints and the plan."""
-    work = replace(work, related=related)
-    update = {**packed(work.state), **planned(work)}
+def _hinting(work: RunningTurn, before: Plan | None) -> dict[str, Any]:
+    """Return the update of the turn's efforts, its day, its hints and the plan if it changed."""
+    update = packed(work.state) | planned(work, before)
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
 
 

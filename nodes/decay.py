@@ -17,4 +17,4 @@ def decay(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) ->
     work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
         ended = end_turn(work)
-        return {**changed(work.state, ended.state, runtime), **planned(ended)}
+        return {**changed(work.state, ended.state, runtime), **planned(ended, work.plan)}

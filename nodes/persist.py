@@ -23,11 +23,19 @@ from ..memory.state_block import shown
 from ..memory.tools.toolbox import NAMES
 from ..memory.view import past
 from .turn.langchain_messages import archived
-from .turn.left_rounds import left_rounds
 from .turn.parts import STEADY, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
-from .turn.turn import committed, group, key_of, running, running_turn, spanned, tip_of
+from .turn.turn import (
+    committed,
+    group,
+    key_of,
+    left_rounds,
+    running,
+    running_turn,
+    spanned,
+    tip_of,
+)
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -90,7 +98,7 @@ def _committed(
             archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", owner.thread, error)
-    if moved or touches_attention(record):
+    if parts.attention is not None and (moved or touches_attention(record)):
         parts.memories_changed(owner)
     return record
 

@@ -30,10 +30,9 @@ from ...nodes.assemble_context import working_context
 from ...nodes.begin_turn import begin_turn
 from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
-from ...nodes.turn.left_rounds import left_rounds, put_back
 from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.turn import effort_state
+from ...nodes.turn.turn import effort_state, left_rounds, put_back
 from ...prompts.loader import render
 from ..build import Node
 from .threads import Agent, Thread, on_a_thread, thread_at

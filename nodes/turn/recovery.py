@@ -30,9 +30,19 @@ from .langchain_messages import (
     to_dicts,
     with_ids,
 )
-from .left_rounds import NO_ROUNDS, left_rounds
 from .state import TurnState, updated
-from .turn import command_group, committed, group, is_anothers, memory_at, tip_of, tip_update
+from .turn import (
+    NO_ROUNDS,
+    as_archived,
+    command_group,
+    committed,
+    group,
+    is_anothers,
+    left_rounds,
+    memory_at,
+    tip_of,
+    tip_update,
+)
 
 _CHUNK = 100
 """Archived turns read at once when a history is compared with them."""
@@ -128,14 +138,17 @@ def _edited(
     erased has nothing to compare with, and must not come back.
     """
     tip, is_running = tip_of(state), state.get("turn", 0) > state.get("persisted", 0)
-    left = NO_ROUNDS if is_running else left_rounds(archive, owner, state)
-    edited = group(state, last, left)
     records = archive.turns(owner, tip, [tip.turn])
     if any(record.status == "erased" for record in records):
         return None
-    archived = {digest(record.messages) for record in records}
-    if archived & {digest(edited.messages), digest(_with_blocks_again(edited.messages, records))}:
+    left = NO_ROUNDS if is_running else left_rounds(archive, owner, state)
+    messages, archived = (
+        as_archived(to_dicts(last), left),
+        {digest(one.messages) for one in records},
+    )
+    if archived & {digest(messages), digest(_with_blocks_again(messages, records))}:
         return None
+    edited = group(state, last, left)
     for record in records:
         is_same = _before_turn(edited.messages, record.messages) == 0
         if is_same and _ids(edited.messages) != _ids(record.messages):

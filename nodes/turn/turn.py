@@ -26,6 +26,7 @@ from ...memory.messages import Message, answered, clean
 from ...memory.names import is_qualified, span
 from ...memory.record import (
     ANONYMOUS,
+    Event,
     Group,
     Owner,
     Part,
@@ -44,7 +45,6 @@ from ...memory.transcript import restored, stored
 from ...memory.view import ArchiveView, fence_key, past
 from ..ask import Call
 from .langchain_messages import to_dicts
-from .left_rounds import NO_ROUNDS, LeftRounds, left_rounds, put_back
 from .parts import STEADY, AgentParts, Frame
 from .state import SUMMARIES, Bookkeeping, Memory, Texts, TurnState, unpacked, updated
 
@@ -93,6 +93,14 @@ class Turn:
     left: dict[str, tuple[Message, ...]] = field(default_factory=dict)
     """Messages that left the state, as they were sent, by the id of the last part of them."""
     _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)
+    _plans: dict[str, tuple[Any, Plan | None]] = field(default_factory=dict)
+
+    def plan(self, packed: Mapping[str, Any] | None) -> Plan | None:
+        """Return the plan of the state; the nodes unpack it again only where it changed."""
+        known = self._plans.get("newest")
+        if known is None or known[0] != packed:
+            known = self._plans["newest"] = packed, Plan.unpacked(packed)
+        return known[1]
 
     def leave(self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]) -> None:
         """Keep the messages that left up to a part, and drop those that are leaving now."""
@@ -115,6 +123,48 @@ class Turn:
                 entry = self._stored[id(message)] = message, dict(fields), converted
             plain.append(entry[2])
         return tuple(plain)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftRounds:
+    """Rounds that left `messages`, as they are stored, and the events of the calls that made them.
+
+    They lie in the archive as parts of the running turn. The first answer that is still in
+    `messages` stands behind them.
+    """
+
+    messages: tuple[Message, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+NO_ROUNDS = LeftRounds()
+
+
+def left_rounds(archive: Archive, owner: Owner, state: TurnState) -> LeftRounds:
+    """Return the rounds of a turn that left its state; none, with a warning, if they are gone."""
+    last = state.get("part", "")
+    if not last:
+        return NO_ROUNDS
+    parts = archive.parts(owner, last)
+    if not parts:
+        _log.warning(
+            "the archive has no part %s of a running turn of thread %r: it goes on without the "
+            "rounds that left its messages",
+            last,
+            owner.thread,
+        )
+    return LeftRounds(
+        tuple(message for part in parts for message in part.messages),
+        tuple(event for part in parts for event in part.events),
+    )
+
+
+def put_back(messages: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages of a turn with those that left at their place."""
+    if not left:
+        return tuple(messages)
+    at = first_round(messages)
+    return (*messages[:at], *left, *messages[at:])
 
 
 def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> Owner:
@@ -260,9 +310,8 @@ def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = 
 
     Those that left the state are joined with them.
     """
-    efforts = effort_state(state)
-    dicts = to_dicts(messages)
-    archived = put_back(tuple(map(_stored, as_stored(dicts))), left.messages)
+    efforts, dicts = effort_state(state), to_dicts(messages)
+    archived = as_archived(dicts, left)
     several = event_of(archived, efforts)
     owners = [name for event in several for name, _, _ in event["spans"] if name]
     return Group(
@@ -279,6 +328,11 @@ def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = 
     )
 
 
+def as_archived(messages: Sequence[Message], left: LeftRounds = NO_ROUNDS) -> tuple[Message, ...]:
+    """Return the messages of a turn as the archive stores them, those that left the state too."""
+    return put_back(tuple(map(_stored, as_stored(messages))), left.messages)
+
+
 def _stored(message: Message) -> Message:
     """Return a message without the texts that it quotes, which only results do."""
     return stored(message) if message["type"] == "tool" else message
@@ -293,14 +347,12 @@ def command_group(state: TurnState) -> Group:
     return Group(turn, (), stamp(), events=events, status="command", state=after, nonce=nonce)
 
 
-def loaded(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, settings: Settings
-) -> Turn:
+def loaded(state: TurnState, archive: Archive, owner: Owner) -> Turn:
     """Load a turn from the archive.
 
     Raises `SessionNotFoundError` if its last turn is another user's.
     """
-    owner, tip, archive = owner_of(state, runtime, settings), tip_of(state), parts.archive
+    tip = tip_of(state)
     with archive.together(STEADY):
         found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
         if not found:
@@ -313,15 +365,12 @@ def key_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -> 
     return TurnKey(owner_of(state, runtime, settings), tip_of(state), state.get("nonce", ""))
 
 
-def _carried(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, settings: Settings
-) -> Turn:
+def _carried(key: TurnKey, state: TurnState, parts: AgentParts) -> Turn:
     """Return the turn that runs, loaded if no node of this process has loaded it."""
-    key = key_of(state, runtime, settings)
     with parts.lock:
         turn: Turn | None = parts.turns.get(key)
     if turn is None:
-        turn = loaded(state, runtime, parts, settings)
+        turn = loaded(state, parts.archive, key.session)
         with parts.lock:
             parts.turns[key] = turn
     return turn
@@ -331,7 +380,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     """Return the running turn as the memory tools and the context read it."""
     frame = parts.frame(runtime.context, state.get("window"))
     key = key_of(state, runtime, frame.settings)
-    turn = _carried(state, runtime, parts, frame.settings)
+    turn = _carried(key, state, parts)
     number, efforts = (
         state.get("turn", 0),
         memberships(state.get("active_effort"), state.get("events", ())),
@@ -340,7 +389,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
     view = replace(turn.past, tip=tip, running=now, read={})
-    return _work(state, parts, frame, view, turn.fence_key)
+    return _work(state, parts, frame, turn, view)
 
 
 def _whole(turn: Turn, state: TurnState) -> tuple[Message, ...]:
@@ -357,13 +406,18 @@ def _whole(turn: Turn, state: TurnState) -> tuple[Message, ...]:
     return put_back(messages, turn.left[last])
 
 
-def leave(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
+def leave(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    parts: AgentParts,
+    work: RunningTurn | None = None,
+) -> dict[str, Any]:
     """Store the rounds that left the prompt as a part of the turn, and take them out of the state.
 
     None leaves if the archive cannot store them now, nor inside a larger graph, whose other nodes
-    read its messages. Call it with the plan of the prompt in the state.
+    read its messages. Call it with the plan of the prompt in the state, or in the turn.
     """
-    work = running_turn(state, runtime, parts)
+    work = work or running_turn(state, runtime, parts)
     owner, whole, messages = work.view.owner, work.view.running.messages, running(state)
     until = left_until(work.plan, whole)
     first, gone = first_round(whole), len(whole) - len(messages)
@@ -378,7 +432,7 @@ def leave(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> di
     except (OSError, ArchiveError) as error:
         _log.warning("rounds of thread %r stay in its messages: %s", owner.thread, error)
         return {}
-    turn = _carried(state, runtime, parts, work.settings)
+    turn = _carried(key_of(state, runtime, work.settings), state, parts)
     turn.leave(last, whole[first:until], leaving)
     ids = {message.id for message in leaving}
     return {"part": last, "messages": [m for m in state["messages"] if m.id not in ids]}
@@ -390,12 +444,12 @@ def turn_at_rest(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     Raises what `loaded` raises.
     """
     frame = parts.frame(runtime.context, state.get("window"))
-    turn = loaded(state, runtime, parts, frame.settings)
-    return _work(state, parts, frame, turn.past, turn.fence_key)
+    turn = loaded(state, parts.archive, owner_of(state, runtime, frame.settings))
+    return _work(state, parts, frame, turn, turn.past)
 
 
 def _work(
-    state: TurnState, parts: AgentParts, frame: Frame, view: ArchiveView, fence_key: bytes
+    state: TurnState, parts: AgentParts, frame: Frame, turn: Turn, view: ArchiveView
 ) -> RunningTurn:
     used = state.get("context_report", {}).get("total", 0)
     settings, fixed, refused = frame
@@ -408,18 +462,18 @@ def _work(
         room=space_left,
         free=max(_LEAST_FREE, settings.context_budget - used, int(TURN_SHARE * space_left) // 2),
         used=max(0, used - fixed),
-        plan=Plan.unpacked(state.get("plan")),
+        plan=turn.plan(state.get("plan")),
         embedder=parts.embedder,
         refused=refused,
         provider=parts.provider,
         laid_out=parts.laid_out,
-        fence_key=fence_key,
+        fence_key=turn.fence_key,
     )
 
 
-def planned(work: RunningTurn) -> dict[str, Any]:
-    """Return the update with the plan of the context."""
-    return {} if work.plan is None else {"plan": work.plan.packed()}
+def planned(work: RunningTurn, before: Plan | None = None) -> dict[str, Any]:
+    """Return the update with the plan of the context, if it is another one than before."""
+    return {} if work.plan is None or work.plan is before else {"plan": work.plan.packed()}
 
 
 def costing(work: RunningTurn, calls: Iterable[Call]) -> RunningTurn:

@@ -7,8 +7,7 @@ from typing import Any, cast
 from langgraph.runtime import Runtime
 
 from ebbtide import DiskArchive, Settings, build_memory_graph
-from ebbtide.nodes.call_model import Call
-from ebbtide.nodes.turn.started import Started
+from ebbtide.nodes.call_model import Call, Started
 from ebbtide.nodes.turn.state import TurnState
 from tests.doubles import ScriptedModel
 
