@@ -143,9 +143,11 @@ def write(
         connection.execute(insert(members), rows)
     add_terms(connection, said, session.owner, postings(number, said_in))
     add_changes(connection, session, {"id": number, **at}, record)
-    attachments.put(connection, session.owner, number, group.attachments)
+    if group.attachments:
+        attachments.put(connection, session.owner, number, group.attachments)
     attachments.refer(connection, session.owner, number, record.messages)
-    parts.join(connection, session.owner, number, group)
+    if group.part:
+        parts.join(connection, session.owner, number, group)
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}
     connection.execute(_UPDATE_SESSION, {**counted, "after": f'"{record.parent}"'})
     return snapshot.after(record, number, segments)

@@ -75,7 +75,7 @@ def remember(
     the context had from another session is accessed. What it leaves out is withdrawn. A rule has
     the date of the last day on which its block was in use.
     """
-    if owner.anonymous or not (said.anchored or (said.rules and said.first_of_day)):
+    if not (said.anchored or (said.rules and said.first_of_day)):
         return
     lock(connection, lineage.session.owner)
     known = _Known.of(connection, lineage.session.owner)

@@ -221,8 +221,6 @@ def attend(
     found by a search and used, counts an access. `moved`: the turn does not follow the session's
     newest one, so that other efforts are concluded.
     """
-    if owner.anonymous:
-        return
     session, efforts, used = lineage.session, left_by(record), accessed(record.events)
     if efforts or used or moved:
         lock(connection, session.owner)

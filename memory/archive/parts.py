@@ -58,9 +58,8 @@ def read(connection: Connection, user: str, last: str) -> tuple[Part, ...]:
 
 def join(connection: Connection, user: int, row: int, turn: Group) -> None:
     """Let the parts that a committed turn joins name their places in it; `row` is the turn's."""
-    chain = _chain(connection, user, turn.part) if turn.part else ()
     places, begin = [], turn.first_round
-    for part in chain:
+    for part in _chain(connection, user, turn.part):
         if turn.messages[begin : begin + len(part.messages)] != part.messages:
             break
         places.append({"user": user, "part": part.id, "row": row, "begin": begin})

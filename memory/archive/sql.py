@@ -202,13 +202,15 @@ class SqlArchive(Archive):
             done = commit(connection, session, tip, group, snapshot)
             if done.before is not None:
                 moved = done.before.row != session.newest
-                lineage = Lineage(lambda: connection, session, done.snapshot)
-                attend(connection, owner, lineage, done.record, moved=moved)
-                said = facts.said_of(connection, done.record, group.state, done.before.row)
-                if moved:
-                    facts.move(connection, lineage, said)
-                facts.remember(connection, owner, lineage, done.record, said)
-                embedded.put(connection, session.id, done.snapshot.row)
+                if not owner.anonymous:  # what nobody can be told by has no memories
+                    lineage = Lineage(lambda: connection, session, done.snapshot)
+                    attend(connection, owner, lineage, done.record, moved=moved)
+                    said = facts.said_of(connection, done.record, group.state, done.before.row)
+                    if moved:
+                        facts.move(connection, lineage, said)
+                    facts.remember(connection, owner, lineage, done.record, said)
+                if embedder is not None:
+                    embedded.put(connection, session.id, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
         # All that was written is cached, so that nothing has to be read after it.
         record, snapshot = done.record, done.snapshot

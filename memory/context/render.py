@@ -95,10 +95,17 @@ def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
 
 def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     """Yield summary lines, then quotes; the effort that was active last takes its tokens first."""
-    lines = summary_lines(work, _known(work, plan, plan.summaries), (plan.room or work.room))
-    if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
-        yield Part.of("memory", summaries, work.count)
-    block = sum(part.tokens for part in _state_block(work, plan)) if plan.quotes else 0
+    if plan.summaries or plan.older or plan.unnamed:
+        lines = summary_lines(work, _known(work, plan, plan.summaries), (plan.room or work.room))
+        if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
+            yield Part.of("memory", summaries, work.count)
+    if plan.quotes:
+        yield from _quotes(work, plan)
+
+
+def _quotes(work: RunningTurn, plan: Plan) -> Iterator[Part]:
+    """Yield the quotes of compressed efforts that fit."""
+    block = sum(part.tokens for part in _state_block(work, plan))
     limit = quotes_limit((plan.room or work.room), block)
     quotes: dict[str, Message] = {}
     goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
@@ -219,7 +226,7 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
     # The list is cut at its end: what was active last stands first.
     parked = [name for name in reversed(plan.open) if name not in unparked]
     # What the running turn opened stands in that.
-    efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ())
+    efforts = work.view.as_of(plan.after_turn).efforts_named(parked, ()) if parked else ()
     lines = {
         f"- {_named(effort.id, plan)}": render("open_line", **_purpose(work, effort))
         for effort in efforts
@@ -348,13 +355,13 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     """
     past, name = turn.turn <= plan.after_turn, _part_name(work, turn)
     # Newer answers keep their state blocks: the one before them in the context is older.
-    said = as_past(turn.messages) if past else _without_foreign_thoughts(work, turn.messages)
     back: Mapping[Call, Message] = {}
-    if not isinstance(turn, Record):
-        shown = attached(work)
-        said, back = _without_foreign_thoughts(work, shown.messages), shown.back
-    else:
+    if isinstance(turn, Record):
+        said = as_past(turn.messages) if past else _without_foreign_thoughts(work, turn.messages)
         said = placeholders(said, turn.turn)
+    else:
+        running = attached(work)
+        said, back = _without_foreign_thoughts(work, running.messages), running.back
     if not past:
         is_next = turn.turn == plan.after_turn + 1 and work.settings.anchor != "off"
         said = each_block_once(said, _anchor(work, plan) if is_next else {}, plan.within)

@@ -180,8 +180,11 @@ def closed(messages: Sequence[BaseMessage], nonce: str, reason: str = "") -> lis
     The results of one turn, known by its nonce, have the same ids whenever they are made, so that a
     turn that is committed again is the same commit.
     """
+    calls = unanswered(to_dicts(messages)) if messages else ()
+    if not calls:
+        return [*messages]
     reason = reason or render("no_result")
-    results = [no_result(call, reason)["data"] for call in unanswered(to_dicts(messages))]
+    results = [no_result(call, reason)["data"] for call in calls]
     ids = (str(uuid5(NAMESPACE_OID, f"{nonce} {result['tool_call_id']}")) for result in results)
     return [*messages, *(ToolMessage(**r, id=own) for r, own in zip(results, ids, strict=True))]
 
@@ -208,7 +211,12 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
 
     Each later turn would carry them through its checkpoints.
     """
-    after = [_with(message, without_texts(message.content)) for message in messages]
+    after = [
+        message
+        if isinstance(message.content, str)
+        else _with(message, without_texts(message.content))
+        for message in messages
+    ]
     is_same = all(new is old for new, old in zip(after, messages, strict=True))
     return None if is_same else after
 
