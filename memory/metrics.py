@@ -264,8 +264,10 @@ def _in_order(record: Record) -> Iterator[Event]:
     yield from others
 
 
-def cost(messages: Sequence[Message], alone: int, count: TokenCounter) -> Event:
-    """Return the event with the tokens of a turn's messages, without the memory's calls.
+def cost(
+    messages: Iterable[Message], alone: int, count: TokenCounter, own: Collection[str] = ()
+) -> Event:
+    """Return the event with the tokens of a turn's messages, without calls of the memory's `own`.
 
     `before` are the tokens that stand before each answer, which its call would have sent. Those of
     a final `answer` are stored apart: no call of this turn sent it. `alone` are the tokens of the
@@ -276,13 +278,14 @@ def cost(messages: Sequence[Message], alone: int, count: TokenCounter) -> Event:
     >>> cost([*said, answer], 5, len)
     {'type': 'context', 'said': 18, 'answer': 8, 'alone': 5, 'before': [10]}
     """
-    answers = [at for at, message in enumerate(messages) if message["type"] == "ai"]
-    sizes = [count_message(message, count) for message in messages]
+    plain = [*without_calls(messages, own)]
+    answers = [at for at, message in enumerate(plain) if message["type"] == "ai"]
+    sizes = [count_message(message, count) for message in plain]
     before = [0, *accumulate(sizes)]
     return {
         "type": "context",
         "said": before[-1],
-        "answer": sizes[-1] if len(messages) - 1 in answers else 0,
+        "answer": sizes[-1] if len(plain) - 1 in answers else 0,
         "alone": alone,
         "before": [before[at] for at in answers],
     }

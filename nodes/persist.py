@@ -13,7 +13,7 @@ from ..memory.archive.memories import touches_attention
 from ..memory.context.budget import fixed_parts
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.messages import fingerprint
-from ..memory.metrics import cost, without_calls
+from ..memory.metrics import cost
 from ..memory.record import Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
@@ -87,8 +87,8 @@ def _committed(
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
-        alone, plain = sum(part.tokens for part in own), without_calls(shown(turn.messages), NAMES)
-        spent = cost([*plain], alone, parts.count)
+        alone = sum(part.tokens for part in own)
+        spent = cost(shown(turn.messages), alone, parts.count, NAMES)
         turn = replace(turn, events=(*turn.events, *fixed, spent))
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
     moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip

@@ -570,6 +570,8 @@ def _insertions(
     events = turn.events if turn.turn > plan.after_turn else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}
     insertions: _Insertions = {}
+    if not any(message["type"] == "tool" for message in turn.messages):
+        return insertions
     for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
         efforts = related.get(str(result.get("effort_id")), ())
         hints = [{"effort": effort, "offset": 0} for effort in efforts]

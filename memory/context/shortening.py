@@ -190,11 +190,12 @@ def previewed_each(
         cut = preview(content, limit, turn=number, offset=offset, count=count)
         return cut if count(cut) + _LEAST_SAVED <= count(content) else content
 
-    previews, places = [*messages], offsets(turn.messages)
+    previews, places = [*messages], tuple[Offsets, ...]()
     for at, most in enumerate(limits):
-        if most is UNLIMITED:
-            continue
         message = messages[at]
+        if _is_within(message, most, count):
+            continue
+        places = places or offsets(turn.messages)
         limit = most.results if message["type"] == "tool" else most.texts
         if limit is not None and has_files(message) and count_message(message, count) <= limit:
             limit = None
@@ -203,6 +204,16 @@ def previewed_each(
         else:
             previews[at] = _with_previews(message, limit, most.arguments, places[at], short)
     return tuple(previews)
+
+
+def _is_within(message: Message, most: Limits, count: TokenCounter) -> bool:
+    """Tell whether nothing of a message can be over its limits, which is true of most."""
+    own = most.results if message["type"] == "tool" else most.texts
+    if own is None or most.arguments is not None:
+        return own is None and most.arguments is None
+    content = message["data"].get("content")
+    is_quoting = message["data"].get("artifact") is not None
+    return isinstance(content, str) and not is_quoting and count(content) <= own
 
 
 def has_files(message: Message) -> bool:
