@@ -288,18 +288,21 @@ class KeywordCache(LRUCache[Any, Any]):
 
 def keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
     """Return the keywords of an effort, from its committed turns."""
-    view, last = work.view, effort.turn
+    view, last, log = work.view, effort.turn, None
     # Until its last turn is committed, and while it is open, the log still grows.
     if effort.status == "open" or effort.turn > view.tip.turn:
-        last = next(reversed(view.log_turns(effort.id)), 0)
+        log = view.log_turns(effort.id)
+        last = next(reversed(log), 0)
     key = (view.owner, effort, *view.ids_of(effort.id, [last]).values())
-    found: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache))
+    found: Keywords = cache.get_or_make(key, partial(_keywords_of, work, effort, cache, log))
     return found
 
 
-def _keywords_of(work: RunningTurn, effort: Effort, cache: KeywordCache) -> Keywords:
-    session, name = parted(effort.id)
-    turns, counts = work.view.log_turns(effort.id)[-KEYWORD_TURNS:], list[Counts]()
+def _keywords_of(
+    work: RunningTurn, effort: Effort, cache: KeywordCache, log: Sequence[int] | None
+) -> Keywords:
+    (session, name), counts = parted(effort.id), list[Counts]()
+    turns = (work.view.log_turns(effort.id) if log is None else log)[-KEYWORD_TURNS:]
     for record in work.view.turns_of(effort.id, turns):
         key = (work.view.owner, session, record.id, name)
         counts.append(cache.get_or_make(key, partial(counted, record.messages)))

@@ -105,7 +105,8 @@ def mentions(
     for word in chain.from_iterable(map(qualified_words, texts)):
         session, name = parted(word)
         names[word] = f"{session}/{hyphenated(name)}"
-    stored = {effort.id for effort in work.view.efforts_named([*{*names.values()}], ())}
+    known = work.view.efforts_named([*{*names.values()}], ()) if names else ()
+    stored = {effort.id for effort in known}
     written = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
     written |= {name: name for name in _foreign_efforts(work)}
     mentioned, remainders = set[str](), [*texts]
@@ -307,6 +308,8 @@ def _foreign_by_name(work: RunningTurn, mentioned: Collection[str]) -> frozenset
     """
     names = {qualified: parted(qualified)[1] for qualified in _foreign_efforts(work)}
     names = {qualified: name for qualified, name in names.items() if name in mentioned}
+    if not names:
+        return frozenset()
     efforts = work.view.efforts_named(sorted({*names.values()}), work.state.events)
     own = {effort.id for effort in efforts}
     return frozenset(qualified for qualified, name in names.items() if name not in own)

@@ -505,17 +505,16 @@ def visible_text(message: Message) -> str:
     return text(without_blocks(message))
 
 
-def countable(message: Message) -> Iterator[str]:
-    """Yield the text of a message and the arguments of its calls, without the memory's tools.
+def countable(message: Message) -> list[str]:
+    """Return the text of a message and the arguments of its calls, without the memory's tools.
 
     >>> call = {"name": "look_up", "args": {"id": 1}}
-    >>> [*countable({"type": "ai", "data": {"content": "Well.", "tool_calls": [call]}})]
+    >>> countable({"type": "ai", "data": {"content": "Well.", "tool_calls": [call]}})
     ['Well.', "{'id': 1}"]
     """
-    if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
-        yield visible_text(message)
+    is_own = message["type"] == "tool" and message["data"].get("name") in OWN_TOOLS
     app_calls = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
-    yield from (str(call.get("args")) for call in app_calls)
+    return [*([] if is_own else [visible_text(message)]), *(str(c.get("args")) for c in app_calls)]
 
 
 def _lines(message: Message) -> Iterator[tuple[str, str, bool]]:

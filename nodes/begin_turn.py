@@ -25,7 +25,7 @@ from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.references import referenced
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
-from ..memory.view import past
+from ..memory.view import ArchiveView, past
 from .command import commit_command
 from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
 from .turn.langchain_messages import kept_in_state, to_dicts
@@ -66,7 +66,8 @@ def begin_turn(
         return _continued(state, results, owner, parts.archive)
     with parts.archive.together():
         before, arrived, settled = _settled(state, runtime, parts, owner, settings.earlier_turns)
-        settled |= _right(updated(before, settled), parts.archive, owner)
+        view = past(parts.archive, owner, Tip(settled["persisted"], settled["tip"]))
+        settled |= _right(updated(before, settled), view)
         efforts = _counted(updated(before, settled), cleared=_cleared(state))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(text(message) for message in to_dicts(arrived.new))
@@ -74,7 +75,7 @@ def begin_turn(
         kept = arrived.kept_turns(settled["persisted"], settings.earlier_turns)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
-        shown = _for_people(settled, efforts, parts.archive, owner)
+        shown = {"texts": texts_of(efforts, view, {}), "references": []}
         update |= {"archive": parts.archive.id, "nonce": nonce, "part": "", **shown}
         read = running_turn(updated(before, update), runtime, parts)
         work = _begun(read)
@@ -137,12 +138,11 @@ def _ended(
     return updated(state, {**changed(work.state, ended.state, runtime), **planned(ended)})
 
 
-def _right(state: TurnState, archive: Archive, owner: Owner) -> dict[str, Any]:
+def _right(state: TurnState, view: ArchiveView) -> dict[str, Any]:
     """Return the update that puts the memory right where the archive contradicts it."""
-    tip, plan = tip_of(state), state.get("plan")
-    right, contradicted = put_right(effort_state(state), past(archive, owner, tip))
+    plan, (right, contradicted) = state.get("plan"), put_right(effort_state(state), view)
     keys = (*state.get("put_right", ()), *contradicted)
-    if plan and plan["after_turn"] > tip.turn:
+    if plan and plan["after_turn"] > view.tip.turn:
         keys = (*keys, "plan")
     update = {key: value for key, value in packed(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
@@ -194,14 +194,6 @@ def _counted(state: TurnState, *, cleared: bool) -> EffortState:
     if state.get("lost"):
         efforts = replace(efforts, banners=(*efforts.banners, banner_of("lost")))
     return efforts if efforts.active is None else efforts.activated(efforts.active)
-
-
-def _for_people(
-    settled: Mapping[str, Any], efforts: EffortState, archive: Archive, owner: Owner
-) -> dict[str, Any]:
-    """Return the texts of the efforts as they are stored now, and no reference."""
-    view = past(archive, owner, tip_of(updated({}, settled)))
-    return {"texts": texts_of(efforts, view, {}), "references": []}
 
 
 def _messages(

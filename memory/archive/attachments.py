@@ -5,8 +5,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, exists, select
 
-from ..attachments import Texts, references
-from ..messages import Message, fingerprint
+from ..attachments import Texts
+from ..messages import fingerprint
 from ..record import Owner
 from .database import upsert
 from .records import unzipped, zipped
@@ -28,13 +28,11 @@ def put(connection: Connection, user: int, turn: int, texts: Texts) -> None:
         _refer(connection, user, turn, texts)
 
 
-def refer(connection: Connection, user: int, turn: int, messages: Sequence[Message]) -> None:
-    """Note what the messages of a turn refer to, of what is stored: a client may send anything."""
-    digests = references([message["data"].get("content") for message in messages])
-    if digests:
-        own = attachments.c.owner == user, attachments.c.digest.in_([*digests])
-        stored = connection.execute(select(attachments.c.digest).where(*own)).scalars().all()
-        _refer(connection, user, turn, stored)
+def refer(connection: Connection, user: int, turn: int, digests: Iterable[str]) -> None:
+    """Note what a turn refers to, of what is stored: a client may send any digest."""
+    own = attachments.c.owner == user, attachments.c.digest.in_([*digests])
+    stored = connection.execute(select(attachments.c.digest).where(*own)).scalars().all()
+    _refer(connection, user, turn, stored)
 
 
 def _refer(connection: Connection, user: int, turn: int, digests: Iterable[str]) -> None:

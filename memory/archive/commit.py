@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
+from ..attachments import references
 from ..efforts import changed, left_by
 from ..errors import SessionNotFoundError, TipNotFoundError
 from ..names import session_name
@@ -145,7 +146,9 @@ def write(
     add_changes(connection, session, {"id": number, **at}, record)
     if group.attachments:
         attachments.put(connection, session.owner, number, group.attachments)
-    attachments.refer(connection, session.owner, number, record.messages)
+    contents = [message["data"].get("content") for message in record.messages]
+    if digests := references(contents):
+        attachments.refer(connection, session.owner, number, digests)
     if group.part:
         parts.join(connection, session.owner, number, group)
     counted = {"session": session.id, "count": session.turns + 1, "newest_row": number}

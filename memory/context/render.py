@@ -472,8 +472,8 @@ def _without_foreign_thoughts(
     work: RunningTurn, messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """Return messages without the thoughts of other providers' models, which refuse them."""
-    providers = _providers(messages)
-    if not work.provider or {*providers} <= {None, "", work.provider}:
+    providers = _providers(messages) if work.provider else ()
+    if {*providers} <= {None, "", work.provider}:
         return tuple(messages)
     return tuple(
         without_thoughts(message) if by and by != work.provider else message

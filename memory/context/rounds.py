@@ -22,7 +22,7 @@ from ..transcript import DECIDING, Logged, Offsets, offsets, visible_text
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, first_below, ladder
 from .forms import PREVIEW
-from .plan import Plan, Rounds
+from .plan import Rounds
 from .shortening import (
     UNLIMITED,
     Limits,
@@ -172,16 +172,13 @@ def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, begin, end) for name, begin, end in clipped if begin < end)
 
 
-def left_until(plan: Plan | None, messages: Sequence[Message]) -> int:
+def left_until(cut: Rounds, messages: Sequence[Message]) -> int:
     """Return the place in the running turn up to which its rounds left the prompt.
 
     A round between two that left, which is shown, is taken with them. The newest never is.
     """
-    cut = plan.rounds if plan else None
     places = begins(messages)
-    if cut is None or not places:
-        return 0
-    return min(places[-1], max([cut.left, *(end for *_, end in cut.gone)]))
+    return min(places[-1], max([cut.left, *(end for *_, end in cut.gone)])) if places else 0
 
 
 def _limits(cut: Rounds, at: int, message: Message, room: int) -> Limits:

@@ -115,11 +115,11 @@ def _searchable(message: Message) -> str:
     content = without_blocks(message)["data"].get("content")
     blocks = content if isinstance(content, list) else [content or spoken(message)]
     texts = [
-        block_text(block)
+        block
+        if not isinstance(block, Mapping)
+        else block_text(block)
         if attachment(block)
         else block.get("text")
-        if isinstance(block, Mapping)
-        else block
         for block in blocks
     ]
     texts += [

@@ -211,17 +211,18 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
     not have goes on from the session's newest turn. Raises `TipNotFoundError` if it is of another
     archive.
     """
-    tip, is_foreign = tip_of(state), is_anothers(state, archive, owner)
+    tip = tip_of(state)
+    known = archive.tip(owner, tip) if tip.id else None
+    if known is not None:
+        state = state if known == tip else updated(state, tip_update(known))
+        return state if known.turn else _adopted(state, archive, owner)
+    is_foreign = is_anothers(state, archive, owner)
     messages: list[BaseMessage] = [*state.get("messages", [])]
     if is_foreign:  # what the other user said stays in the checkpoints alone
         messages = [*split_messages(state).new]
     if not tip.id:
         state = cast("TurnState", {"messages": messages}) if is_foreign else state
         return _adopted(remembered(state, archive, owner, window), archive, owner)
-    known = archive.tip(owner, tip)
-    if known is not None:
-        state = state if known == tip else updated(state, tip_update(known))
-        return state if known.turn else _adopted(state, archive, owner)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
     newest = archive.newest(owner)

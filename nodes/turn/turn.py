@@ -418,11 +418,14 @@ def leave(
     read its messages. Call it with the plan of the prompt in the state, or in the turn.
     """
     work = work or running_turn(state, runtime, parts)
-    owner, whole, messages = work.view.owner, work.view.running.messages, running(state)
-    until = left_until(work.plan, whole)
+    owner, whole = work.view.owner, work.view.running.messages
+    stay = owner.namespace or work.settings.messages_window is None
+    if stay or work.plan is None or work.plan.rounds is None:
+        return {}
+    messages, until = running(state), left_until(work.plan.rounds, whole)
     first, gone = first_round(whole), len(whole) - len(messages)
     leaving = messages[first : max(first, until - gone)]
-    if not leaving or owner.namespace or work.settings.messages_window is None:
+    if not leaving:
         return {}
     before = state.get("part", "") if gone else ""
     said = tuple(map(_stored, whole[first + gone : until]))
