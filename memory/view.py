@@ -31,7 +31,7 @@ class ArchiveView:
     tip: Tip
     running: Group
     read: dict[int, Record] | None = field(default=None, compare=False, repr=False)
-    """The turns that were read, kept while a node of the graph runs."""
+    """The turns that were read, kept while a turn runs."""
 
     def as_of(self, turn: int) -> "ArchiveView":
         """Return the view as it was right after an earlier turn."""

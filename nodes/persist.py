@@ -51,7 +51,8 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     with parts.archive.together(STEADY):
         fixed = _fixed(state, work.settings, parts)
         record = _committed(state, messages, work.view.owner, parts, fixed)
-        view = past(parts.archive, work.view.owner, record.tip)
+        read = {**(work.view.read or {}), record.turn: record}
+        view = replace(past(parts.archive, work.view.owner, record.tip), read=read)
         after = replace(work, state=replace(work.state, events=()), view=view)
         with parts.lock:
             parts.turns.pop(key_of(state, runtime, work.settings), None)

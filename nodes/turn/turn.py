@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from time import monotonic
 from typing import Any, cast
 
 from langchain_core.messages import BaseMessage
@@ -94,6 +95,7 @@ class Turn:
     """Messages that left the state, as they were sent, by the id of the last part of them."""
     _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)
     _plans: dict[str, tuple[Any, Plan | None]] = field(default_factory=dict)
+    _read: dict[str, tuple[float, dict[int, Record]]] = field(default_factory=dict)
 
     def plan(self, packed: Mapping[str, Any] | None) -> Plan | None:
         """Return the plan of the state; the nodes unpack it again only where it changed."""
@@ -101,6 +103,13 @@ class Turn:
         if known is None or known[0] != packed:
             known = self._plans["newest"] = packed, Plan.unpacked(packed)
         return known[1]
+
+    def read(self) -> dict[int, Record]:
+        """Return the committed turns that nodes read, for as long as a turn relies on them."""
+        at, records = self._read.get("newest", (0.0, {}))
+        if (now := monotonic()) - at > STEADY:
+            at, records = self._read["newest"] = now, {}
+        return records
 
     def leave(self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]) -> None:
         """Keep the messages that left up to a part, and drop those that are leaving now."""
@@ -388,7 +397,7 @@ def running_turn(state: TurnState, runtime: Runtime[Settings], parts: AgentParts
     now = Group(number, _whole(turn, state), at="", efforts=efforts)
     # A turn may run again after its commit; it then follows the turn before it.
     tip = replace(key.tip, turn=min(key.tip.turn, number - 1))
-    view = replace(turn.past, tip=tip, running=now, read={})
+    view = replace(turn.past, tip=tip, running=now, read=turn.read())
     return _work(state, parts, frame, turn, view)
 
 
