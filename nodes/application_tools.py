@@ -20,7 +20,7 @@ _RESERVED = ("memory", "bookkeeping")
 
 
 def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
-    """Return the node that runs the application's tools; what a tool raises is its result."""
+    """Run the application's tools, each call as a task; what a tool raises is its result."""
 
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]

@@ -78,9 +78,9 @@ class WorkingContext:
         plan = self.plan
         changed = {"after_turn": plan.after_turn, "why": plan.why}
         return {
-            "tokens": dict(tokens),
             "total": tokens.total(),
             "budget": self.budget,
+            "tokens": dict(tokens),
             "left_out": dict(self.left_out),
             "changed": changed | ({"within": plan.within} if plan.within else {}),
         }

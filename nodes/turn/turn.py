@@ -532,13 +532,22 @@ def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str,
     found = view.efforts_named(wanted, efforts.events) if wanted else ()
     texts = {
         effort.id: {
-            "goal": effort.goal[:GOAL_LENGTH],
-            "constraints": [text[:GOAL_LENGTH] for text in effort.constraints],
-            "summary": effort.summary[:SUMMARY_LENGTH],
+            "goal": _beginning(effort.goal, GOAL_LENGTH),
+            "constraints": [_beginning(text, GOAL_LENGTH) for text in effort.constraints],
+            "summary": _beginning(effort.summary, SUMMARY_LENGTH),
         }
         for effort in found
     }
     return {name: {**known, **texts}[name] for name in names if name in known or name in texts}
+
+
+def _beginning(words: str, length: int) -> str:
+    """Return the beginning of a text; an ellipsis says that it goes on.
+
+    >>> _beginning("tracking number 4711", 18), _beginning("number 4711", 18)
+    ('tracking number 4…', 'number 4711')
+    """
+    return words if len(words) <= length else f"{words[: length - 1]}…"
 
 
 def mentioned(efforts: EffortState) -> list[dict[str, Any]]:
