@@ -17,7 +17,7 @@ from ..prompts.loader import render
 from .messages import Growing, Message, arguments, calls, compact, text, with_content
 from .names import ranges
 from .record import Group, Record
-from .state_block import START, without_blocks
+from .state_block import START, blocks, without_blocks
 from .tokens import TokenCounter, fit, slices
 
 DECIDING = frozenset(
@@ -135,9 +135,8 @@ def stored(message: Message) -> Message:
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
-    as_sent = printable if message["data"].get("name") == "read_log" else str
     quotes = quotations(message)
-    return _with(message, [{**part, "text": as_sent(read(quote))} for part, quote in quotes])
+    return _with(message, [{**part, "text": read(quote)} for part, quote in quotes])
 
 
 def printable(words: str) -> str:
@@ -235,7 +234,8 @@ def _head(text: str, count: TokenCounter) -> str:
 def _reads_on(quote: Recalled, length: int) -> dict[str, Any]:
     """Return the arguments with which `read_log` continues after `length` characters."""
     place = {"session": quote.session} if quote.session else {}
-    return {"left_out": {"turns": str(quote.turn), "offset": quote.offset + length, **place}}
+    offset = min(quote.offset + length, quote.end - 1)  # what was cut may be a block at the end
+    return {"left_out": {"turns": str(quote.turn), "offset": offset, **place}}
 
 
 def _is_range(item: Any) -> bool:
@@ -383,6 +383,24 @@ def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[
 
 
 _offsets = Growing(_offsets_after)
+
+
+def as_read(messages: Sequence[Message], begin: int, end: int) -> str:
+    r"""Return a range of a rendered turn as `read_log` gives it.
+
+    The state blocks of the answers that end in it follow, so that offsets do not count them.
+
+    >>> answer = "Done.\n---STATE---\nGoal: ship\n---END STATE---"
+    >>> print(as_read([{"type": "ai", "data": {"content": answer}}], 0, 16))
+    assistant: Done.
+    assistant's state block: Goal: ship
+    """
+    said = [rendered(messages)[begin:end]]
+    for message, place in zip(messages, offsets(messages), strict=True):
+        if message["type"] == "ai" and begin < place.end <= end + 1:
+            found = blocks(message["data"].get("content") or "")
+            said += [f"{speaker(message)}'s state block: {indented(one.strip())}" for one in found]
+    return printable("\n".join(said))
 
 
 def indented(words: str) -> str:

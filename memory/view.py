@@ -12,7 +12,7 @@ from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
 from .record import Event, Group, Owner, Record, Tip
 from .spans import narrowed
-from .transcript import Logged, Recalled, rendered, restored
+from .transcript import Logged, Recalled, as_read, rendered, restored
 
 _CHUNK = 200
 """Turns read in one query, so that the records of a long session do not fill the memory."""
@@ -68,6 +68,8 @@ class ArchiveView:
         if quoted.effort:
             effort = view.effort(quoted.effort, ())
             return effort.summary if effort else ""
+        if quoted.score is None:  # no hit of a search, but what `read_log` read
+            return as_read(view.messages_of(quoted.turn), quoted.offset, quoted.end)
         return view.render(quoted.turn)[quoted.offset : quoted.end]
 
     def session(self, name: str) -> "ArchiveView | None":

@@ -13,7 +13,7 @@ from ..names import numbers, qualified, ranges, session_name, turns_named
 from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import Logged, Recalled, message_end, printable, rendered, speaker_at
+from ..transcript import Logged, Recalled, as_read, message_end, rendered, speaker_at
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 
@@ -100,7 +100,7 @@ def _texts(
         end = offset + fit(log[offset:last], max(1, free), work.count)
         if parts and end < len(log) and free < _LEAST:
             break
-        text = printable(log[offset:end])
+        text = as_read(turn.messages, offset, end)
         free -= work.count(text)
         parts.append(({**head, "text": text}, Recalled(turn.turn, offset, end, **place)))
         if end < len(log):

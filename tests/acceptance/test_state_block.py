@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ebbtide import Settings
-from tests.acceptance import later
 from tests.acceptance.stage import EXACT, recalled, stage
 from tests.agents import THREAD
 from tests.doubles import call, together
@@ -150,7 +149,6 @@ def test_block_goes_back_with_time_travel(tmp_path: Path) -> None:
     assert here.say("Other.", config=here.after(1)).memory["anchor"] == {"Goal": "first"}
 
 
-@later.GRAPH
 def test_raw_answer_is_archived(tmp_path: Path) -> None:
     """03: `read_log` shows the raw answer, users are shown it without."""
     here = stage(tmp_path)

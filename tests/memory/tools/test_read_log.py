@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ebbtide.memory.transcript import printable, rendered
+from ebbtide.memory.transcript import (
+    printable,
+    rendered,
+    restored,
+    result_of,
+    shortened,
+    stored,
+)
 from tests.draws import examples
 from tests.memory.contexts import everything
 from tests.memory.conversations import (
@@ -133,6 +140,22 @@ def test_reading_on_gives_the_whole_turn_exactly(question: str, free: int) -> No
         read = everything(talk, 1)
 
     assert read == printable(rendered(record.messages))
+
+
+def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> None:
+    """An answer's block follows the text, comes back from the archive, and moves no offset."""
+    anchors = f"Technical Anchors: {'host db-1, ' * 20}port 8443"
+    talk.turn("Ship it.", answer=f"Understood.\n\n---STATE---\n{anchors}\n---END STATE---")
+    talk.ask("What did I say?")
+
+    whole = talk.call("read_log", turns="1")
+    sent = talk.messages[-1]
+    cut = result_of(shortened(sent, 50, talk.work.count))
+
+    assert whole["turns"][0]["text"].endswith(f"Understood.\nassistant's state block: {anchors}")
+    assert (whole["next"], "8443" in cut["turns"][0]["text"]) == (None, False)
+    assert restored(stored(sent), talk.work.view.recall) == sent
+    assert talk.call("read_log", **cut["next"])["turns"][0]["text"].endswith(anchors)
 
 
 def test_reading_from_an_offset_ends_with_the_message(talk: Conversation) -> None:
