@@ -15,7 +15,6 @@ from ..memory.banners import banner_of
 from ..memory.context.budget import check_budget
 from ..memory.context.changes import before_turn, end_turn
 from ..memory.context.hints import dated, hinted
-from ..memory.context.plan import Plan
 from ..memory.dates import stamp
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SessionNotFoundError
@@ -23,7 +22,6 @@ from ..memory.messages import answered, text
 from ..memory.put_right import put_right
 from ..memory.record import SHORT_ID, Owner, Tip
 from ..memory.references import referenced
-from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from ..memory.view import ArchiveView, past
 from .command import commit_command
@@ -77,18 +75,18 @@ def begin_turn(
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
         shown = {"texts": texts_of(efforts, view, {}), "references": []}
         update |= {"archive": parts.archive.id, "nonce": nonce, "part": "", **shown}
-        read = running_turn(updated(before, update), runtime, parts)
-        work = _begun(read)
-        related = partial(parts.related, work.view, runtime=runtime)
-        update |= _hinting(replace(work, related=related), read.plan)
-        _stream(work.state.banners, runtime)
-        return {**update, "messages": Overwrite(update["messages"])}
+        begun = _begun(updated(before, update), runtime, parts)
+        _stream(begun["banners"], runtime)
+        return {**update, **begun, "messages": Overwrite(update["messages"])}
 
 
-def _begun(work: RunningTurn) -> RunningTurn:
-    """Return the turn with the time, and the plan that it begins with."""
-    now = stamp()
-    return before_turn(replace(work, now=now), now)
+def _begun(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
+    """Return the update of the turn's efforts, its day, its hints, and its plan if it changed."""
+    read, now = running_turn(state, runtime, parts), stamp()
+    related = partial(parts.related, read.view, runtime=runtime)
+    work = before_turn(replace(read, now=now, related=related), now)
+    update = packed(work.state) | planned(work, read.plan)
+    return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
 
 
 def _owner_and_nonce(
@@ -147,12 +145,6 @@ def _right(state: TurnState, view: ArchiveView) -> dict[str, Any]:
     update = {key: value for key, value in packed(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
     return {**update, "put_right": keys} if keys else {}
-
-
-def _hinting(work: RunningTurn, before: Plan | None) -> dict[str, Any]:
-    """Return the update of the turn's efforts, its day, its hints and the plan if it changed."""
-    update = packed(work.state) | planned(work, before)
-    return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
 
 
 def _stream(banners: Sequence[str], runtime: Runtime[Settings]) -> None:
