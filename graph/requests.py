@@ -12,7 +12,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, BaseMessage
 from rapidfuzz.distance import Prefix
 
-from ..memory.context.fit import DIGITS
+from ..memory.context.budget import DIGITS
 from ..memory.errors import SettingsError
 from ..memory.fences import NAME
 from ..memory.messages import digest

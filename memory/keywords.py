@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
 from math import log
 from threading import Lock
@@ -101,14 +101,15 @@ def marks(text: str) -> list[str]:
     return [mark for mark in found if len(mark) > 2]  # noqa: PLR2004 (as short as a keyword)
 
 
-def terms_of(text: str) -> list[str]:
+@lru_cache(maxsize=128)  # what is said is compared in its turn, and counted in the next one
+def terms_of(text: str) -> tuple[str, ...]:
     """Return the terms by which a text is compared with keywords: words, and whole identifiers.
 
     >>> terms_of("Thanks! Is auth.ts done? The tests pass.")
-    ['auth', 'auth.ts']
+    ('auth', 'auth.ts')
     """
     plain = _STOCK.sub(" ", text)
-    return [*dict.fromkeys([*content(plain), *filter(_has_parts, marks(plain))])]
+    return (*dict.fromkeys([*content(plain), *filter(_has_parts, marks(plain))]),)
 
 
 def _has_parts(mark: str) -> bool:

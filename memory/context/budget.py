@@ -6,11 +6,12 @@ The fixed parts are the system message and the tool schemas; what they leave is 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar
 
 from ...prompts.loader import render
 from ..errors import SettingsError
-from ..messages import Message
+from ..messages import Message, digests
 from ..settings import Settings
 from ..state_block import ANCHOR_TOKENS, anchor_instructions
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
@@ -22,7 +23,11 @@ PartName: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+DIGITS = 6
+"""Hex digits of the digest of a message: 24 bits tell the messages of one context apart."""
+
+
+@dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
 class Part:
     """A piece of the context, its size in tokens, and the turn that it shows, if any."""
 
@@ -30,6 +35,11 @@ class Part:
     messages: tuple[Message, ...]
     tokens: int
     turn: int | None = None
+
+    @cached_property
+    def digests(self) -> str:
+        """The digests of the messages: enough to compare two prompts."""
+        return "".join(digests(self.messages, DIGITS))
 
     @classmethod
     def of(

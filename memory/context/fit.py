@@ -8,13 +8,14 @@ from typing import Any
 
 from rapidfuzz.distance import Prefix
 
-from ..messages import Message, digests
+from ..messages import Message
 from ..names import ranges, ranges_between, span
 from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_messages
 from ..valid_history import with_own_ids
 from .budget import (
+    DIGITS,
     MOST,
     TURN_LOW_WATER,
     TURN_SHARE,
@@ -33,10 +34,6 @@ from .rounds import concluded, last_cuts, older_cuts
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
 
-DIGITS = 6
-"""Hex digits of the digest of a message: 24 bits tell the messages of one context apart."""
-
-
 @dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
 class WorkingContext:
     """The prompt of a model call in parts, the plan behind it, and what it leaves out."""
@@ -51,10 +48,10 @@ class WorkingContext:
         """The messages of all parts, in order, in which each tool call has an id of its own."""
         return with_own_ids([message for part in self.parts for message in part.messages])
 
-    @cached_property
+    @property
     def sent(self) -> str:
-        """The digests of all messages, six hex digits each: enough to compare two prompts."""
-        return "".join(digests(self.messages, DIGITS))
+        """The digests of all messages, `DIGITS` for each."""
+        return "".join(part.digests for part in self.parts)
 
     def prefix(self, earlier: str, count: TokenCounter) -> int:
         """Return the tokens of the prefix shared with an earlier prompt, given what that `sent`.
