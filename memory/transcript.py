@@ -356,18 +356,13 @@ def rendered(messages: Sequence[Message]) -> str:
     return "\n".join(f"{label}{words}" for label, words, _ in lines)
 
 
-def offsets(messages: Sequence[Message]) -> tuple[Offsets, ...]:
-    """Return the offsets of each message in the rendered turn, in characters.
+def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[Offsets]:
+    """Return the offsets of messages that follow another one.
 
     >>> messages = [{"type": "human", "data": {"content": "Hi"}}] * 2
-    >>> [place.text for place in offsets(messages)]
+    >>> [place.text for place in _offsets_after(messages, None)]
     [6, 15]
     """
-    return _offsets(messages)
-
-
-def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[Offsets]:
-    """Return the offsets of messages that follow another one."""
     at, found = (before.end if before else 0), list[Offsets]()
     for message in messages:
         text_offset, call_offsets = at, list[int]()
@@ -382,7 +377,8 @@ def _offsets_after(messages: Sequence[Message], before: Offsets | None) -> list[
     return found
 
 
-_offsets = Growing(_offsets_after)
+offsets = Growing(_offsets_after)
+"""Return the offsets of each message in the rendered turn, in characters."""
 
 
 def as_read(messages: Sequence[Message], begin: int, end: int) -> str:

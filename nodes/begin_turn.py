@@ -83,7 +83,8 @@ def begin_turn(
 def _begun(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
     """Return the update of the turn's efforts, its day, its hints, and its plan if it changed."""
     read, now = running_turn(state, runtime, parts), stamp()
-    related = partial(parts.related, read.view, runtime=runtime)
+    known = not read.view.owner.anonymous
+    related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
     update = packed(work.state) | planned(work, read.plan)
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}

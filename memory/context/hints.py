@@ -159,11 +159,13 @@ def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
 
 def _other_subject(work: RunningTurn, question: str, plan: Plan) -> list[str]:
     """Return memories of other sessions that a message is about, and the turns in view are not."""
+    if work.related is None:
+        return []
     overlap = work.settings.min_keyword_overlap
     said = {term for term in query_terms(question) if tells(term)}
-    related = work.related(question) if work.related and len(said) >= overlap else ()
+    related = work.related(question) if len(said) >= overlap else ()
     absent = [name for name in related if not _in_context(work, name, plan)]
-    stored = [effort for effort in work.view.efforts_named(absent, ()) if is_qualified(effort.id)]
+    stored = [one for one in work.view.efforts_named(absent, ()) if is_qualified(one.id)]
     if not stored:
         return []
     later = range(plan.after_turn + 1, work.view.tip.turn + 1)

@@ -127,11 +127,6 @@ def marked_pointers(words: str) -> str:
     return _POINTER.sub(f"[{MARK}", words)
 
 
-def with_marked_pointers(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Return messages of others in which nothing looks like the pointer of a preview."""
-    return _marked(messages)
-
-
 def _with_marked_pointers(message: Message) -> Message:
     content = message["data"].get("content")
     parts = content if isinstance(content, list) else [content]
@@ -141,7 +136,8 @@ def _with_marked_pointers(message: Message) -> Message:
     return with_content(message, marked if isinstance(content, list) else marked[0])
 
 
-_marked = Growing[Message](lambda messages, _: [*map(_with_marked_pointers, messages)])
+with_marked_pointers = Growing[Message](lambda messages, _: [*map(_with_marked_pointers, messages)])
+"""Return messages of others in which nothing looks like the pointer of a preview."""
 
 
 def _with_marked_part(part: Any) -> Any:
