@@ -95,10 +95,18 @@ def marks(text: str) -> list[str]:
     ['eaddrinuse', 'src/auth.ts', 'auth.ts', 'maxretries']
     """
     found = dict[str, None]()
-    for match in _MARK.findall(text):
-        whole = match.casefold().strip(".,-")
-        found |= dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
+    for word in text.split():
+        if _is_plain(word):  # most are, and the pattern takes eight times as long
+            continue
+        for match in _MARK.findall(word):
+            whole = match.casefold().strip(".,-")
+            found |= dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
     return [mark for mark in found if len(mark) > 2]  # noqa: PLR2004 (as short as a keyword)
+
+
+def _is_plain(word: str) -> bool:
+    letters = word.strip(".,;:!?\"'()`*")
+    return letters.isalpha() and (letters.islower() or letters[1:].islower())
 
 
 @lru_cache(maxsize=128)  # what is said is compared in its turn, and counted in the next one

@@ -348,7 +348,11 @@ class SqlArchive(Archive):
         return found
 
     def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        return self._ask(owner, tip, Pointing({}, {}), pointing, clean(message))
+        def find(lineage: Lineage) -> Pointing:  # hints and references ask about the same message
+            key = lineage.session.turns, message
+            return lineage.cached("pointing", key, lambda: pointing(lineage, clean(message)))
+
+        return self._ask(owner, tip, Pointing({}, {}), find)
 
     def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
         return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]

@@ -6,7 +6,6 @@ from dataclasses import replace
 from ...prompts.loader import render
 from ..fences import Fences
 from ..messages import Message, calls, compact, with_content, without_thoughts
-from ..messages import text as text_of
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..state_block import shown
@@ -84,13 +83,13 @@ def shorten_edges(
 
 def has_long_results(work: RunningTurn, record: Record, most: int = PREVIEW) -> bool:
     """Tell whether a turn has results over `most` tokens, which are shown as previews."""
-    turn = replace(record, messages=work.messages(record))
-    results = (message for message in turn.messages if message["type"] == "tool")
-    # Counts are cached and previews are not: of a turn of short results none is made.
-    if all(work.count(text_of(message)) <= most for message in results):
-        return False
-    messages = as_past(turn.messages)
-    return previewed(turn, messages, Limits(most), work.count) != messages
+
+    def is_long() -> bool:
+        turn = replace(record, messages=work.messages(record))
+        messages = as_past(turn.messages)
+        return previewed(turn, messages, Limits(most), work.count) != messages
+
+    return work.once(("long", work.count, most), (record,), is_long)
 
 
 def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
