@@ -12,7 +12,6 @@ from langgraph.types import Overwrite
 from ..memory.archive.memories import touches_attention
 from ..memory.context.budget import fixed_parts
 from ..memory.errors import ArchiveError, EmbeddingError
-from ..memory.messages import fingerprint
 from ..memory.metrics import cost
 from ..memory.record import Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
@@ -66,12 +65,10 @@ def _fixed(
     state: TurnState, settings: Settings, parts: AgentParts
 ) -> tuple[Mapping[str, Any], ...]:
     """Return an event with the system message and the tools, if they are not those stored last."""
-    system, _ = parts.opening(settings)
-    content, tools = system.messages[0]["data"]["content"], [*parts.schemas]
-    digest = fingerprint([content, tools])
-    if parts.fixed is not None or state.get("fixed") == digest:
+    if parts.fixed is not None:
         return ()  # of the middleware's agent without a request only the sizes are known
-    return ({"type": "fixed", "digest": digest, "system": content, "tools": tools},)
+    event = parts.opening_event(settings)
+    return () if state.get("fixed") == event["digest"] else (event,)
 
 
 def _committed(

@@ -260,6 +260,8 @@ _JOINED = re.compile(r"(?<![^\W_])[^\W_]+(?:(?:[._/:@+\-&\\]|(?<=\d),(?=\d))[^\W
 _GROUPS = re.compile(r"(?:\b[A-Z]{2}|\+|\(|\b)\d{2,4}(?:[ \-/()]{1,2}\d{2,8}){1,8}\b|\b\d{9,15}\b")
 """Groups of digits: a telephone number or an account."""
 
+_DIGIT = re.compile(r"\d")
+
 _TAIL = 8
 """The last digits of a telephone number, by which it is found whatever stands before them."""
 
@@ -280,28 +282,36 @@ _LETTERS_ONLY = re.compile(rf"[^\W\d_{CJK}{_INDIC}]+")
 
 
 def _further(text: str) -> Iterator[str]:
-    """Yield the terms of a text beyond its words."""
-    wholes = [match[0] for pattern in (_JOINED, _GROUPS) for match in pattern.finditer(text)]
+    """Yield the terms of a text beyond its words; most texts have no digit, and few such terms."""
+    has_digit = _DIGIT.search(text) is not None
+    patterns = (_JOINED, _GROUPS) if has_digit else (_JOINED,)
+    wholes = [match[0] for pattern in patterns for match in pattern.finditer(text)]
     for whole in wholes:
         joined = _SEPARATORS.sub("", whole)
         if len(joined) <= _LONGEST_WHOLE:
             yield _term(folded(joined))
         if joined.isdigit() and len(joined) > _TAIL:
             yield joined[-_TAIL:]
-    yield from (_term(_SEPARATORS.sub("", folded("".join(code)))) for code in _CODE.findall(text))
-    yield from (_term(digits.lower()) for digits in _PREFIXED.findall(text))
-    yield from said_dates(text)
+    if has_digit:
+        yield from _with_digits(text)
     yield from _parts_of_compounds(text)
-    for number, unit in _UNIT.findall(text):
-        if (name := folded(unit)) not in _STOP_WORDS:
-            digits = _SEPARATORS.sub("", number)
-            yield from (term for word in (digits, name, digits + name) if (term := _term(word)))
     yield from (letter.lower() + _SIGNS[sign] for letter, sign in _SIGNED.findall(text))
-    yield from (_term(match[0][:_SHORT_HASH].lower()) for match in _HASH.finditer(text))
     for match in _CAMEL.finditer(text):
         yield from filter(None, map(_term, map(folded, _CAMEL_PART.findall(match[0]))))
     if not text.isascii():
         yield from _spelled(text)
+
+
+def _with_digits(text: str) -> Iterator[str]:
+    """Yield codes, numbers, dates, measures and hashes."""
+    yield from (_term(_SEPARATORS.sub("", folded("".join(code)))) for code in _CODE.findall(text))
+    yield from (_term(digits.lower()) for digits in _PREFIXED.findall(text))
+    yield from said_dates(text)
+    for number, unit in _UNIT.findall(text):
+        if (name := folded(unit)) not in _STOP_WORDS:
+            digits = _SEPARATORS.sub("", number)
+            yield from (term for word in (digits, name, digits + name) if (term := _term(word)))
+    yield from (_term(match[0][:_SHORT_HASH].lower()) for match in _HASH.finditer(text))
 
 
 _COMPOUNDING = re.compile(

@@ -27,6 +27,7 @@ from ...memory.context.budget import Part, fixed_parts, instructions
 from ...memory.efforts import EffortState
 from ...memory.errors import AttentionError, SettingsError
 from ...memory.keywords import KeywordCache
+from ...memory.messages import fingerprint
 from ...memory.questions import What
 from ...memory.record import Owner
 from ...memory.running_turn import LAYING_OUT, LaidOut, laid_out_cache
@@ -43,8 +44,8 @@ _context_log = logging.getLogger("ebbtide.context")
 CARRIED = 256
 """Turns that are carried at most: those that run at once, and some that broke off."""
 
-_OPENINGS = 8
-"""Cached openings of a context: the settings on which they depend seldom differ between runs."""
+_OPENINGS = 16
+"""Cached openings of a context, and their events: the settings seldom differ between runs."""
 
 _NAMED: Mapping[What, str] = {"extraction": "extraction_model", "background": "compression_model"}
 """The settings that name a model, by what the model is asked for."""
@@ -175,6 +176,18 @@ class AgentParts:
         """Return the parts that every call has: the system message and the tool schemas."""
         system = instructions(self.system, settings)
         return fixed_parts(system, self.schema_tokens, self.count)
+
+    @cachedmethod(
+        attrgetter("_openings"),
+        key=lambda _, settings: ("event", settings.anchor, settings.context_budget),
+        lock=attrgetter("lock"),
+    )
+    def opening_event(self, settings: Settings) -> Mapping[str, Any]:
+        """Return the event with which these parts are stored, when they are new to a thread."""
+        content = instructions(self.system, settings)
+        tools = [*self.schemas]
+        digest = fingerprint([content, tools])
+        return {"type": "fixed", "digest": digest, "system": content, "tools": tools}
 
     def sizes(self, settings: Settings) -> tuple[int, int]:
         """Return the tokens of the system message and of the tool schemas."""
