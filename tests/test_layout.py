@@ -5,6 +5,7 @@ import importlib
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
@@ -41,7 +42,12 @@ NODE_LINES = 24
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def third_party(source: str) -> set[str]:
+homes = cache(packages_distributions)
+"""The distributions that each top-level package is of; to read their files takes a second."""
+
+
+@cache
+def third_party(source: str) -> frozenset[str]:
     """Return the top-level packages of others that a source file imports."""
     modules = [
         name
@@ -54,7 +60,7 @@ def third_party(source: str) -> set[str]:
             else []
         )
     ]
-    return {name.partition(".")[0] for name in modules} - {*sys.stdlib_module_names}
+    return frozenset(name.partition(".")[0] for name in modules) - sys.stdlib_module_names
 
 
 def canonical(requirement: str) -> str:
@@ -106,8 +112,7 @@ def test_the_dependencies_are_what_the_package_imports() -> None:
     }
     declared = {canonical(one) for one in PROJECT["project"]["dependencies"]}
 
-    homes = packages_distributions()
-    needed = [{*map(canonical, homes[name])} for name in imports]
+    needed = [{*map(canonical, homes()[name])} for name in imports]
     assert declared - NAMED <= set().union(*needed)
     assert [names for names in needed if not names & (declared | BROUGHT)] == []
 
@@ -115,13 +120,12 @@ def test_the_dependencies_are_what_the_package_imports() -> None:
 def test_the_command_line_is_an_extra() -> None:
     """What `cli` brings is imported by the command line alone, and is what that imports beside."""
     of_cli = {canonical(one) for one in PROJECT["project"]["optional-dependencies"]["cli"]}
-    homes = packages_distributions()
     beside = {
         name for source in PACKAGED if not source.startswith("cli/") for name in third_party(source)
     }
     alone = {name for source in PACKAGED for name in third_party(source)} - beside
 
-    assert {canonical(homes[name][0]) for name in alone} == of_cli
+    assert {canonical(homes()[name][0]) for name in alone} == of_cli
 
 
 def test_the_public_surface_is_what_all_names() -> None:

@@ -186,23 +186,16 @@ def test_search_sessions(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
-TALKS = ["scripted", "long"]
+TALKS = ["scripted", pytest.param("long", marks=pytest.mark.soak)]
 PEERS = ["create_agent", "SummarizationMiddleware, 4,000", "deepagents"]
 
 
-@pytest.fixture(scope="module")
-def costs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Measure the beginning of each talk, ours and the peers', in one run."""
-    chosen = ["--turns", "30", "--budgets", "4000", "--agents", "ebbtide", *PEERS]
-    folder = tmp_path_factory.mktemp("costs")
-    return list(results("context_cost", folder, "--talks", *TALKS, *chosen)["rows"])
-
-
 @pytest.mark.parametrize("talk", TALKS)
-def test_context_cost(costs: list[dict[str, Any]], talk: str) -> None:
+def test_context_cost(tmp_path: Path, talk: str) -> None:
     """No context is over the budget, and the same talk stands beside it whole and summarised."""
     # A peer that is not installed has a row that says so.
-    rows = [row for row in costs if row["talk"] == talk]
+    chosen = ["--turns", "30", "--budgets", "4000", "--agents", "ebbtide", *PEERS]
+    rows = results("context_cost", tmp_path, "--talks", talk, *chosen)["rows"]
     ours, plain, summarising, deep = rows
 
     assert [row["agent"] for row in rows[:3]] == ["ebbtide, 4,000", *PEERS[:2]]
@@ -317,9 +310,11 @@ def test_archive_scale_on_sqlite(tmp_path: Path) -> None:
     assert made["rows"][0]["database"] == "SQLite"
 
 
-def test_turn_cost(tmp_path: Path, database: Database) -> None:
+@pytest.mark.parametrize(
+    "cases", [["SQLite"], pytest.param(["PostgreSQL, ainvoke"], marks=pytest.mark.soak)]
+)
+def test_turn_cost(tmp_path: Path, database: Database, cases: list[str]) -> None:
     """Each agent holds each turn, and what it stored is counted, wherever it is kept."""
-    cases = ["SQLite", "PostgreSQL, ainvoke"]
     options = ["--turns", "60", "--agents", "ebbtide", "create_agent", "--url", database.url]
     rows = results("turn_cost", tmp_path, *options, "--cases", *cases)["rows"]
     pairs = [*zip(rows[::2], rows[1::2], strict=True)]
@@ -391,6 +386,7 @@ def test_long_turn(tmp_path: Path) -> None:
         assert row["facts"] == rows[2]["facts"]
 
 
+@pytest.mark.soak
 def test_long_turn_growth(tmp_path: Path) -> None:
     """A late round writes as much as an early one, of other agents more."""
     rows = results("long_turn_growth", tmp_path, "100", "150")["rows"]

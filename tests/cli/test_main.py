@@ -118,16 +118,6 @@ def test_help_imports_nothing_heavy(statement: str) -> None:
     assert heavy & {*ran.stdout.split()} == set()
 
 
-def test_the_package_needs_nothing_of_the_command_line() -> None:
-    """All that an application imports comes without what the extras bring."""
-    extras = {"typer", "prompt_toolkit", "langchain_openai"}
-    code = "import sys; from ebbtide import *; from ebbtide.commands import *; print(*sys.modules)"
-
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-
-    assert extras & {*ran.stdout.split()} == set()
-
-
 @pytest.mark.parametrize(
     ("words", "completed"),
     [("ebbtide st", ["stats"]), ("ebbtide archive verify t", ["trip", "trip2"])],

@@ -1,7 +1,5 @@
 """The module `ebbtide.commands`: found under its name, and complete."""
 
-import subprocess
-import sys
 from types import ModuleType
 from typing import get_args, get_type_hints
 
@@ -10,21 +8,6 @@ from ebbtide import commands
 from ebbtide.cli.chat_commands import COMMANDS
 
 ASYNCHRONOUS = [name for name in commands.__all__ if f"a{name}" in commands.__all__]
-
-
-IMPORTS = """
-from ebbtide.commands import undo
-import ebbtide.commands
-from ebbtide import commands
-assert undo is ebbtide.commands.undo is commands.undo
-"""
-
-
-def test_it_is_imported_in_every_way() -> None:
-    """Each form of import finds it, in a process that has imported nothing else."""
-    ran = subprocess.run([sys.executable, "-c", IMPORTS], check=False, capture_output=True)
-
-    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 def test_it_is_one_module() -> None:
