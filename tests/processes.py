@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
-from multiprocessing.context import ForkServerProcess
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,6 +25,14 @@ _PATIENCE = 240.0
 
 _FORKS = get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.imported", "pytest"])
+
+
+def forks() -> ForkServerContext:
+    """Return how processes are forked from the one that has imported all, which runs by then."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))  # Python 3.11 does not tell the server where it is
+        forkserver.ensure_running()
+    return _FORKS
 
 
 @dataclass(frozen=True)
@@ -66,11 +74,8 @@ def begun(
     It begins a session of its own. `streams` are paths for stdin, stdout and stderr; `-W error`
     may come first. Whoever calls this joins the process.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))  # Python 3.11 does not tell the server where it is
-        forkserver.ensure_running()
     told = dict(os.environ if environment is None else environment)
-    process = _FORKS.Process(target=_main, args=([*arguments], folder, told, [*streams]))
+    process = forks().Process(target=_main, args=([*arguments], folder, told, [*streams]))
     process.start()
     return process
 

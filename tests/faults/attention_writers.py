@@ -5,7 +5,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from multiprocessing import get_context
 
 from redis import Redis
 
@@ -14,6 +13,7 @@ from ebbtide.memory.attention.law import Attention, Memory
 from ebbtide.memory.attention.redis import RedisAttention
 from ebbtide.memory.record import Owner, Tip
 from tests.memory.turns import concluded, turn
+from tests.processes import forks
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 USER = "ann"
@@ -47,9 +47,7 @@ Task = Callable[[Place, int], None]
 
 def write_together(task: Task, place: Place) -> None:
     """Let `WRITERS` processes do a task, each with its number."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with ProcessPoolExecutor(WRITERS, mp_context=context) as processes:
+    with ProcessPoolExecutor(WRITERS, mp_context=forks()) as processes:
         for done in [processes.submit(task, place, number) for number in range(WRITERS)]:
             done.result()
 

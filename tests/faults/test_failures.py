@@ -1,6 +1,5 @@
 """Failures change nothing: of the model, of the archive, of a second process."""
 
-import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tests.doubles import Broken
 from tests.faults.disks import FullDisk, NoRoomToCompress
 from tests.faults.places import Place
 from tests.graph.long_effort import compressing, quoting, talked
+from tests.processes import forks
 
 OWNER = Owner("", "t")
 
@@ -78,8 +78,7 @@ def test_two_processes_on_one_thread(place: Place) -> None:
     """Two processes that answer one thread at once leave both turns, on two branches."""
     with place.saver() as saver, place.archive() as archive:
         talk(place.root, ["first"], archive=archive, checkpointer=saver).say("start")
-    start = multiprocessing.get_context("forkserver")
-    start.set_forkserver_preload([__name__])
+    start = forks()
     barrier, there = start.Barrier(2), Place(place.root, place.uri)
     both = [start.Process(target=_one_turn, args=(there, w, barrier)) for w in ("x", "y")]
     for process in both:

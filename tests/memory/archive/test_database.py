@@ -12,7 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from ebbtide.memory.record import Owner
 from tests.agents import THREAD, talk
 from tests.databases import Database, Server, serving
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
+from tests.processes import forks
 
 NOBODY = 65_534
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -365,10 +365,7 @@ def test_opened_empty_by_several(request: pytest.FixtureRequest, tmp_path: Path,
     """Processes that open an empty database at once all find their tables, made once."""
     address = str(tmp_path) if kind == "sqlite" else request.getfixturevalue("database").url
 
-    # Forked from a process that has loaded this module, so that all of them begin at once.
-    context = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    with ProcessPoolExecutor(3, mp_context=context) as pool:
+    with ProcessPoolExecutor(3, mp_context=forks()) as pool:
         counts = [*pool.map(_begun, [address] * 6)]
 
     with SqlArchive(address) as archive:
