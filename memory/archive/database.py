@@ -280,7 +280,7 @@ class Database:
                 try:
                     schema.check_version(connection, self.name)
                 except ArchiveFormatError:
-                    self._ready = False  # the next use migrates, or says what to do
+                    self._ready = False  # the next use looks at the tables again
                     raise
                 yield connection
 

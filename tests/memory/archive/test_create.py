@@ -65,7 +65,7 @@ def test_a_version_that_changes_while_an_archive_is_open(address: Path | str, nu
 
 
 def test_a_version_that_changes_while_a_writer_waits(address: Path | str) -> None:
-    """Who waits for the one that migrates is told of the new version, and writes nothing."""
+    """Who waits for the one that changes it is told of the new version, and writes nothing."""
     with SqlArchive(address) as archive, ThreadPoolExecutor() as threads:
         tip = commit_all(archive, [turn(1)])
         with SqlArchive(address) as another, another.database._engine.connect() as connection:
