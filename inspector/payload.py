@@ -13,7 +13,7 @@ from ..memory.dates import When, stamp
 from ..memory.efforts import EffortState
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import Message, calls
-from ..memory.metrics import Report, report
+from ..memory.metrics import MEANINGS, Report, report
 from ..memory.names import session_label, session_name
 from ..memory.record import Event, Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
@@ -64,7 +64,7 @@ def session(
         if record.status == "command":
             continue
         baseline = baselines.get(record.turn)
-        full = {} if baseline is None else {"full_history": baseline.full_history}
+        full = {"full_history": baseline.full_history, "full": baseline.full} if baseline else {}
         entries.append({**_heading(record), "calls": _calls(record), **full})
     return {
         "session": {**named(owner), "turn": tip.turn, "id": tip.id},
@@ -137,10 +137,20 @@ def _heading(record: Record) -> dict[str, Any]:
         "at": record.at,
         "status": record.status,
         "efforts": [*record.efforts],
-        "events": [dict(event) for event in record.events if event["type"] not in _UNSEEN],
+        "events": [
+            {**event, "from": _shown_from(record, place)}
+            for place, event in enumerate(record.events)
+            if event["type"] not in _UNSEEN
+        ],
         "mentions": [dict(event) for event in record.events if event["type"] == "referenced"],
         "asked": [dict(event) for event in record.events if event["type"] == "asked"],
     }
+
+
+def _shown_from(record: Record, place: int) -> int:
+    """Return the turn whose calls are the first to show an event: the next one if it came last."""
+    shown = max((event.get("after_events", 0) for event in record.events), default=0)
+    return record.turn + (place >= shown)
 
 
 def _calls(record: Record) -> list[dict[str, Any]]:
@@ -165,10 +175,11 @@ def _efforts(
     known = {effort.id: effort for effort in every_effort(archive, owner, tip)}
     steps: dict[str, list[dict[str, Any]]] = {}
     for record in commits:
-        for event in record.events:
+        for place, event in enumerate(record.events):
             state = _STATES.get(event["type"], "concluded")
             change = {"turn": record.turn, "state": state, "type": event["type"]}
-            change |= {"auto": True} if event.get("auto") else {}
+            change |= {key: True for key in ("auto", "again") if event.get(key)}
+            change["from"] = _shown_from(record, place)
             for name in _subjects(event):
                 steps.setdefault(name, []).append(change)
     entries = []
@@ -197,7 +208,8 @@ def _subjects(event: Event) -> Sequence[str]:
 def _metrics(metrics: Report) -> dict[str, Any]:
     """Return the figures of a report; the turns' own stand with the turns."""
     figures = asdict(replace(metrics, turns=()))
-    return {name: figure for name, figure in figures.items() if name != "turns"}
+    del figures["turns"]
+    return {**figures, "meanings": dict(MEANINGS)}
 
 
 def _message(message: Message) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 What is made again is exact if its digest is that of what was sent.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
@@ -67,26 +68,27 @@ def listed(
 
 
 def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
-    context, event = _context(archive, owner, tip, place)
+    context, tools, event = _context(archive, owner, tip, place)
     digest = fingerprint([context.sent])
     is_exact = digest == event.get("digest")
     changed = "another middleware changed the request" if event.get("by_middleware") else _CHANGED
     try:
-        before = _lines(_context(archive, owner, tip, _before(archive, owner, tip, place))[0])
+        earlier, its_tools, _ = _context(archive, owner, tip, _before(archive, owner, tip, place))
+        before = _lines(earlier, its_tools)
     except EbbtideError:
         before = []
     return {
         "exact": is_exact,
         "why": "" if is_exact else changed,
         "digest": event.get("digest", ""),
-        "messages": [*_compared(before, _lines(context))],
+        "messages": [*_compared(before, _lines(context, tools))],
     }
 
 
 def _context(
     archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]
-) -> tuple[WorkingContext, Event]:
-    """Return the prompt of a call as it is made now, and the event that tells of the call."""
+) -> tuple[WorkingContext, Any, Event]:
+    """Return the prompt of a call as it is made now, its tools, and the event that tells of it."""
     number, call = place
     record = _record(archive, owner, tip, number)
     sent = [event for event in record.events if event["type"] == "sent"]
@@ -108,7 +110,8 @@ def _context(
         free=0,
         plan=plan,
     )
-    return assemble(work, _fixed(archive, owner, record, event)), event
+    fixed, tools = _fixed(archive, owner, record, event)
+    return assemble(work, fixed), tools, event
 
 
 def _record(archive: Archive, owner: Owner, tip: Tip, number: int) -> Record:
@@ -146,17 +149,20 @@ def _plan(archive: Archive, owner: Owner, before: Tip, event: Event) -> Plan:
     return replace(plan, anchor=_saved(archive, owner, made_after).anchor)
 
 
-def _fixed(archive: Archive, owner: Owner, record: Record, event: Event) -> tuple[Part, Part]:
-    """Return the system message and the tools of the call: the last that were stored before it.
+def _fixed(
+    archive: Archive, owner: Owner, record: Record, event: Event
+) -> tuple[tuple[Part, Part], Any]:
+    """Return the parts of the system message and of the tools of a call, and those tools.
 
-    Raises `NoCallError` if they were erased with the turn that has them.
+    They are the last that were stored before it. Raises `NoCallError` if they were erased with the
+    turn that has them.
     """
     sizes = event["tokens"].get("system"), event["tokens"].get("tools")
     for stored in _stored_last(archive, owner, record):
         tools = count_tools(stored["tools"], exact)
         parts = fixed_parts(stored["system"], tools, exact)
         if (parts[0].tokens, tools) == sizes:
-            return parts
+            return parts, stored["tools"]
     raise NoCallError("the archive does not keep the instructions of this call any more")
 
 
@@ -182,10 +188,10 @@ def _before(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
     return number - 1, sum(event["type"] == "sent" for event in earlier.events) - 1
 
 
-def _lines(context: WorkingContext) -> list[dict[str, Any]]:
-    """Return the messages of a prompt as the page shows them."""
+def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
+    """Return the messages of a prompt as the page shows them, with the tools as the second one."""
     names = [part.name for part in context.parts for _ in part.messages]
-    return [
+    lines = [
         {
             "part": name,
             "speaker": speaker(message),
@@ -196,6 +202,12 @@ def _lines(context: WorkingContext) -> list[dict[str, Any]]:
         }
         for name, message in zip(names, context.messages, strict=True)
     ]
+    sizes = [part.tokens for part in context.parts if part.name == "tools"]
+    if tools:
+        schemas = json.dumps(tools, ensure_ascii=False, indent=1)
+        told = {"part": "tools", "speaker": "tools", "role": "tools", "tokens": sum(sizes)}
+        lines.insert(1, {**told, "text": schemas, "calls": []})
+    return lines
 
 
 def _compared(

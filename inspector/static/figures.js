@@ -22,6 +22,8 @@ const STATES = [
 const MOST_BARS = 400;
 const MOST_EFFORTS = 60;
 const wholeNumber = (value) => (Number.isInteger(value) ? String(value) : "");
+// A turn fills the room from its number to the next: its tick stands in the middle.
+const between = (last) => ({ ticks: d3.ticks(1, last - 1, Math.min(10, last - 1)).filter(Number.isInteger).map((turn) => turn + 0.5), tickFormat: (at) => String(at - 0.5) });
 const STYLE = { fontSize: "12px", background: "transparent" };
 
 // Fills that differ without colour: each kind has a pattern over its colour.
@@ -44,13 +46,20 @@ function legend(kinds, ...lines) {
   return make("ul", { class: "legend" }, entries, lines.map((line) => make("li", { class: "quiet" }, line)));
 }
 
-// Plot names groups by aria-label, which says nothing to a reader: the figure has one name.
-function figure(name, plot) {
-  const svg = plot.tagName.toLowerCase() === "svg" ? plot : plot.querySelector("svg:last-of-type");
-  for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", name);
-  return make("figure", {}, plot);
+// Plot names groups by aria-label, which says nothing to a reader: the figure has one name. `plotted`
+// draws it, again where the width of the page changed.
+function figure(name, plotted) {
+  const frame = make("figure", {});
+  frame.redraw = () => {
+    const plot = plotted();
+    const svg = plot.tagName.toLowerCase() === "svg" ? plot : plot.querySelector("svg:last-of-type");
+    for (const part of svg.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", name);
+    frame.replaceChildren(plot);
+  };
+  frame.redraw();
+  return frame;
 }
 
 const width = () => Math.max(320, Math.min(1400, main.clientWidth - 32));
@@ -101,64 +110,70 @@ function contextFigure(entries, open, unit = "turn") {
   const all = some.filter((turn) => turn.full_history != null);
   const above = all.findIndex((turn) => turn.full_history > ceiling);
   const full = above < 0 ? all : all.slice(0, above);
-  const end = all.length ? `full history${above < 0 ? "" : ` ↗ ${short(all.at(-1).full_history)}`} ` : "";
+  const end = all.length ? `full history${above < 0 ? "" : ` ↗ ${short(all.at(-1).full_history)} in turn ${all.at(-1).turn}`} ` : "";
   const last = (d3.max(entries, (turn) => turn.turn) || 1) + 1;
-  const plot = Plot.plot({
-    width: width(), height: isNarrow() ? 280 : 380, marginLeft: 48, marginTop: 26, marginRight: 12, marginBottom: 40, style: STYLE,
-    x: { label: `${unit} →`, domain: [1, last], tickFormat: wholeNumber },
-    y: { label: unit === "turn" ? "↑ tokens of the largest call" : "↑ tokens", grid: true, tickFormat: "s" },
-    marks: [
-      Plot.rectY(rows, { x1: "turn", x2: "end", y1: "from", y2: "to", fill: (row) => `url(#fill-${row.part})`, insetLeft: 0.4, insetRight: 0.4,
-        title: (row) => `${unit} ${row.of}: ${row.label}, ${tokens(row.tokens)} tokens` }),
-      Plot.lineY(full, { x: (turn) => turn.turn + 0.5, y: "full_history", stroke: "currentColor", strokeOpacity: 0.65, strokeWidth: 1.5, strokeDasharray: "3,3" }),
-      Plot.text(full.slice(-1), { x: (turn) => turn.turn + 0.5, y: "full_history", text: () => end, textAnchor: (full.at(-1)?.turn ?? 0) > last / 4 ? "end" : "start", dx: (full.at(-1)?.turn ?? 0) > last / 4 ? -8 : 8, stroke: "var(--paper)", fill: "currentColor" }),
-      Plot.lineY(budgets, { x: "turn", y: "budget", stroke: "currentColor", strokeWidth: 1.5, curve: "step-after" }),
-      Plot.text(budgets.slice(-1), { x: last, y: "budget", text: () => "budget", textAnchor: "end", dy: -8, stroke: "var(--paper)", fill: "currentColor" }),
-      Plot.dot(changes.length > 200 ? [] : changes, { x: (row) => row.turn + 0.5, y: "total", symbol: "triangle", rotate: 180, fill: "currentColor", r: 4, dy: -9,
-        title: (row) => `${unit} ${row.turn}: ${row.why}` }),
-      Plot.ruleY([0]),
-    ],
-  });
-  plot.addEventListener("click", (event) => {
-    const [x, y] = d3.pointer(event, plot);
-    const [turn, size] = [Math.floor(plot.scale("x").invert(x)), plot.scale("y").invert(y)];
-    const hit = rows.find((row) => row.turn <= turn && turn < row.end && row.from <= size && size < row.to);
-    if (entries.some((entry) => entry.turn === turn)) open(hit && hit.end - hit.turn > 1 ? hit.of : turn, hit?.part);
-  });
-  plot.classList.add("clicked");
+  const plotted = () => {
+    const plot = Plot.plot({
+      width: width(), height: isNarrow() ? 280 : 380, marginLeft: 48, marginTop: 26, marginRight: 12, marginBottom: 40, style: STYLE,
+      x: { label: `${unit} →`, domain: [1, last], ...between(last) },
+      y: { label: unit === "turn" ? "↑ tokens of the largest call" : "↑ tokens", grid: true, tickFormat: "s" },
+      marks: [
+        Plot.rectY(rows, { x1: "turn", x2: "end", y1: "from", y2: "to", fill: (row) => `url(#fill-${row.part})`, insetLeft: 0.4, insetRight: 0.4,
+          title: (row) => `${unit} ${row.of}: ${row.label}, ${tokens(row.tokens)} tokens` }),
+        Plot.lineY(full, { x: (turn) => turn.turn + 0.5, y: "full_history", stroke: "currentColor", strokeOpacity: 0.65, strokeWidth: 1.5, strokeDasharray: "3,3" }),
+        Plot.text(full.slice(-1), { x: (turn) => turn.turn + 0.5, y: "full_history", text: () => end, textAnchor: (full.at(-1)?.turn ?? 0) > last / 4 ? "end" : "start", dx: (full.at(-1)?.turn ?? 0) > last / 4 ? -8 : 8, stroke: "var(--paper)", fill: "currentColor" }),
+        Plot.lineY(budgets.length ? [...budgets, { ...budgets.at(-1), turn: last }] : [], { x: "turn", y: "budget", stroke: "currentColor", strokeWidth: 1.5, curve: "step-after" }),
+        Plot.text(budgets.slice(-1), { x: last, y: "budget", text: () => "budget", textAnchor: "end", dy: -8, stroke: "var(--paper)", fill: "currentColor" }),
+        Plot.dot(changes.length > 200 ? [] : changes, { x: (row) => row.turn + 0.5, y: "total", symbol: "triangle", rotate: 180, fill: "currentColor", r: 4, dy: -9,
+          title: (row) => `${unit} ${row.turn}: ${row.why}` }),
+        Plot.ruleY([0]),
+      ],
+    });
+    plot.addEventListener("click", (event) => {
+      const [x, y] = d3.pointer(event, plot);
+      const [turn, size] = [Math.floor(plot.scale("x").invert(x)), plot.scale("y").invert(y)];
+      const hit = rows.find((row) => row.turn <= turn && turn < row.end && row.from <= size && size < row.to);
+      if (entries.some((entry) => entry.turn === turn)) open(hit && hit.end - hit.turn > 1 ? hit.of : turn, hit?.part);
+    });
+    plot.classList.add("clicked");
+    return plot;
+  };
   const name = unit === "turn" ? `Tokens of each turn's largest call by part, beside the budget and the full history; ${turns(entries.length)}`
     : `Tokens of the ${entries.length} calls of this turn by part, beside the budget`;
-  return { parts, changes, drawn: [patterns(parts), legend(parts, "▼ the plan changed"), figure(name, plot)] };
+  return { parts, changes, drawn: [patterns(parts), legend(parts, "▼ the plan changed"), figure(name, plotted)] };
 }
 
 // The states of efforts over the turns, and when each was mentioned.
 function effortFigure(data, efforts, open) {
   const last = (d3.max(data.turns, (turn) => turn.turn) || 1) + 1;
   const rows = efforts.flatMap((effort) => effort.changes.map((change, place) => ({ effort: effort.id, ...change,
-    end: effort.changes[place + 1]?.turn ?? last }))).filter((row) => row.end > row.turn);
+    end: effort.changes[place + 1]?.from ?? last }))).filter((row) => row.end > row.from);
   const names = new Set(efforts.map((effort) => effort.id));
   const mentions = data.turns.flatMap((turn) => turn.mentions.filter((event) => names.has(event.effort))
     .map((event) => ({ turn: turn.turn, effort: event.effort, words: (event.words || []).join(", ") })));
   const room = isNarrow() ? 12 : 22;
-  const plot = Plot.plot({
-    width: width(), height: 54 + 30 * efforts.length, marginTop: 6, marginBottom: 40, marginLeft: isNarrow() ? 92 : 160, style: STYLE,
-    x: { label: "turn →", domain: [1, last], grid: true, tickFormat: wholeNumber },
-    y: { label: null, domain: efforts.map((effort) => effort.id), tickSize: 0, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
-    marks: [
-      Plot.barX(rows, { x1: "turn", x2: "end", y: "effort", fill: (row) => `url(#fill-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
-        title: (row) => `${row.effort}: ${row.type} in turn ${row.turn}` }),
-      Plot.dot(mentions, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
-        title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.words}` }),
-    ],
-  });
-  plot.addEventListener("click", (event) => {
-    const { apply, bandwidth } = plot.scale("y");
-    const at = d3.pointer(event, plot)[1];
-    const hit = efforts.find((effort) => apply(effort.id) <= at && at < apply(effort.id) + bandwidth);
-    if (hit) open(hit.id);
-  });
-  plot.classList.add("clicked");
-  return [patterns(STATES), legend(STATES, "○ mentioned"), figure(`Efforts by turn: open, expanded, concluded, evicted; ${efforts.length} efforts`, plot)];
+  const plotted = () => {
+    const plot = Plot.plot({
+      width: width(), height: 54 + 30 * efforts.length, marginTop: 6, marginBottom: 40, marginLeft: isNarrow() ? 92 : 160, style: STYLE,
+      x: { label: "turn →", domain: [1, last], grid: true, ...between(last) },
+      y: { label: null, domain: efforts.map((effort) => effort.id), tickSize: 0, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
+      marks: [
+        Plot.barX(rows, { x1: "from", x2: "end", y: "effort", fill: (row) => `url(#fill-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
+          title: (row) => `${row.effort}, turn ${row.turn}: ${changed(row)}` }),
+        Plot.dot(mentions, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
+          title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.words}` }),
+      ],
+    });
+    plot.addEventListener("click", (event) => {
+      const { apply, bandwidth } = plot.scale("y");
+      const at = d3.pointer(event, plot)[1];
+      const hit = efforts.find((effort) => apply(effort.id) <= at && at < apply(effort.id) + bandwidth);
+      if (hit) open(hit.id);
+    });
+    plot.classList.add("clicked");
+    return plot;
+  };
+  return [patterns(STATES), legend(STATES, "○ mentioned"), figure(`Efforts by turn: open, expanded, concluded, evicted; ${efforts.length} efforts`, plotted)];
 }
 
 // Tokens so far, sent and as full history would have been.
@@ -167,17 +182,17 @@ function costFigure(entries) {
   let sent = 0, full = 0;
   for (const turn of entries) {
     for (const call of turn.calls) sent += sum(call);
-    full += (turn.full_history || 0) * turn.calls.length;
+    full += turn.full || 0;
     if (turn.calls.length) rows.push({ turn: turn.turn, tokens: sent, kind: "sent" }, { turn: turn.turn, tokens: full, kind: "full history" });
   }
   const thin = rows.length < 1600 ? rows : rows.filter((_, place) => place % (2 * Math.ceil(rows.length / 1600)) < 2);
   const line = (kind, extra) => Plot.lineY(thin.filter((row) => row.kind === kind), { x: "turn", y: "tokens", stroke: "currentColor", ...extra });
-  const plot = Plot.plot({ width: width(), height: 290, marginLeft: 52, marginTop: 26, marginBottom: 40, style: STYLE,
+  const plotted = () => Plot.plot({ width: width(), height: 290, marginLeft: 52, marginTop: 26, marginBottom: 40, style: STYLE,
     x: { label: "turn →", tickFormat: wholeNumber }, y: { label: "↑ tokens so far", grid: true, tickFormat: "s", zero: true },
     marks: [line("sent", { strokeWidth: 2.5 }), line("full history", { strokeDasharray: "3,3" }),
       ["sent", "full history"].map((kind) => Plot.text(thin.filter((row) => row.kind === kind).slice(-1),
         { x: "turn", y: "tokens", text: "kind", textAnchor: "end", dy: (kind === "sent") === (sent > full) ? -12 : 14, dx: -6, stroke: "var(--paper)", fill: "currentColor" }))] });
-  return figure("Tokens sent so far, beside the full history", plot);
+  return figure("Tokens sent so far, beside the full history", plotted);
 }
 
 // Branches as lanes: each begins where it left another one.
@@ -185,7 +200,7 @@ function branchFigure(branches, shownId) {
   const lanes = branches.map((end, lane) => ({ ...end, lane, start: end.from ? end.from.turn : 0 }));
   const laneOf = new Map(lanes.map((end) => [end.id, end.lane]));
   const links = lanes.filter((end) => end.from).map((end) => ({ x: end.start, y1: laneOf.get(end.from.id), y2: end.lane }));
-  const plot = Plot.plot({ width: width(), height: 60 + 30 * lanes.length, marginLeft: 20, marginRight: 110, style: STYLE,
+  const plotted = () => Plot.plot({ width: width(), height: 60 + 30 * lanes.length, marginLeft: 20, marginRight: 110, style: STYLE,
     x: { label: "turn →", domain: [0, d3.max(lanes, (end) => end.turn) + 1], grid: true, tickFormat: wholeNumber }, y: { axis: null, domain: [-0.5, lanes.length - 0.5], reverse: true },
     marks: [
       Plot.ruleY(lanes, { x1: "start", x2: "turn", y: "lane", stroke: "currentColor", strokeWidth: (end) => (end.id === shownId ? 3 : 1.2) }),
@@ -193,14 +208,14 @@ function branchFigure(branches, shownId) {
       Plot.dot(lanes, { x: "turn", y: "lane", r: 4, fill: (end) => (end.id === shownId ? "currentColor" : "var(--paper)"), stroke: "currentColor" }),
       Plot.text(lanes, { x: "turn", y: "lane", text: (end) => `${end.id.slice(0, 8)}${end.id === shownId ? " (shown)" : ""}`, textAnchor: "start", dx: 10 }),
     ] });
-  return figure(`Branches as a tree: ${branches.length} ends`, plot);
+  return figure(`Branches as a tree: ${branches.length} ends`, plotted);
 }
 
 // The attention of memories by day, from its law: before today dashed, then as it will be if nothing is used.
 function attentionFigure(memories, threshold) {
   const rows = memories.flatMap((memory) => [...memory.curve, [0, memory.effective]].map(([at, attention]) => ({ id: memory.id, at, attention })))
     .sort((one, other) => one.at - other.at);
-  const [first, end] = [Math.min(-7, d3.min(memories, (memory) => -memory.days)), 60];
+  const [first, end] = [Math.min(-1, d3.min(memories, (memory) => -memory.days)), 60];
   const past = rows.filter((row) => row.at <= 0), future = rows.filter((row) => row.at >= 0 && row.at <= end);
   const stroke = { x: "at", y: "attention", z: "id", stroke: (row) => (memories.find((memory) => memory.id === row.id).suppressed ? "#9aa3af" : "#2f7ebc") };
   let free = Infinity;  // labels stand below each other
@@ -208,7 +223,7 @@ function attentionFigure(memories, threshold) {
     free = Math.min(free - 6, memory.effective + 4);
     return { id: memory.id, at: 0, attention: memory.effective, label: free };
   });
-  const plot = Plot.plot({ width: width(), height: 330, marginLeft: 40, marginTop: 26, marginBottom: 40, style: STYLE,
+  const plotted = () => Plot.plot({ width: width(), height: 330, marginLeft: 40, marginTop: 26, marginBottom: 40, style: STYLE,
     x: { label: "days from today →", domain: [first, end] }, y: { label: "↑ attention", domain: [0, 100], grid: true },
     marks: [
       Plot.lineY(past, { ...stroke, strokeDasharray: "3,3" }), Plot.lineY(future, { ...stroke, strokeWidth: 2 }),
@@ -218,5 +233,5 @@ function attentionFigure(memories, threshold) {
       Plot.dot(now, { x: "at", y: "attention", r: 3.5, fill: "currentColor", title: "id" }),
       Plot.text(now, { x: "at", y: "label", text: (row) => clipped(row.id, 34), textAnchor: "start", dx: 8, stroke: "var(--paper)", fill: "currentColor" }),
     ] });
-  return figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plot);
+  return figure(`Attention of ${memories.length} memories by day, and the threshold below which one fades`, plotted);
 }

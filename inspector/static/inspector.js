@@ -73,7 +73,7 @@ async function act(method, path, values, confirm = null) {
   try {
     const answer = await fetch(`${path}?${query}`, { method, headers: { "X-Ebbtide": "1" } });
     const body = await answer.json().catch(() => ({}));
-    told = answer.ok ? done(body) : `Nothing was changed: ${body.detail || answer.statusText}`;
+    told = answer.ok ? done(body) : `Nothing was changed: ${(body.detail || answer.statusText).replace(/[;,]? *nothing was changed\.?$/i, "")}`;
   } catch (error) {
     told = `The server does not answer: ${error.message}`;
   }
@@ -168,6 +168,11 @@ switching?.addEventListener("click", () => {
   draw();
 });
 addEventListener("hashchange", () => { notice.textContent = ""; draw().then(() => { main.focus({ preventScroll: true }); if (!place().part) scrollTo(0, 0); }); });
-let resized;
-addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(draw, 200); });
+let resized, wideAs = innerWidth;
+// What is open stays open: the figures alone are drawn again, where the width changed.
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  if (innerWidth === wideAs) return;
+  resized = setTimeout(() => { wideAs = innerWidth; document.querySelectorAll("figure").forEach((one) => one.redraw?.()); }, 200);
+});
 draw();

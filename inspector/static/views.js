@@ -1,6 +1,7 @@
 "use strict";
 // The views: each returns the elements of the page for a place.
 
+const MOST_CHECKED = 500;  // calls whose prompts are made again at once
 const VIEWS = { context: "Context", efforts: "Efforts", search: "Search", cost: "Cost", branches: "Branches", memories: "Memories" };
 
 const turnLink = (at, turn) => make("a", { class: "turn", href: link(at, "turn", turn) }, `turn ${turn}`);
@@ -10,7 +11,9 @@ async function sessionsView() {
   const rows = (filter) => all.filter((entry) => `${entry.user} ${entry.label}`.toLowerCase().includes(filter))
     .map((entry) => [make("a", { href: `#/${keyOf(entry)}/context` }, entry.label), entry.user || "(anonymous)", entry.turn, day(entry.at)]);
   const list = make("div", {});
-  const draw = (filter) => list.replaceChildren(table("Sessions, the newest first", ["Session", "User", "Turns", "Last turn (UTC)"], rows(filter), { wide: true }));
+  const draw = (filter) => list.replaceChildren(rows(filter).length
+    ? table("Sessions, the newest first", ["Session", "User", "Turns", "Last turn (UTC)"], rows(filter), { wide: true })
+    : make("p", {}, all.length ? "No session has that in its name or user." : "There is no session in this archive yet."));
   draw("");
   const filter = make("input", { type: "search", id: "filter", oninput: (event) => draw(event.target.value.toLowerCase()) });
   const intro = quiet("Choose a session to see what its model was sent in each turn, what left the prompt, and why.");
@@ -23,7 +26,7 @@ function chooser(data, at, number) {
   const go = (turn) => { location.hash = link(at, "turn", Math.max(first, Math.min(last, turn))); };
   const input = make("input", { type: "number", id: "chosen", min: first, max: last, value: number || last,
     onchange: (event) => go(Number(event.target.value)) });
-  const step = (label, by) => make("button", { type: "button", disabled: Boolean(number) && (number + by < first || number + by > last),
+  const step = (label, by) => make("button", { type: "button", disabled: (number || last) + by < first || (number || last) + by > last,
     onclick: () => go((number || last) + by) }, label);
   return make("div", { class: "controls" }, step("← Earlier", -1), make("label", { for: "chosen" }, "Turn"), input,
     number ? null : make("button", { type: "button", onclick: () => go(Number(input.value)) }, "Open"), step("Later →", 1));
@@ -34,13 +37,13 @@ function chooser(data, at, number) {
 function sessionFacts(data) {
   const calls = data.turns.flatMap((turn) => turn.calls);
   const sent = d3.sum(calls, sum);
-  const full = d3.sum(data.turns, (turn) => (turn.full_history || 0) * turn.calls.length);
+  const full = d3.sum(data.turns, (turn) => turn.full || 0);
   const usage = calls.map((call) => call.usage).filter(Boolean);
   const [input, cached] = [d3.sum(usage, (entry) => entry.input_tokens || 0), d3.sum(usage, cachedIn)];
   const largest = d3.greatest(calls, sum);
   return facts([
     ["Sent in all calls", short(sent), `tokens in ${tokens(calls.length)} calls`],
-    full > sent ? ["Full history", short(full), `tokens, had all been sent: ${percent(1 - sent / full)} saved`] : ["Full history", short(full), "tokens, had all been sent"],
+    ["Full history", short(full), `tokens, had each call sent everything said, without the memory's instructions and tools${full > sent ? `: ${percent(1 - sent / full)} saved` : ""}`],
     largest ? ["Largest call", short(sum(largest)), largest.budget ? `of a budget of ${tokens(largest.budget)}` : "tokens"] : null,
     sameBefore(calls),
     input && cached ? ["Cached by the provider", percent(cached / input), `${short(cached)} of ${short(input)} input tokens`] : null,
@@ -50,14 +53,16 @@ function sessionFacts(data) {
 // The share of what was sent that begins with the bytes of the call before, as a provider's cache needs it.
 function sameBefore(calls) {
   const share = d3.sum(calls, (call) => call.prefix || 0) / (d3.sum(calls, sum) || 1);
-  return share ? ["Repeated prefix", percent(share), "as in the call before: provider caches hit"] : null;
+  return share ? ["Repeated prefix", percent(share), "begins as the call before did: a provider can serve it from its cache"] : null;
 }
 
 function standingTable(data, at, standing) {
+  const until = at.view === "turn" ? Number(at.item) : data.session.turn;
   const rows = data.efforts.filter((effort) => standing[effort.id]).map((effort) => {
     const entry = standing[effort.id];
+    const last = entry.last || lastMention(data, effort.id, until);
     return [make("a", { href: link(at, "efforts", effort.id) }, effort.id), stateOf(entry.state),
-      entry.last ? turnLink(at, entry.last) : "–", entry.state === "open" ? "when it is concluded" : leaving(entry)];
+      last ? turnLink(at, last) : "–", entry.state === "open" ? "when it is concluded" : leaving(entry)];
   });
   const known = new Set(data.efforts.map((effort) => effort.id));
   const others = Object.entries(standing).filter(([name]) => !known.has(name))
@@ -65,6 +70,24 @@ function standingTable(data, at, standing) {
   const all = [...rows, ...others];
   if (!all.length) return quiet("No effort is in the prompt: the turns themselves are.");
   return table("Efforts in the prompt", ["Effort", "Form", "Last mention", "Leaves"], all, { hidden: true, wide: true, stacked: true });
+}
+
+// Every prompt, made again and compared with the digest of what was sent, the newest first.
+function checkOf(at, data) {
+  const calls = data.turns.flatMap((turn) => turn.calls.map((_, call) => [turn.turn, call])).reverse().slice(0, MOST_CHECKED);
+  const told = make("p", { role: "status" }), found = make("ul", { class: "events" });
+  const run = async () => {
+    button.disabled = true;
+    let exact = 0;
+    for (const [place, [turn, call]] of calls.entries()) {
+      const prompt = await promptAt(at, turn, call).catch((error) => ({ missing: error.message }));
+      if (prompt.exact) exact += 1;
+      else found.append(make("li", {}, turnLink(at, turn), `, call ${call + 1}: ${prompt.missing || `reconstructed, because ${prompt.why}`}`));
+      told.textContent = `${tokens(exact)} of ${tokens(place + 1)} prompts are exactly what was sent${place + 1 < calls.length ? " …" : "."}`;
+    }
+  };
+  const button = make("button", { type: "button", onclick: run }, `Check the prompts of ${calls.length === 1 ? "the call" : `the last ${tokens(calls.length)} calls`}`);
+  return [quiet("A prompt that is not exact is called reconstructed, with the reason: something it was made of was erased, or another middleware changed the request."), button, told, found];
 }
 
 function stateOf(state) {
@@ -79,12 +102,14 @@ async function contextView(at) {
     turnLink(at, turn.turn), turn.efforts.join(", "),
     turn.calls.length, turn.calls.length ? d3.max(turn.calls, sum) : 0, turn.full_history || 0, turn.status]);
   return [patterns(STATES), make("h2", {}, "What the model was sent"), sessionFacts(data), chooser(data, at, 0), ...drawn.drawn,
-    quiet("Click a bar to open its turn."), live(at, data.session),
+    quiet("Click a bar to open its turn. The plan says which summaries, logs and turns the prompt shows; between two changes of it (▼) the prompt grows at its end only, so that a provider's cache holds."), live(at, data.session),
     make("h2", {}, `In the prompt after turn ${data.session.turn}`), standingTable(data, at, data.standing || {}),
     drawn.changes.length ? folded(`Why the prompt changed: ${drawn.changes.length} changes of the plan`, () => table("Changes of the plan", ["Turn", "Because"],
       drawn.changes.map((row) => [turnLink(at, row.turn), row.why]).reverse(), { hidden: true, wide: true })) : null,
+    folded("Is every prompt exactly what was sent?", () => checkOf(at, data)),
     folded("The figure as a table (the last 200 turns)", () => table("Calls by turn",
-      ["Turn", "Efforts", "Calls", "Largest call, tokens", "Full history, tokens", "Status"], rows, { hidden: true, wide: true }))];
+      ["Turn", "Efforts", "Calls", "Largest call, tokens", "Full history, tokens", "Status"], rows, { hidden: true, wide: true })),
+    choice == null && !whole ? quiet("This page changes nothing: ebbtide inspect --actions can expand, conclude, erase, suppress and forget.") : null];
 }
 
 // --- one turn ---------------------------------------------------------------------------------
@@ -94,7 +119,7 @@ function turnFacts(turn, own) {
   const usage = usageOf(turn);
   const total = (key) => d3.sum(usage, (entry) => entry[key] || 0);
   const money = cost(usage);
-  const full = (own?.full_history || 0) * turn.calls.length;
+  const full = own?.full || 0;
   const saved = full > sent ? `: ${percent(1 - sent / full)} saved` : "";
   return facts([
     ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
@@ -109,7 +134,7 @@ function callTable(calls) {
   const parts = partsOf(calls);
   const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), sum(call),
     call.budget || "", call.why ? because(call.why) : ""]);
-  return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows, { hidden: true, wide: true });
+  return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows, { hidden: true, wide: true, stacked: true });
 }
 
 function messageOf(message) {
@@ -126,7 +151,7 @@ const SIGNS = { same: ["", ""], came: ["+", "came"], left: ["−", "left"] };
 function promptMessage(message, part, why) {
   const [sign, word] = SIGNS[message.change] || ["", ""];
   const [key, label] = PARTS.find(([known]) => known === message.part) || [message.part, message.part];
-  const said = message.text || message.calls.map((call) => `${call.name}(${Object.values(call.args || {}).join(", ")})`).join(" ");
+  const said = message.text || message.calls.map((call) => `${call.name}(${Object.values(call.args || {}).filter((value) => value !== "").join(", ")})`).join(" ");
   const title = make("span", { class: "line" }, make("b", { class: "sign" }, sign), swatch(key, PARTS.find(([known]) => known === key)?.[2]),
     make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}`), make("span", { class: "excerpt" }, clipped(said)));
   const content = () => [message.change === "left" && why ? make("p", { class: "why" }, `It left because ${why}.`) : null,
@@ -170,17 +195,19 @@ function rounds(turn, prompts) {
 
 async function turnView(at) {
   const number = Number(at.item);
+  if (!Number.isInteger(number)) return [make("h2", {}, "Turn"), make("p", {}, `A turn has a number: “${clipped(at.item)}” is none.`)];
   const [data, turn] = await Promise.all([sessionOf(at), turnOf(at, number)]);
   if (!turn) return [make("h2", {}, `Turn ${at.item}`), chooser(data, at, number), make("p", {}, "This turn is not here.")];
   const own = data.turns.find((entry) => entry.turn === number);
   const last = turn.calls.length - 1;
   const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
-  const lines = [...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
+  const whys = turn.calls.filter((call) => call.why).map((call) => ["the plan", `changed: ${because(call.why)}`]);
+  const lines = [...whys, ...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
   const question = turn.messages.find((message) => message.type === "human")?.text;
   const erase = action("Erase this turn …", () => act("DELETE", `threads/${encodeURIComponent(data.session.thread)}/turns/${number}`, {},
     { question: `Erase turn ${number} for good? It leaves the archive, the memories and the checkpoints, and cannot be brought back.`, yes: "Erase" }), at);
   return [patterns(STATES), make("h2", {}, `Turn ${turn.turn}`),
-    quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `of ${turn.efforts.join(", ")}` : "of no effort"}`),
+    quiet(`${day(turn.at)} UTC · ${turn.status} · ${turn.efforts.length ? `effort ${turn.efforts.join(", ")}` : "no effort"}`),
     question ? make("blockquote", {}, clipped(question, 280)) : null, chooser(data, at, number),
     ...(turn.calls.length ? [turnFacts(turn, own), ...rounds(turn, prompts), callTable(turn.calls)] : [quiet("No model was called in this turn.")]),
     make("div", { class: "grid" },
@@ -240,9 +267,9 @@ async function effortsView(at) {
       standing[effort.id] && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens ? tokens(effort.tokens) : "–", clipped(effort.summary || effort.goal || "", 200)];
   });
   return [make("h2", {}, "Efforts by turn"), quiet("An effort is a piece of work with a beginning and an end. Choose one to see why it is in the prompt or not."),
-    ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : null,
+    ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : at.item ? make("p", {}, `No effort of this session is called “${clipped(at.item)}”.`) : null,
     make("h2", {}, "All efforts, the newest first"),
-    table("All efforts, the newest first", ["Effort", "Now", "Since turn", "Leaves", "Log, tokens", "Summary or goal"], rows, { hidden: true, wide: true, stacked: true })];
+    table("All efforts, the newest first", ["Effort", "Now", "Since turn", "Leaves", "Its log, tokens", "Summary or goal"], rows, { hidden: true, wide: true, stacked: true })];
 }
 
 // --- search -----------------------------------------------------------------------------------
@@ -260,10 +287,10 @@ async function searchView(at) {
   const rows = found.results.map((result) => [meter(result.score, top),
     result.turn ? turnLink(at, result.turn) : "",
     result.effort ? make("a", { href: link(at, "efforts", result.effort) }, result.effort) : "–",
-    result.shown ? make("b", {}, "✓ shown") : "", marked(result.text || "", at.query)]);
-  const how = quiet(found.meaning ? "Searched by words and by meaning." : "Searched by words; `--embeddings` searches by meaning too.");
+    result.shown ? make("b", {}, "✓ given") : "", marked(result.text || "", at.query)]);
+  const how = quiet(found.meaning ? "Searched by words and by meaning." : "Searched by words, in their other forms too; ebbtide inspect --embeddings minilm searches by meaning as well.");
   return [heading, form, how, rows.length
-    ? table(`Passages for “${at.query}”, the best first; “shown” is what the model would be given`, ["Score", "Turn", "Effort", "To the model", "Passage"], rows, { wide: true, stacked: true })
+    ? table(`${tokens(rows.length)} passages for “${at.query}”, the best first; “given” is what the tool search_efforts would give the model`, ["Score", "Turn", "Effort", "To the model", "Passage"], rows, { wide: true, stacked: true })
     : make("p", {}, found.why || "Nothing is found.")];
 }
 
@@ -302,41 +329,48 @@ function cost(usage) {
   return `$${(cents / 1e6).toLocaleString("en", { maximumSignificantDigits: 3 })}`;
 }
 
-function priceForm() {
+// The fields stay while the reader types: `priced` draws what follows from them again.
+function priceForm(priced) {
   const given = prices();
   const fields = PRICES.flatMap(([key, label]) => [make("label", { for: `price-${key}` }, label),
-    make("input", { type: "number", id: `price-${key}`, min: 0, step: "any", value: given[key] ?? "", onchange: (event) => {
+    make("input", { type: "number", id: `price-${key}`, min: 0, step: "any", value: given[key] ?? "", oninput: (event) => {
       const changed_ = { ...prices(), [key]: event.target.value === "" ? undefined : Number(event.target.value) };
       try { localStorage.setItem("ebbtide-prices", JSON.stringify(changed_)); } catch { /* a file has no storage: the prices are forgotten */ }
-      draw();
+      priced();
     } })]);
   return make("div", { class: "controls" }, make("span", { class: "quiet" }, "Dollars per million tokens:"), fields);
 }
 
 async function costView(at) {
   const { turns: entries, metrics } = await sessionOf(at);
+  const results = make("div", {});
+  const priced = () => results.replaceChildren(...costsOf(at, entries, metrics).filter(Boolean));
+  priced();
+  return [make("h2", {}, "What it cost"), sessionFacts({ turns: entries }), priceForm(priced), costFigure(entries), results];
+}
+
+function costsOf(at, entries, metrics) {
   const usage = entries.flatMap(usageOf);
   const money = cost(usage);
+  const priced = (value) => (money == null ? [] : [value]);
   const rows = entries.filter((turn) => turn.calls.length).slice(-200).reverse().map((turn) => {
     const own = usageOf(turn);
     const total = (key) => d3.sum(own, (entry) => entry[key] || 0);
-    return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), (turn.full_history || 0) * turn.calls.length,
-      total("input_tokens"), d3.sum(own, cachedIn), total("output_tokens"), ...(money == null ? [] : [cost(own) ?? "–"])];
+    return [turnLink(at, turn.turn), turn.calls.length, d3.sum(turn.calls, sum), turn.full || 0,
+      total("input_tokens"), d3.sum(own, cachedIn), total("output_tokens"), ...priced(cost(own) ?? "–")];
   });
-  const { costs = [], ...figures } = metrics;
+  const { costs = [], meanings = {}, ...figures } = metrics;
   const purposes = costs.map((part) => [part.purpose, part.calls, part.read, part.cached, part.written, part.unreported,
-    ...(money == null ? [] : [cost([{ input_tokens: part.read, output_tokens: part.written, input_token_details: { cache_read: part.cached } }])])]);
+    ...priced(cost([{ input_tokens: part.read, output_tokens: part.written, input_token_details: { cache_read: part.cached } }]))]);
   const all = (key) => d3.sum(usage, (entry) => entry[key] || 0);
   const named = Object.entries(figures).filter(([, value]) => value != null).map(([name, value]) => [name.replaceAll("_", " "),
-    typeof value === "number" ? (Number.isInteger(value) ? tokens(value) : value.toFixed(3)) : String(value)]);
-  return [make("h2", {}, "What it cost"), sessionFacts({ turns: entries }),
-    usage.length ? facts([["Input", short(all("input_tokens")), "as the provider counted"], ["Cached input", short(d3.sum(usage, cachedIn)), "of it, from the provider's cache"], ["Output", short(all("output_tokens")), "as the provider counted"],
-      money == null ? null : ["Money", money, "at the prices below"]]) : null, priceForm(),
-    costFigure(entries),
-    ...(purposes.length ? [make("h2", {}, "By purpose"), table("Calls by purpose, tokens as the provider counted", ["Purpose", "Calls", "Input", "Cached", "Output", "Without usage", ...(money == null ? [] : ["Money"])], purposes, { wide: true })] : []),
+    typeof value === "number" ? (Number.isInteger(value) ? tokens(value) : value.toFixed(3)) : String(value), meanings[name] || ""]);
+  return [usage.length ? facts([["Input", short(all("input_tokens")), "as the provider counted"], ["Cached input", short(d3.sum(usage, cachedIn)), "of it, from the provider's cache"], ["Output", short(all("output_tokens")), "as the provider counted"],
+    money == null ? null : ["Money", money, "at the prices above"]]) : null,
+    ...(purposes.length ? [make("h2", {}, "By purpose"), table("Calls by purpose, tokens as the provider counted", ["Purpose", "Calls", "Input", "Cached", "Output", "Calls without usage", ...priced("Money")], purposes, { wide: true })] : []),
     make("h2", {}, "Turn by turn"),
-    table("The last 200 turns, tokens", ["Turn", "Calls", "Sent", "Full history", "Input", "Cached", "Output", ...(money == null ? [] : ["Money"])], rows, { wide: true }),
-    folded("All metrics of this session", () => table("Metrics of this session", ["Metric", "Value"], named, { hidden: true, wide: true }))];
+    table("The last 200 turns, tokens", ["Turn", "Calls", "Sent", "Full history", "Input", "Cached", "Output", ...priced("Money")], rows, { wide: true }),
+    folded("All metrics of this session", () => table("Metrics of this session", ["Metric", "Value", "What it counts"], named, { hidden: true, wide: true }))];
 }
 
 // --- branches and memories --------------------------------------------------------------------
@@ -357,7 +391,7 @@ async function memoriesView(at) {
     memory.fades ? day(memory.fades).slice(0, 10) : "never", ...(acting ? [make("span", { class: "controls" },
       action(memory.suppressed ? "Unsuppress" : "Suppress", () => act("POST", `attention/${memory.suppressed ? "unsuppress" : "suppress"}`, { memory: memory.id }), at),
       action("Forget …", () => act("POST", "attention/forget", { memory: memory.id }, { question: `Forget ${memory.id}? It leaves the attention of this user for good; its session stays.`, yes: "Forget" }), at))] : [])]);
-  return [make("h2", {}, "Memories across sessions"), quiet("What the user's other sessions left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
+  return [make("h2", {}, "Memories across sessions"), quiet("What the sessions of this user left. A memory that nobody uses loses a hundredth of its base a day, and is not shown below the threshold; search finds it still."),
     ...(rows.length ? [attentionFigure(memories, threshold), table("Memories of this user, the strongest first", ["Memory", "State", "Attention now", "Base, age and use", "Fades", ...(acting ? ["Change"] : [])], rows, { wide: true, stacked: true })]
       : [make("p", {}, at.user ? "This user has no memories across sessions." : "Sessions without a user have no memories across sessions.")])];
 }

@@ -9,10 +9,10 @@ const BECAUSE = {
   returned: "a summary came back",
   expanded: "a log was expanded",
   compressed: "an open effort was compressed",
-  due: "summaries that nobody mentioned left",
+  due: "what nobody used had been due to leave for five turns: a summary, a long result, or the turn that concluded an effort",
   window: "old turns without an effort left",
   "state-blocks": "a newer state block replaced older ones",
-  "high-water": "the prompt was close to its budget",
+  "high-water": "the prompt was close to its budget: the oldest turns left it",
   "cold-cache": "the provider's cache had expired, so a rebuild cost nothing",
   command: "a command by hand changed an effort",
   "every-turn": "the settings rebuild it every turn",
@@ -23,15 +23,17 @@ const CHANGES = {
   opened: () => "opened",
   reopened: () => "reopened",
   concluded: () => "concluded: its summary takes the place of its turns",
-  expanded: (change) => (change.again ? "more of its log came into the prompt" : "its log came back into the prompt"),
+  expanded: (change) => (change.again ? "its log was asked for again" : "its log came back into the prompt"),
   collapsed: (change) => (change.auto ? "its log left the prompt by itself, the summary stays" : "its log left the prompt, the summary stays"),
   evicted: () => "its summary left the prompt; the archive keeps everything",
   returned: () => "its summary came back into the prompt",
   surfaced: () => "its summary came from an earlier session",
 };
-const changed = (change) => (CHANGES[change.type] || (() => change.type))(change);
+// What happens after the last call of a turn shows in the next turn's first call.
+const since = (change) => (change.from > change.turn ? `, from turn ${change.from} on` : "");
+const changed = (change) => `${(CHANGES[change.type] || (() => change.type))(change)}${since(change)}`;
 
-const KINDS = { id: "its name was said", keywords: "its keywords were said", tool: "a tool named it", search: "a result of a search was used" };
+const KINDS = { id: "the message or the answer has its name", keywords: "the message or the answer has its keywords", tool: "a tool named it", search: "a result of a search was used" };
 
 function counted(event) {
   const words = (event.words || []).join(", ");
@@ -64,7 +66,9 @@ function unmentioned(data, effort, change) {
   return last == null ? "nobody mentioned it" : `nobody mentioned it for ${turns(change.turn - last)}, since turn ${last}`;
 }
 
-const leaving = (entry) => (entry.leaves > 0 ? `in ${turns(entry.leaves)}` : "with the next change of the plan");
+// A summary leaves together with others: when the plan changes, or five turns after it is due.
+const leaving = (entry) => (entry.state === "expanded" ? `in ${turns(entry.leaves)}`
+  : entry.leaves > 0 ? `due in ${turns(entry.leaves)}` : "due: within five turns, together with others");
 
 // Where an effort is now, and why, for people who see the page for the first time.
 function whyNow(data, effort, entry) {
@@ -74,6 +78,7 @@ function whyNow(data, effort, entry) {
   const why = change.type === "collapsed" && change.auto ? ` The log collapsed in turn ${change.turn}, because ${unmentioned(data, effort, change)}.` : "";
   const where = change.state === "expanded" ? `The whole log of ${effort.id} is in the prompt since turn ${change.turn}.` : `${effort.id} is in the prompt with its summary.`;
   if (!entry) return `${where}${why}`;
-  const next = change.state === "expanded" ? `It collapses ${leaving(entry)}` : `The summary leaves ${leaving(entry)}`;
+  const next = change.state === "expanded" ? `It collapses ${leaving(entry)}`
+    : entry.leaves > 0 ? `The summary is due to leave in ${turns(entry.leaves)}` : "The summary is due to leave, and does so within five turns, together with others";
   return `${where}${why} ${next} unless it is mentioned (last in turn ${entry.last}).`;
 }

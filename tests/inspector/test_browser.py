@@ -1,5 +1,6 @@
 """The inspector in a real Chromium: every view, wide and narrow, light and dark, by keyboard."""
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, create_memory_agent
+from ebbtide.inspector import payload
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
@@ -100,16 +102,16 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
     """From the list to a turn and its prompt, with Tab and Enter."""
     with page_of(browser, viewport=WIDE) as page:
         drawn(page, f"{address}/?token={TOKEN}")
-        for goal in ("a:has-text('thread')", "button:has-text('Earlier')"):
+        steps = {"a:has-text('thread')": "figure svg", "button:has-text('Earlier')": "text=Turn 5"}
+        for goal, drawn_then in steps.items():
             for _ in range(30):
                 page.keyboard.press("Tab")
                 if page.locator(f"{goal}:focus").count():
                     break
             page.keyboard.press("Enter")
-            page.wait_for_timeout(500)
+            page.wait_for_selector(drawn_then)
 
         assert page.url.endswith("/turn/5")
-        assert "Turn 5" in page.inner_text("h2 >> nth=0")
 
 
 def test_live(browser: Browser, address: str, archive: SqlArchive, owner: Owner) -> None:
@@ -217,6 +219,59 @@ def test_questions_of_a_newcomer(browser: Browser, remembering: tuple[str, Any, 
     assert "an axios interceptor asks for a new token" in turn
     assert re.search(r"Sent\s+[45],\d{3}\s+tokens in 1 call", turn)
     assert re.search(r"Full history\s+\d+.\dk\s+tokens, had all been sent: \d\d % saved", turn)
+
+
+def test_prices_and_what_is_open_stay(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
+    """Prices are typed one after the other; a narrower window closes nothing."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, remembering[0])
+        drawn(page, f"{path_of(page)}/cost")
+        page.focus("#price-input")
+        page.keyboard.type("2.5")
+        for typed in ("0.25", "10"):
+            page.keyboard.press("Tab")
+            page.keyboard.type(typed)
+        given = [page.input_value(f"#price-{kind}") for kind in ("input", "cached", "output")]
+        page.click("summary:has-text('All metrics')")
+        before = page.locator("figure svg").get_attribute("width")
+        page.set_viewport_size({"width": 900, "height": 700})
+        page.wait_for_function(
+            "before => document.querySelector('figure svg').getAttribute('width') !== before",
+            arg=before,
+        )
+
+        assert given == ["2.5", "0.25", "10"]
+        assert "$0." in page.inner_text("main")
+        assert "what all calls saved of full history" in page.inner_text("details[open]")
+
+
+def test_check_of_every_prompt(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
+    """The page makes every prompt again, and says how many are exactly what was sent."""
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, remembering[0])
+        page.click("summary:has-text('Is every prompt exactly')")
+        page.click("button:has-text('Check the prompts')")
+        page.wait_for_selector(
+            "text=/62 of 62 prompts are exactly what was sent\\./", timeout=60_000
+        )
+
+
+def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -> None:
+    """Its turns add up to its metrics, and an effort changes where the prompts do."""
+    archive = remembering[2]
+    told = payload.session(archive, next(iter(archive.sessions("ann"))))
+    calls = {turn["turn"]: turn["calls"] for turn in told["turns"]}
+    logs = {turn: "expanded" in made[-1]["tokens"] for turn, made in calls.items()}
+    (auth,) = [effort for effort in told["efforts"] if effort["id"] == "auth-bug"]
+    changes = [*auth["changes"], {"from": 53}]
+    drawn_as = {
+        turn: one["state"] == "expanded"
+        for one, after in itertools.pairwise(changes)
+        for turn in range(one["from"], after["from"])
+    }
+
+    assert sum(turn.get("full", 0) for turn in told["turns"]) == told["metrics"]["full_history"]
+    assert drawn_as == logs
 
 
 def test_click_on_a_part(browser: Browser, remembering: tuple[str, Any, Any]) -> None:

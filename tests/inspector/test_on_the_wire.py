@@ -94,7 +94,9 @@ def shown(archive: SqlArchive) -> list[dict[str, Any]]:
 
 def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
     """Return the messages of a prompt in the form of `received`."""
-    kept = [line for line in prompt["messages"] if line["change"] != "left"]
+    kept = [
+        line for line in prompt["messages"] if line["change"] != "left" and line["part"] != "tools"
+    ]
     return [
         (line["role"], line["text"], [(one["name"], one["args"]) for one in line["calls"]])
         for line in kept
