@@ -116,9 +116,10 @@ def serving() -> Iterator[Server]:
 
 
 def _configure(uri: str) -> None:
-    """Let the server forget what a power cut would; nothing here outlives it."""
+    """Let the server forget what a power cut would, and take samples only when it is told to."""
     with psycopg.connect(uri, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("ALTER SYSTEM SET autovacuum = off")
         connection.execute("SELECT pg_reload_conf()")
 
 
