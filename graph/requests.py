@@ -143,6 +143,11 @@ def is_summary(message: BaseMessage) -> bool:
     return message.additional_kwargs.get("lc_source") == "summarization"
 
 
+def is_cleared(message: BaseMessage) -> bool:
+    """Tell whether `ContextEditingMiddleware` cleared a message, which it does for one call."""
+    return "context_editing" in message.response_metadata
+
+
 def check_question(removed: frozenset[str], question: BaseMessage | None) -> None:
     """Raise `SettingsError` if a middleware took the running question out of the request."""
     if question is not None and question.id in removed:

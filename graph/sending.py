@@ -30,6 +30,7 @@ from .requests import (
     changes,
     check_question,
     digests_of,
+    is_cleared,
     tokens_of,
     with_added,
 )
@@ -71,8 +72,9 @@ def call_of(
         messages = with_added(made, done.added, [*turn])
         call = replace(call, messages=messages, update=with_budget(call, settings))
         call = as_sent(call, messages, digests_of(messages, made, known), added)
-    if own:
-        call = replace(call, update={**call.update, "ebbtide_replaced": replaced})
+    if lasting := {name: message for name, message in own.items() if not is_cleared(message)}:
+        kept = {**(raw.get("ebbtide_replaced") or {}), **lasting}
+        call = replace(call, update={**call.update, "ebbtide_replaced": kept})
     return call
 
 

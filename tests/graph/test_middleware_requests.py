@@ -7,8 +7,13 @@ from typing import Annotated, Any
 
 import pytest
 from langchain.agents import AgentState, create_agent
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ClearToolUsesEdit,
+    ContextEditingMiddleware,
+)
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SettingsError, commands, transcript
@@ -138,6 +143,30 @@ def test_question_that_was_removed_is_an_error(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="Where are"):
         here.invoke({"messages": "Where are you?"}, THREAD)
+
+
+@tool
+def look(stone: int) -> str:
+    """Look at a stone."""
+    return f"stone<{stone}> " + "grey " * 100
+
+
+def test_cleared_results_are_archived_whole(tmp_path: Path) -> None:
+    """What `ContextEditingMiddleware` clears is not sent, and still there afterwards."""
+    model = ScriptedModel(answers=[*(call("look", stone=n) for n in range(1, 21)), "Done."])
+    clearing: Any = ContextEditingMiddleware(edits=[ClearToolUsesEdit(trigger=500, keep=1)])
+    ours = EbbtideMiddleware(
+        archive=DiskArchive(tmp_path, durable=False), settings=Settings(context_budget=4_000)
+    )
+    here = create_agent(
+        model, tools=[look], middleware=[clearing, ours], checkpointer=InMemorySaver()
+    )
+
+    here.invoke({"messages": "Look."}, {**THREAD, "recursion_limit": 200})
+
+    assert "stone<18>" not in model.sent[-1].text
+    found = [m.text.partition(" ")[0] for m in transcript(here, THREAD)[0] if m.type == "tool"]
+    assert found == [f"stone<{n}>" for n in range(1, 21)]
 
 
 def test_messages_are_told_by_id_else_by_place_and_role() -> None:
