@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from inspect import getdoc
-from itertools import chain
 from typing import Any, Literal, cast
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
@@ -20,7 +19,6 @@ from pydantic import TypeAdapter
 from ..memory.errors import SessionNotFoundError
 from ..memory.record import Owner
 from ..memory.settings import Settings, resolve
-from ..memory.tools.toolbox import NAMES
 from ..nodes.application_tools import application_tools
 from ..nodes.assemble_context import assemble_context
 from ..nodes.begin_turn import begin_turn
@@ -30,7 +28,14 @@ from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
-from ..nodes.turn.checkpoints import Source, asource, source, unapplied, with_ids
+from ..nodes.turn.checkpoints import (
+    Source,
+    asource,
+    pending_results,
+    source,
+    unapplied,
+    with_ids,
+)
 from ..nodes.turn.parts import AgentParts, name_of
 from ..nodes.turn.state import (
     AgentState,
@@ -98,14 +103,21 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         self.add_node(name, runnable, metadata={"description": description})
 
     def route_calls(self, state: AgentState) -> list[Send | str]:
-        """Return the steps after `call_model`: the memory's calls and invalid ones come first."""
-        answer = next(reversed(state["messages"]), None)
-        if not isinstance(answer, AIMessage):
-            return ["detect_references"]
-        names = {call["name"] for call in answer.tool_calls}
-        if answer.invalid_tool_calls or names - self.parts.tools.keys():
+        """Return the steps after `call_model`: the memory's calls and invalid ones come first.
+
+        What an application put behind the last round, in mid-turn, is answered: `memory_tools`
+        has nothing to do then, and leads to the next call.
+        """
+        answer, results = _last_round(state["messages"])
+        done = {result.tool_call_id for result in results}
+        calls = [*answer.tool_calls, *answer.invalid_tool_calls]
+        waiting = [call for call in calls if call["id"] not in done]
+        names, invalid = {call["name"] for call in waiting}, answer.invalid_tool_calls
+        if names - self.parts.tools.keys() or any(call in waiting for call in invalid):
             return ["memory_tools"]
-        return self._sends(state) or ["detect_references"]
+        is_last = next(reversed(state["messages"]), None) is answer
+        then = "detect_references" if is_last or not calls else "memory_tools"
+        return self._sends(state) or [then]
 
     def route_rest(self, state: AgentState) -> list[Send | str]:
         """Return the steps after `memory_tools`: the application's calls of the same message."""
@@ -292,7 +304,7 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         is_fork, is_resumed = bool(chosen.get("checkpoint_id")), not isinstance(update, Mapping)
         left = [] if is_fork or is_resumed else unapplied(found.checkpoint)
         if not (left or is_fork or is_resumed) and "messages" in update:
-            left = _pending_results(found.checkpoint)
+            left = pending_results(found.checkpoint)
         if not (left or is_fork or is_resumed):
             return update
         if is_anothers(found.owned, parts.archive, owner):
@@ -317,17 +329,6 @@ class MemoryAgent(CompiledStateGraph[Any, Any, Any, Any]):
         if keys == self.output_channels and _has_updates(kwargs) and not inside:
             return {**kwargs, "output_keys": [*keys, "context"]}
         return kwargs
-
-
-def _pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
-    """Return the results of application tools that ran in parallel with an interrupted one.
-
-    LangGraph keeps them for a resumed run and drops them when a new message arrives. Results of
-    memory tools are left out: what those tools changed in the memory is dropped too.
-    """
-    writes = (value for _, key, value in checkpoint.pending_writes or () if key == "messages")
-    messages = chain.from_iterable(map(_listed, writes))
-    return [m for m in messages if isinstance(m, ToolMessage) and m.name not in NAMES]
 
 
 def _identified(update: Any) -> Any:

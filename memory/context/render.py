@@ -374,7 +374,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         return
     end, insertions = 0, _Insertions()
     if (cut := _cut_of(turn, plan)) is not None:
-        end = cut.until
+        end = min(cut.until, len(messages))  # an application may have removed some
         head = replace(turn, messages=turn.messages[:end])
         insertions = _insertions(work, head, plan, known, frozenset())
         insertions = _with_back(insertions, head, back)

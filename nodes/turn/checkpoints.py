@@ -7,15 +7,17 @@ before the thread's first turn names no user: then the first turn tells whose it
 """
 
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, RemoveMessage, convert_to_messages
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER, START
 
+from ...memory.tools.toolbox import NAMES
 from .arrivals import split_messages
 from .langchain_messages import cleaned
 from .state import TurnState, unpacked
@@ -36,7 +38,7 @@ def with_ids(given: list[Any]) -> list[BaseMessage] | None:
         messages = convert_to_messages(given)
     except (ValueError, TypeError, NotImplementedError):
         return None
-    return [m if m.id else m.model_copy(update={"id": str(uuid4())}) for m in messages]
+    return [*map(_identified, messages)]
 
 
 def unapplied(checkpoint: CheckpointTuple) -> list[BaseMessage]:
@@ -44,33 +46,48 @@ def unapplied(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     return _said(checkpoint) if _is_input(checkpoint) else []
 
 
+def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
+    """Return the results of application tools that ran in parallel with an interrupted one.
+
+    LangGraph keeps them for a resumed run and drops them when a new message arrives. Results of
+    memory tools are left out: what those tools changed in the memory is dropped too.
+    """
+    writes = (value for _, key, value in checkpoint.pending_writes or () if key == "messages")
+    messages = chain.from_iterable(one if isinstance(one, list) else [one] for one in writes)
+    return [m for m in messages if isinstance(m, ToolMessage) and m.name not in NAMES]
+
+
 def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a run's `new` messages with those that no run applied before, in their order.
 
-    Call it in a node. In a graph inside another one there are none: the input is the parent's.
+    Results that an interrupted round left pending come first. Call it in a node. In a graph inside
+    another one there are none: the input is the parent's.
     """
-    source, inputs = _source(), list[_Input]()
+    source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
-        found = source.saver.list(source.thread, before=source.before, limit=limit)
-        inputs, is_all = _collected([*found], limit, new)
+        found = [*source.saver.list(source.thread, before=source.before, limit=limit)]
+        inputs, is_all = _collected(found, limit, new)
+        left = _left_results(found)
         if is_all:
             break
-    return _merged(inputs, new)
+    return [*left, *_merged(inputs, new)]
 
 
 async def awith_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return what `with_unapplied` does."""
-    source, inputs = _source(), list[_Input]()
+    source, inputs, left = _source(), list[_Input](), list[BaseMessage]()
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
-        found = source.saver.alist(source.thread, before=source.before, limit=limit)
-        inputs, is_all = _collected([one async for one in found], limit, new)
+        listed = source.saver.alist(source.thread, before=source.before, limit=limit)
+        found = [one async for one in listed]
+        inputs, is_all = _collected(found, limit, new)
+        left = _left_results(found)
         if is_all:
             break
-    return _merged(inputs, new)
+    return [*left, *_merged(inputs, new)]
 
 
 class _Source(NamedTuple):
@@ -124,6 +141,22 @@ def _collected(
             return inputs, True  # here the last turn ended, or was begun
         newer = checkpoint
     return inputs, len(checkpoints) < limit or (newer is not None and newer.parent_config is None)
+
+
+def _left_results(checkpoints: Sequence[CheckpointTuple]) -> list[BaseMessage]:
+    """Return the pending results of the newest checkpoint that is no input."""
+    newer: CheckpointTuple | None = None
+    for checkpoint in checkpoints:
+        if newer is not None and _parent(newer) != _id(checkpoint):
+            break  # of another branch
+        if not _is_input(checkpoint):
+            return [*map(_identified, pending_results(checkpoint))]
+        newer = checkpoint
+    return []
+
+
+def _identified(message: BaseMessage) -> BaseMessage:
+    return message if message.id else message.model_copy(update={"id": str(uuid4())})
 
 
 def _merged(inputs: Sequence[_Input], new: Sequence[BaseMessage]) -> list[BaseMessage]:

@@ -109,12 +109,15 @@ def commit_unfinished(
     if arrived.last is not None and (edited := _edited(state, owner, arrived.last, archive)):
         tip = _with_commands(state, owner, commit(archive, owner, tip, edited).tip, archive)
         archived = {"archived": str(arrived.last[-1].id)}
-    if not arrived.unfinished:  # a compression after the last commit is stored with the next turn
+    is_running = state.get("turn", 0) > state.get("persisted", 0)
+    # Rounds that left are kept, though an application may have removed all other messages.
+    left = left_rounds(archive, owner, state) if is_running else NO_ROUNDS
+    if not arrived.unfinished and not left.messages:
+        # A compression after the last commit is stored with the next turn.
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
         return {**tip_update(tip), **archived, "events": events}
-    left = left_rounds(archive, owner, state)
     record = commit(archive, owner, tip, group(state, arrived.unfinished, left))
-    return committed(record, str(arrived.unfinished[-1].id))
+    return committed(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 
 
 def _with_commands(state: TurnState, owner: Owner, edited: Tip, archive: Archive) -> Tip:

@@ -15,6 +15,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphRecursionError
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command, interrupt
 
 from ebbtide import DiskArchive, Settings, erase, transcript
@@ -22,7 +23,8 @@ from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Part, Record
 from tests.agents import THREAD, Talk, archive_in, talk
-from tests.doubles import call
+from tests.doubles import call, together
+from tests.test_complaints import orphans
 
 OWNER = Owner("", "t")
 SMALL = Settings(context_budget=4_000)
@@ -262,6 +264,58 @@ def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
     results = [text(m) for m in first.messages if m["data"].get("name") == "ask"]
     assert len(results) == 1
     assert ("a person says yes" in results[0]) == resumed
+
+
+@pytest.mark.usefixtures("entry")
+def test_parallel_result_survives_a_new_message(tmp_path: Path) -> None:
+    """What a tool found while another one waits for a person is kept if the user moves on."""
+    both = together(call("ask", question="May I?"), call("look", stone=41))
+    chat = looking(tmp_path, [*looks(1, 40), both, "Stopped."])
+    go_on(chat, {"messages": REQUEST})
+
+    state = go_on(chat, {"messages": "No, stop."})
+
+    first, _ = chat.records(state)
+    assert stones(first.messages) == [*range(1, 42)]
+    assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * 42
+
+
+@pytest.mark.parametrize("waiting", ["call", "answer"])
+def test_message_that_is_put_into_the_middle(tmp_path: Path, waiting: str) -> None:
+    """The turn goes on after its waiting calls, and the model reads what was said meanwhile."""
+    steps = {"call": ("call_model", "application_tools"), "answer": ("application_tools", "")}
+    after, before = steps[waiting]
+    chat = looking(tmp_path, [*looks(1, 30), "Done."])
+    stop: Any = {"interrupt_before": [before]} if before else {"interrupt_after": [after]}
+    go_on(chat, {"messages": REQUEST}, **stop)
+    for _ in range(20):
+        go_on(chat, None, **stop)
+
+    chat.agent.update_state(THREAD, {"messages": [HumanMessage("Quickly.")]}, as_node="call_model")
+    state = go_on(chat, None)
+
+    (record,) = records(chat)
+    assert (record.status, state["messages"][-1].text) == ("done", "Done.")
+    assert stones(record.messages) == [*range(1, 31)]
+    assert "Quickly." in chat.model.sent[-1].text
+
+
+@pytest.mark.usefixtures("entry")
+def test_rounds_outlive_messages_that_are_removed(tmp_path: Path) -> None:
+    """Rounds that left are in the archive, whatever an application removes of the state then."""
+    chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
+    with pytest.raises(GraphRecursionError):
+        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 120})
+    there = stones(chat.agent.get_state(THREAD).values["messages"])
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES)]})
+    then(chat, "Hello.")
+
+    state = go_on(chat, {"messages": "Hello?"})
+
+    first, second = chat.records(state)
+    assert (first.status, second.status) == ("aborted", "done")
+    assert stones(first.messages) == [*range(1, there[0])]
+    assert chat.archive.verify(OWNER) == ()
 
 
 def test_failing_model_in_the_middle(tmp_path: Path) -> None:
