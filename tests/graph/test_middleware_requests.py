@@ -158,7 +158,7 @@ def test_cleared_results_are_archived_whole(tmp_path: Path) -> None:
     ours = EbbtideMiddleware(
         archive=DiskArchive(tmp_path, durable=False), settings=Settings(context_budget=4_000)
     )
-    here = create_agent(
+    here: Any = create_agent(
         model, tools=[look], middleware=[clearing, ours], checkpointer=InMemorySaver()
     )
 
