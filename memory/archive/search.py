@@ -18,7 +18,7 @@ from sqlalchemy import and_, bindparam, func, select
 from ..dates import When, said_dates, undated
 from ..search.embeddings import QueryEmbedding
 from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
-from ..search.terms import further_terms, is_pair, naming_terms, query_terms, tells, terms
+from ..search.terms import further_terms, is_pair, names, query_terms, tells, terms
 from .index import SPEAKER, any_of, look_up, unpack_layout
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import WEAK, Found
@@ -115,8 +115,8 @@ class _Query:
     say it, with the turn of the newest one. `unknown` is the weight of the terms that no text says,
     `by_speakers` has the ids of passages of speakers whom the query names, `periods` the ids of the
     first turn of each date and of the one after its last. `near` is None without vectors. `naming`
-    has the terms that name something, `narrow` has the ids of the first turn of the period that is
-    searched and of the one after it.
+    has the terms that name something, and `is_strange` tells whether nobody said one of the names.
+    `narrow` has the ids of the first turn of the period that is searched and of the one after it.
     """
 
     lineage: Lineage
@@ -130,6 +130,7 @@ class _Query:
     periods: Sequence[tuple[int, int]]
     near: Nearness | None
     naming: frozenset[str]
+    is_strange: bool
     narrow: tuple[int, int] | None = None
 
     def is_searched(self, turn_id: int) -> bool:
@@ -253,6 +254,9 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
     by_turn = in_turns({term: passages[term] for term in wanted})
     rare = rarest(session.turns, wanted, by_turn, headings)
     absent = [term for term in required if not passages[term] and not headings[term]]
+    named = [terms for terms in names(words) if any(tells(term) for term in terms)]
+    is_said = {term for term in wanted if passages[term] or headings[term]}
+    is_strange = any(terms <= {*wanted} and terms.isdisjoint(is_said) for terms in named)
     # What a run of Chinese says counts once, though it has many pairs of characters.
     unknown = len([term for term in absent if not is_pair(term)]) + any(map(is_pair, absent))
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
@@ -269,7 +273,8 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
         frozenset().union(*(passages[speaker] for speaker in speakers)),
         dated(lineage, query, when),
         Nearness.of(lineage, meaning) if meaning else None,
-        naming_terms(words),
+        frozenset().union(*named),
+        is_strange,
         narrow,
     )
 
@@ -307,9 +312,11 @@ def _rank_by_words(query: _Query) -> _Ranking:
     scores = score(passages, topics, query.rare, query.length)
     ranking = _Ranking(ids, passages, topics, scores)
     match = scores.match(passages, topics, query.rare, query.unknown)
-    if match == "clear" or (match == "enough" and query.passing):
+    # All that is said of dogs is at most a hint if Maria's are asked for, of whom nobody spoke.
+    is_clear = match == "clear" and not query.is_strange
+    if match != "little" and (is_clear or query.passing):
         return ranking
-    if match == "enough":
+    if match != "little":
         return replace(ranking, passing=frozenset())
     return replace(ranking, passing=query.passing, telling=query.telling)
 
@@ -452,12 +459,12 @@ def _hits(query: _Query, ranking: _Ranking) -> tuple[Found, ...]:
             hits.append(Found(topics.names[topic], turn, points, terms[topic], *passage, weak))
         elif ambient[turn] or row in ranking.near:
             hits.append(Found(None, turn, points, ambient[turn], *passage, weak))
-    hits += [
-        Found(name, turn, scores.topics[row], terms[row], weak=not topics.headings[row])
-        for row, name in unplaced.items()
-        if row in ranking.near_topics or _says_any(topics.headings[row], ranking.passing)
-        if (turn := query.heading_turn(name))
-    ]
+    for row, name in unplaced.items():
+        heading = topics.headings[row]
+        weak = not heading or not _says_any(heading, ranking.passing)
+        is_found = row in ranking.near_topics or _says_any(heading, ranking.telling)
+        if is_found and (turn := query.heading_turn(name)):
+            hits.append(Found(name, turn, scores.topics[row], terms[row], weak=weak))
     enough = [hit for hit in hits if not hit.weak] or hits
     best = sorted(enough, key=lambda hit: (-hit.score, -hit.turn, hit.effort or ""))
     is_hint = ranking.telling is not None and enough is hits

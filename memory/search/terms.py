@@ -214,19 +214,28 @@ _NAMING = re.compile(r"[^\s\"“”„'()\[\]{}<>,;!?]+")
 def naming_terms(query: str) -> frozenset[str]:
     """Return the terms of a query that name something, as other words of a language do not.
 
-    They are capitalised inside a sentence, or have digits or the signs of an identifier.
-
     >>> sorted(naming_terms("Which payment method does Hollberg use for OPS-2217?"))
     ['2217', 'hollberg', 'op', 'ops2217']
     """
-    names = set[str]()
+    return frozenset().union(*names(query))
+
+
+def names(query: str) -> list[frozenset[str]]:
+    """Return the terms of each word of a query that names something.
+
+    It is capitalised inside a sentence, or has digits or the signs of an identifier.
+
+    >>> [sorted(terms) for terms in names("Did Maria see build_queue?")]
+    [['maria'], ['build', 'buildqueue', 'queue']]
+    """
+    found: list[frozenset[str]] = []
     for match in _NAMING.finditer(query):
         word = match[0].rstrip(".:")
         inside = not _BEGINS.search(query[max(0, match.start() - 8) : match.start()])
         odd = any(map(str.isdigit, word)) or any(sign in word for sign in "_/\\@.:#+&")
         if odd or word[1:].lower() != word[1:] or (inside and word[:1].isupper()):
-            names.update(query_terms(word), further_terms(word))
-    return frozenset(names)
+            found.append(frozenset([*query_terms(word), *further_terms(word)]))
+    return [terms for terms in found if terms]
 
 
 def further_terms(query: str) -> list[str]:

@@ -401,3 +401,16 @@ def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> N
     assert "port 8493" in read["turns"][0]["text"]
     assert "Stone 0 weighs" in early["results"][0]["passages"][0]["text"]
     assert "Stone 19" not in str(newest["results"])
+
+
+def test_what_is_said_of_others_is_weak(talk: Conversation) -> None:
+    """Nobody has spoken of Maria, so what is known of dogs is at most a hint."""
+    for name in ("Oliver", "Bailey", "Luna"):
+        talk.turn(f"My dog {name} sleeps in the kitchen.", answer="Good dog.")
+    talk.ask("And?")
+    foreign = talk.call("search_efforts", query="Where does the dog of Maria sleep?")
+    own = talk.call("search_efforts", query="Where does the dog Bailey sleep?")
+
+    assert passages(foreign)
+    assert all(passage["weak"] for passage in passages(foreign))
+    assert "weak" not in passages(own)[0]
