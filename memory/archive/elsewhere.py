@@ -11,10 +11,10 @@ from ..names import session_name
 from ..record import Owner, Tip
 from ..search.ranking import Rare, Topics, rarity, score
 from ..search.terms import further_terms, naming_terms, query_terms, tells
-from .index import among, heading, look_up
+from .index import among, heading
 from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
-from .query import Said, at_most, few, in_turns, passages_in, rarest, strongest, terms_of
+from .query import Said, at_most, few, in_turns, passages_in, rarest, said_in, strongest, terms_of
 from .schema import PASSAGE_BITS, TURN_BITS, changes, passage_id, runs, sessions, turns, users
 
 _ALL_IDS = ((0, 2**63 - 1),)
@@ -90,10 +90,10 @@ class OtherSessions:
         """
         required = at_most(query_terms(query))
         terms = list(dict.fromkeys([*required, *at_most(further_terms(query))]))
-        wanted = (terms, _ROWS)
+        place = self.connection, self.user_number, _ALL_IDS
         passages, headings = (
             {term: [at for at in ids if self._is_other(at)] for term, ids in postings.items()}
-            for postings in look_up(self.connection, self.user_number, _ALL_IDS, wanted, wanted)
+            for postings in said_in(place, query, terms, (_ROWS, _ROWS))
         )
         count = select(func.coalesce(func.sum(sessions.c.turns), 1))
         total = self.connection.execute(

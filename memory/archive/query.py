@@ -3,13 +3,15 @@
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
-from sqlalchemy import bindparam, literal, select, union_all
+from sqlalchemy import Connection, bindparam, literal, select, union_all
 
 from ..dates import When, dates
 from ..search.ranking import Passages, Rare, rarity
 from ..search.terms import query_terms
+from ..search.variants import halves, variants
 from .index import any_of, look_up, unpack_layout
 from .lineage import Lineage
 from .protocol import Pointing
@@ -77,6 +79,37 @@ _FIRST_TIME = _TIME.where(turns.c.at != "")  # adopted turns may have no time
 
 Said: TypeAlias = Mapping[str, Collection[int]]
 """By term the ids of the texts (passages, headings, turns) that say it."""
+
+
+def said_in(
+    place: tuple[Connection, int, Sequence[tuple[int, int]]],
+    query: str,
+    terms: Sequence[str],
+    limits: tuple[int, int],
+) -> list[dict[str, list[int]]]:
+    """Look up terms of a query, in passages and in headings, with what a text may say instead.
+
+    `place` is as `look_up` takes it. A word that nobody said is looked up as two. Of a long query
+    only its own terms are looked up.
+    """
+    is_long = len(terms) > RAREST
+    others = {} if is_long else {t: more for t, more in variants(query).items() if t in {*terms}}
+    asked = list(dict.fromkeys([*terms, *chain.from_iterable(others.values())]))
+    found = look_up(*place, *((asked, limit) for limit in limits))
+    for said in found:
+        for term, more in others.items():
+            if instead := set[int]().union(*(said[other] for other in more)):
+                said[term] = sorted(instead.union(said[term]), reverse=True)
+    absent = [term for term in terms if not any(said[term] for said in found)]
+    pairs = {} if is_long else {term: two for term in absent if (two := halves(term))}
+    if pairs:
+        every = list(dict.fromkeys(half for two in pairs.values() for pair in two for half in pair))
+        parts = look_up(*place, *((every, limit) for limit in limits))
+        for said, having in zip(found, parts, strict=True):
+            for term, two in pairs.items():
+                both = ({*having[left]}.intersection(having[right]) for left, right in two)
+                said[term] = sorted(set[int]().union(*both), reverse=True)
+    return found
 
 
 def in_turns(passages: Said) -> dict[str, set[int]]:

@@ -19,7 +19,7 @@ from ..dates import When, said_dates, undated
 from ..search.embeddings import QueryEmbedding
 from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
 from ..search.terms import further_terms, is_pair, names, query_terms, tells, terms
-from .index import SPEAKER, any_of, look_up, unpack_layout
+from .index import SPEAKER, any_of, unpack_layout
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import WEAK, Found
 from .query import (
@@ -30,6 +30,7 @@ from .query import (
     in_turns,
     passages_in,
     rarest,
+    said_in,
     strongest,
     turns_between,
 )
@@ -243,12 +244,11 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
         }
         if narrow
         else postings
-        for postings in look_up(
-            lineage.connection,
-            session.owner,
-            lineage.ranges,
-            ([*wanted, *speakers], _PASSAGES_READ),
-            (wanted, _HEADINGS_READ),
+        for postings in said_in(
+            (lineage.connection, session.owner, lineage.ranges),
+            words,
+            [*wanted, *speakers],
+            (_PASSAGES_READ, _HEADINGS_READ),
         )
     )
     by_turn = in_turns({term: passages[term] for term in wanted})

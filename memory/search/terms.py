@@ -9,6 +9,7 @@ from itertools import chain, pairwise
 import snowballstemmer
 
 from ..dates import said_dates
+from .languages import stems
 
 CJK = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -226,7 +227,7 @@ def names(query: str) -> list[frozenset[str]]:
     It is capitalised inside a sentence, or has digits or the signs of an identifier.
 
     >>> [sorted(terms) for terms in names("Did Maria see build_queue?")]
-    [['maria'], ['build', 'buildqueue', 'queue']]
+    [['maria'], ['build', 'buildqueu', 'queue']]
     """
     found: list[frozenset[str]] = []
     for match in _NAMING.finditer(query):
@@ -257,9 +258,11 @@ def indexed(text: str) -> list[str]:
     >>> indexed("at 10.1.20.7"), indexed("plan B with Will")
     (['10', '1', '20', '7', '101207'], ['plan', 'b', 'will'])
     """
-    whole_terms = terms(text)
+    said = words(text)
+    whole_terms = [term for word in said if (term := _term(word))]
     pairs = () if text.isascii() else filter(is_pair, whole_terms)
-    return list(dict.fromkeys([*whole_terms, *"".join(pairs), *_names(text), *_further(text)]))
+    more = ("".join(pairs), _names(text), _further(text), stems(text, said))
+    return list(dict.fromkeys(chain(whole_terms, *more)))
 
 
 _LONGEST_WHOLE = 64  # characters of an identifier that is a term as a whole: a page may be base64

@@ -103,7 +103,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     if not results and not any(map(terms, phrasings)):
         return work.put(state), answer | {"why": render("nothing_to_search")}
-    unmatched = _unmatched(work, phrasings, when, [*foreign, *running])
+    unmatched = _unmatched(work, phrasings, when, [*own, *foreign, *running])
     found = {hit.turn for hit in own if not hit.near} | {hit.turn for hit in own[:1]}
     answer["results"] = results
     answer |= {"unmatched": unmatched} if unmatched else {}
@@ -179,13 +179,13 @@ def _is_within(at: str, when: When) -> bool:
 
 
 def _unmatched(
-    work: RunningTurn, phrasings: Sequence[str], when: When, others: Sequence[_Hit]
+    work: RunningTurn, phrasings: Sequence[str], when: When, hits: Sequence[_Hit]
 ) -> list[str]:
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
     absent = work.view.archive.unsaid(work.view.owner, work.view.tip, terms)
-    absent = absent.difference(*(hit.said for hit in others))
+    absent = absent.difference(*(hit.said for hit in hits))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     return [*words][:_UNMATCHED]
 

@@ -414,3 +414,24 @@ def test_what_is_said_of_others_is_weak(talk: Conversation) -> None:
     assert passages(foreign)
     assert all(passage["weak"] for passage in passages(foreign))
     assert "weak" not in passages(own)[0]
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        ("Die Rechnung von Hollberg ist bezahlt.", "Rechnungen"),
+        ("Les chevaux sont dans le pré.", "Où est le cheval ?"),
+        ("La factura es de ayer y la pago yo.", "facturas"),
+        ("Fakturorna till kommunen är skickade.", "faktura"),
+        ("Мы подписали договор до июня.", "договоры"),
+        ("The audio books arrived.", "audiobook"),
+        ("The beanbags are torn.", "bean bag"),
+    ],
+)
+def test_a_word_is_found_in_another_form(talk: Conversation, said: str, query: str) -> None:
+    """By the stems of its language, whose words stand around it, and as one word or two."""
+    talk.turn("The kettle is broken.")
+    talk.turn(said, answer="Good.")
+    talk.ask("And?")
+
+    assert turns(talk.call("search_efforts", query=query)) == [2]
