@@ -15,7 +15,8 @@ that is not marked as weak.
 A line of a talk is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …, "assistant": …}`
 with null for no effort, or the end of an effort, `{"effort": …, "concluded": 57, "summary": …}`. A
 line of its questions is `{"question": …, "evidence": [{"turn": 12, "who": "user", "quote": …}]}`.
-Sessions of work have calls of tools and their results as well, see the file.
+Sessions of work have calls of tools and their results as well, and a second phrasing of each
+question, see the file.
 """
 
 import json
@@ -74,17 +75,19 @@ class ArchivedTalk:
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
         return self.archive.search_passages(self.owner, self.tip, text, _ALL, meaning)
 
-    def asked(self, text: str, embedder: Embedder | None = None) -> Mapping[str, Any]:
-        """Return the result of the tool `search_efforts`, called with a question alone."""
+    def asked(
+        self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
+    ) -> Mapping[str, Any]:
+        """Return the result of the tool `search_efforts`, called with a question."""
         state = EffortState(self.tip.turn, None, {}, {}, {})
         view, budget = past(self.archive, self.owner, self.tip), Settings().context_budget
         asking = (state, view, Settings(), count)
         work = RunningTurn(*asking, room=budget, free=budget, embedder=embedder)
-        return dict(search_efforts(work, text)[1])
+        return dict(search_efforts(work, text, also=also)[1])
 
-    def quotes(self, text: str) -> list[tuple[int, str]]:
+    def quotes(self, text: str, *also: str) -> list[tuple[int, str]]:
         """Return turn and text of the passages that the tool `search_efforts` gives."""
-        results = self.asked(text)["results"]
+        results = self.asked(text, also=also)["results"]
         return [(one["turn"], one["text"]) for result in results for one in result["passages"]]
 
     def finds_clearly(self, text: str) -> bool:
@@ -149,8 +152,8 @@ def work_of(path: Path) -> tuple[list[Any], list[Any]]:
         lines.append(line)
     numbers = {turn["name"]: number for number, turn in enumerate(data["turns"], start=1)}
     questions = [
-        {"question": text, "evidence": [{"turn": numbers[name], "quote": quote}]}
-        for text, name, quote in data["questions"]
+        {"question": text, "evidence": [{"turn": numbers[name], "quote": quote}], "also": second}
+        for text, name, quote, second in data["questions"]
     ]
     return lines, questions
 
@@ -231,6 +234,8 @@ def talked(
         "FTS5, all": lambda text: by_full_text(lines, ("user", "results", "assistant"), text),
         "FTS5, users": lambda text: by_full_text(lines, ("user",), text),
     }
+    if second := {one["question"]: one["also"] for one in questions if "also" in one}:
+        ways["as called, two phrasings"] = lambda text: archived.quotes(text, second[text])
     rows: list[dict[str, str | float]] = []
     for name, way in ways.items():
         packed = [_fitting(way(question["question"]), _MUCH) for question in questions]
