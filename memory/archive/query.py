@@ -14,7 +14,7 @@ from ..search.terms import query_terms
 from ..search.variants import halves, variants
 from .index import any_of, look_up, unpack_layout
 from .lineage import Lineage
-from .protocol import Pointing
+from .protocol import Found, Pointing
 from .schema import PASSAGE_BITS, changes, passage_id, turn_id, turns
 
 TERMS = 256
@@ -57,6 +57,15 @@ def few(total: int) -> int:
     return max(_FEW_TURNS, int(_FEW * total))
 
 
+_DAYS = 50
+"""Turns of a date that are shown of a query which names it, and nothing that was said then."""
+
+_OF_DAYS = (
+    select(turns.c.id, turns.c.run, turns.c.place, turns.c.turn, turns.c.efforts, turns.c.passages)
+    .where(turns.c.id >= bindparam("first"), turns.c.id < bindparam("end"))
+    .order_by(turns.c.id)
+    .limit(_DAYS)
+)
 # One statement, as it is sent in every turn.
 _TURNS_AND_CHANGES = union_all(
     select(
@@ -226,6 +235,17 @@ def dated(lineage: Lineage, query: str, when: When) -> list[tuple[int, int]]:
         return []
     named = dates(query, range(int(years[0]), int(years[1]) + 1), when.today)
     return [turns_between(lineage, *when.times(days)) for days in named]
+
+
+def of_dates(lineage: Lineage, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
+    """Return the passages of the first turns of the dates in a query, in their order."""
+    hits: list[Found] = []
+    for first, end in dated(lineage, query, when):
+        for row in lineage.visible(_OF_DAYS, first=first, end=end):
+            effort = next(iter(json.loads(row.efforts)), None)
+            for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
+                hits.append(Found(effort, row.turn, 1.0, frozenset(), place, user, weak=weak))
+    return tuple(hits)
 
 
 def _ends(lineage: Lineage) -> tuple[dict[str, int], dict[str, int]]:

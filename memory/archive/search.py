@@ -13,13 +13,13 @@ from itertools import repeat
 from operator import attrgetter, neg
 from typing import Any, TypeVar
 
-from sqlalchemy import and_, bindparam, func, select
+from sqlalchemy import and_, func, select
 
 from ..dates import When, said_dates, undated
 from ..search.embeddings import QueryEmbedding
 from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
 from ..search.terms import further_terms, is_pair, names, query_terms, tells, terms
-from .index import SPEAKER, any_of, unpack_layout
+from .index import SPEAKER, any_of
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import WEAK, Found
 from .query import (
@@ -28,6 +28,7 @@ from .query import (
     dated,
     few,
     in_turns,
+    of_dates,
     passages_in,
     rarest,
     said_in,
@@ -78,16 +79,7 @@ _LONG = 500
 _AROUND = range(-2, 3)
 """Steps to the turns around one: a passage's window, two passages each way, reaches no further."""
 
-_DAYS = 50
-"""Turns of a date that are shown of a query which names it, and nothing that was said then."""
-
 _TURN = (turns.c.id, turns.c.run, turns.c.place, turns.c.turn)
-_OF_DAYS = (
-    select(*_TURN, turns.c.efforts, turns.c.passages)
-    .where(turns.c.id >= bindparam("first"), turns.c.id < bindparam("end"))
-    .order_by(turns.c.id)
-    .limit(_DAYS)
-)
 _CANDIDATE = select(*_TURN, turns.c.efforts).where(any_of(turns.c.id, "ids"))
 # SQLite may not conclude that the turns are of these runs, too: it would read all of theirs first.
 _SAME_TURN = (
@@ -203,20 +195,9 @@ def search(
         hits = _hits(looked_up, ranking)
     if hits and terms(words):
         return hits
-    of_dates = _of_dates(lineage, query, when, weak=bool(terms(words)))
+    of_days = of_dates(lineage, query, when, weak=bool(terms(words)))
     known = {(hit.turn, hit.passage) for hit in hits}
-    return (*hits, *(hit for hit in of_dates if (hit.turn, hit.passage) not in known))
-
-
-def _of_dates(lineage: Lineage, query: str, when: When, *, weak: bool) -> tuple[Found, ...]:
-    """Return the passages of the first turns of the dates in a query, in their order."""
-    hits: list[Found] = []
-    for first, end in dated(lineage, query, when):
-        for row in lineage.visible(_OF_DAYS, first=first, end=end):
-            effort = next(iter(json.loads(row.efforts)), None)
-            for place, (_, user, _) in enumerate(unpack_layout(row.passages)):
-                hits.append(Found(effort, row.turn, 1.0, frozenset(), place, user, weak=weak))
-    return tuple(hits)
+    return (*hits, *(hit for hit in of_days if (hit.turn, hit.passage) not in known))
 
 
 def _inside(lineage: Lineage, narrow: tuple[int, int] | None, turn_id: int) -> bool:
