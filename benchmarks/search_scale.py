@@ -3,6 +3,7 @@
     python benchmarks/search_scale.py --out results 1000 10000
     python benchmarks/search_scale.py --out results --semantic 1000 10000
     python benchmarks/search_scale.py --out results --semantic --url postgresql+psycopg://... 10000
+    python benchmarks/search_scale.py --out results --vectors 1000000 1000
 
 Made-up efforts have two turns each. Half of their words are from a vocabulary of 50,000 with Zipf's
 frequencies. A query is five words of one turn; "found first" is how often its effort comes first.
@@ -11,6 +12,9 @@ CPU is the CPU time of a search, which other programs hardly influence.
 With --semantic each passage and each heading has a random vector of 384 numbers. The first search
 reads the vectors. The time to embed a query is not included. With --url the archive is in that
 database, which must be empty, and the CPU time does not include the server's.
+
+With --vectors the session has so many vectors in all: beside those of its passages random ones, of
+passages that no turn has.
 """
 
 import random
@@ -21,11 +25,15 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
+import numpy as np
+import sqlalchemy as sa
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from made_up import group, text
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
+from ebbtide.memory.archive.lineage import Session
+from ebbtide.memory.archive.schema import passage_id, turn_id, vectors
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
@@ -78,13 +86,36 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
     return Built(tip, queries, appends, raw)
 
 
-def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict[str, Any]:
+def filled(archive: SqlArchive, owner: Owner, model: str, number: int) -> None:
+    """Add random vectors to a session until it has so many."""
+    chance = np.random.default_rng(1)
+    with archive.database.writing() as connection:
+        session = Session.of(connection, owner)
+        own = vectors.c.session == session.id
+        first = passage_id(turn_id(session.id, session.turns + 1))
+        known = connection.execute(sa.select(sa.func.count()).where(own)).scalar_one()
+        for start in range(known, number, _OFTEN):
+            rows = chance.standard_normal((min(_OFTEN, number - start), _NUMBERS), np.float32)
+            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+            values = [
+                {"id": first + start + at, "session": session.id, "model": model, "vector": vector}
+                for at, vector in enumerate(map(np.ndarray.tobytes, rows))
+            ]
+            connection.execute(sa.insert(vectors), values)
+    print(f"{number:,} vectors written", flush=True)
+
+
+def measured(
+    place: Path | str, efforts: int, embedder: Embedder | None, number: int = 0
+) -> dict[str, Any]:
     """Return the row of one size."""
     owner = Owner("scale", str(efforts))
     with SqlArchive(place, durable=False) as archive:
         session = built(archive, owner, efforts)
         while embedder and archive.embed(owner, embedder, _OFTEN):
             pass
+        if embedder and number:
+            filled(archive, owner, embedder.name, number)
     with SqlArchive(place, durable=False) as archive:
         opening, _ = timed(lambda: archive.newest(owner))
         times, cpu_times, first = [], [], []
@@ -99,7 +130,8 @@ def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict
             cpu_times.append((process_time() - start) * 1_000)
             times.append(milliseconds)
             first.append(bool(results) and results[0].effort == name)
-    row = {"efforts": efforts, **spread("search", times), **spread("CPU", cpu_times)}
+    row = {"efforts": efforts, **({"vectors": number} if number else {})}
+    row |= {**spread("search", times), **spread("CPU", cpu_times)}
     row |= {"first search ms": round(times[0], 1), "open ms": round(opening, 1)}
     row |= spread("append", session.appends)
     if isinstance(place, Path):
@@ -110,16 +142,19 @@ def measured(place: Path | str, efforts: int, embedder: Embedder | None) -> dict
 
 def main() -> None:
     """Measure each size of the command line."""
-    parser = argument_parser(__doc__, url="")
+    parser = argument_parser(__doc__, url="", vectors=0)
     parser.add_argument("--semantic", action="store_true")
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
-    embedder = Embedder(DeterministicFakeEmbedding(size=_NUMBERS)) if options.semantic else None
+    is_semantic = options.semantic or options.vectors
+    embedder = Embedder(DeterministicFakeEmbedding(size=_NUMBERS)) if is_semantic else None
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
-            rows.append(measured(options.url or Path(folder), efforts, embedder))
+            place = options.url or Path(folder)
+            rows.append(measured(place, efforts, embedder, options.vectors))
     name = "search_scale_semantic" if options.semantic else "search_scale"
+    name += "_vectors" if options.vectors else ""
     name += "_postgresql" if options.url else ""
     write(options.out, name, "Search at scale", rows)
 
