@@ -44,6 +44,8 @@ _APPENDS = 200
 """Turns that are appended to a full archive, and timed."""
 _OFTEN = 1_000
 """Turns between two lines that say how far it is."""
+_DIFFERENT = 5_000
+"""Random vectors that differ."""
 _NUMBERS = 384
 """Dimensions of a vector, as MiniLM's."""
 
@@ -87,21 +89,26 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
 
 
 def filled(archive: SqlArchive, owner: Owner, model: str, number: int) -> None:
-    """Add random vectors to a session until it has so many."""
-    chance = np.random.default_rng(1)
+    """Add random vectors to a session until it has so many; the database copies some thousands."""
+    chance, table = np.random.default_rng(1), vectors
     with archive.database.writing() as connection:
         session = Session.of(connection, owner)
-        own = vectors.c.session == session.id
         first = passage_id(turn_id(session.id, session.turns + 1))
-        known = connection.execute(sa.select(sa.func.count()).where(own)).scalar_one()
-        for start in range(known, number, _OFTEN):
-            rows = chance.standard_normal((min(_OFTEN, number - start), _NUMBERS), np.float32)
-            rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-            values = [
-                {"id": first + start + at, "session": session.id, "model": model, "vector": vector}
-                for at, vector in enumerate(map(np.ndarray.tobytes, rows))
-            ]
-            connection.execute(sa.insert(vectors), values)
+        known = connection.execute(
+            sa.select(sa.func.count()).where(table.c.session == session.id)
+        ).scalar_one()
+        rows = chance.standard_normal((min(_DIFFERENT, number - known), _NUMBERS), np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        values = [
+            {"id": first + at, "session": session.id, "model": model, "vector": row.tobytes()}
+            for at, row in enumerate(rows)
+        ]
+        connection.execute(sa.insert(table), values)
+        for start in range(len(rows), number - known, len(rows)):
+            some = table.c.id.between(first, first + min(len(rows), number - known - start) - 1)
+            copies = sa.select(table.c.id + start, table.c.session, table.c.model, table.c.vector)
+            names = ["id", "session", "model", "vector"]
+            connection.execute(sa.insert(table).from_select(names, copies.where(some)))
     print(f"{number:,} vectors written", flush=True)
 
 
