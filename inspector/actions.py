@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from langchain_core.runnables import RunnableConfig
-from pydantic_core import to_jsonable_python
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -22,6 +21,7 @@ from ..graph.server import HEADER, status_of
 from ..memory.errors import CommandError, EbbtideError, RequestError
 from ..memory.memories import UserMemories
 from ..memory.record import ANONYMOUS
+from .payload import as_json
 
 Opened: TypeAlias = Callable[[str], AbstractContextManager[Agent]]
 """Opens the agent that has the threads of a user."""
@@ -82,7 +82,7 @@ def _changing(function: Callable[[Request], Any]) -> Callable[[Request], Awaitab
         except EbbtideError as error:
             answer = {"error": type(error).__name__, "detail": str(error)}
             return JSONResponse(answer, status_of(error))
-        return JSONResponse(to_jsonable_python(done))
+        return Response(as_json(done), media_type="application/json")
 
     return respond
 

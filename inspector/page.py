@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -10,6 +9,8 @@ from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader
+
+from .payload import as_json
 
 _OWN = ("elements.js", "words.js", "figures.js", "views.js", "inspector.js")
 SCRIPTS = ("d3.min.js", "plot.umd.min.js", *_OWN)
@@ -51,7 +52,7 @@ def standalone(payload: Mapping[str, Any]) -> str:
     css = static("inspector.css")[0].decode()
     policy = _policy(" ".join(map(_hash, scripts)), f"{_hash(css)} {_hash(_PLOT_STYLE)}")
     # In a script element only "<" could end the data.
-    data = json.dumps(payload, ensure_ascii=False).replace("<", "\\u003c")
+    data = as_json(payload).decode().replace("<", "\\u003c")
     page = {"policy": policy, "css": css, "payload": data, "scripts": scripts}
     return str(_template().render(embedded=True, **page))
 

@@ -4,9 +4,12 @@ Everything is read from the archive: the turns and their events, among which is 
 the model. Nothing is guessed.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ..memory.archive.protocol import Archive, every_effort
 from ..memory.dates import When, stamp
@@ -111,6 +114,24 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
             at = newest[0].at if newest else ""
             found.append({**named(owner), "turn": tip.turn, "at": at})
     return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
+
+
+def as_json(data: Any) -> bytes:
+    """Return data as JSON; half of a surrogate pair, which UTF-8 cannot have, becomes "?"."""
+    try:
+        return to_json(data)
+    except PydanticSerializationError:
+        plain = to_jsonable_python(data, inf_nan_mode="null")
+        return encodable(json.dumps(plain, ensure_ascii=False)).encode()
+
+
+def encodable(text: str) -> str:
+    r"""Return a text as `as_json` writes it.
+
+    >>> encodable("half \ud83d")
+    'half ?'
+    """
+    return text.encode(errors="replace").decode()
 
 
 def named(owner: Owner) -> dict[str, str]:

@@ -6,13 +6,14 @@ server the server authenticates, and each user sees their own sessions.
 """
 
 import asyncio
+import hashlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import anyio
-from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -25,7 +26,13 @@ from ..graph.server import Make, asking_user, routes
 from ..graph.studio import make_graph
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention, Explanation, effective
-from ..memory.errors import EbbtideError, RequestError, SettingsError
+from ..memory.errors import (
+    ArchiveLockedError,
+    ArchiveUnavailableError,
+    EbbtideError,
+    RequestError,
+    SettingsError,
+)
 from ..memory.memories import UserMemories
 from ..memory.record import ANONYMOUS, Owner, Tip
 from ..memory.search.embeddings import Embedder
@@ -33,10 +40,10 @@ from ..memory.settings import Settings
 from . import page, payload, prompts
 from .actions import Opened, action_routes
 
-COOKIE = "ebbtide-inspector"
 HOSTS = ("127.0.0.1", "localhost")
 
 _AHEAD = 60  # days from now that the curve of a memory goes on
+_DIGITS = 18  # of a number in a request: databases take no longer ones
 _WATCH = 1.0  # seconds between two looks for a new turn
 
 _HEADERS: Mapping[str, str] = {
@@ -63,10 +70,11 @@ class Inspected:
 
     def owner(self, user: str, name: str) -> Owner:
         """Return a session by its name; another user's does not exist."""
-        if user in self.users():
-            for owner in self.archive.sessions(user):
-                if payload.named(owner)["name"] == name:
-                    return owner
+        for known in self.users():
+            if payload.encodable(known) == user:
+                for owner in self.archive.sessions(known):
+                    if payload.encodable(payload.named(owner)["name"]) == name:
+                        return owner
         raise RequestError(f"session {name!r} not found: choose one of the list")
 
     def attending(self, user: str) -> UserMemories:
@@ -83,6 +91,8 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
 
     With `opened` the page can change what it shows.
     """
+    # Ports share their cookies: each inspector has one of its own.
+    cookie = f"ebbtide-inspector-{hashlib.sha256(token.encode()).hexdigest()[:12]}"
 
     async def of(request: Request) -> Inspected:
         del request
@@ -90,8 +100,8 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
 
     def guarded(route: _Route) -> _Route:
         async def respond(request: Request) -> Response:
-            cookie = request.cookies.get(COOKIE, "")
-            if not secrets.compare_digest(cookie.encode(), token.encode()):
+            given = request.cookies.get(cookie, "")
+            if not secrets.compare_digest(given.encode(), token.encode()):
                 return _refused("open the address that `ebbtide inspect` printed", 403)
             return await route(request)
 
@@ -104,7 +114,7 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
         if not secrets.compare_digest(given.encode(), token.encode()):
             return _refused("this token is of another run: open the address printed last", 403)
         entered = RedirectResponse("/", 303, headers=_HEADERS)
-        entered.set_cookie(COOKIE, token, httponly=True, samesite="strict")
+        entered.set_cookie(cookie, token, httponly=True, samesite="strict")
         return entered
 
     routes = [Route("/", entrance), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
@@ -165,7 +175,7 @@ def _routes(of: Callable[[Request], Awaitable[Inspected]]) -> list[tuple[str, _R
         try:
             events = await _turns(await of(request), request)
         except EbbtideError as error:
-            return _refused(str(error), 404, type(error).__name__)
+            return _refused(payload.encodable(str(error)), _status(error), type(error).__name__)
         return EventSourceResponse(
             events(stopping),
             headers=dict(_HEADERS),
@@ -189,8 +199,8 @@ def _json(
         try:
             answer = await asyncio.to_thread(function, await of(request), request)
         except (EbbtideError, LookupError) as error:
-            return _refused(str(error), 404, type(error).__name__)
-        return Response(to_json(answer), media_type="application/json", headers=_HEADERS)
+            return _refused(payload.encodable(str(error)), _status(error), type(error).__name__)
+        return Response(payload.as_json(answer), media_type="application/json", headers=_HEADERS)
 
     return respond
 
@@ -217,12 +227,22 @@ def _refused(detail: str, status: int, name: str = "RequestError") -> Response:
     return JSONResponse({"error": name, "detail": detail}, status, headers=_HEADERS)
 
 
+def _status(error: Exception) -> int:
+    """Return 503 where the database does not answer now, else 404."""
+    return 503 if isinstance(error, (ArchiveLockedError, ArchiveUnavailableError)) else 404
+
+
 def _session(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip | None]:
     """Return the session that a request names, and the branch, None for the newest."""
     query = request.query_params
     owner = inspected.owner(query.get("user", ANONYMOUS), query.get("session", ""))
-    turn, _, id_ = query.get("tip", "").partition(":")
-    return inspected.archive, owner, Tip(int(turn), id_) if turn.isdecimal() and id_ else None
+    given = query.get("tip", "")
+    turn, _, id_ = given.partition(":")
+    if given and not (_is_number(turn) and id_):
+        raise SettingsError(
+            f'tip: pass the turn and the id of a branch, "42:1f0c" (got {given[:40]!r})'
+        )
+    return inspected.archive, owner, Tip(int(turn), id_) if given else None
 
 
 def _seen(inspected: Inspected, request: Request) -> tuple[Archive, Owner, Tip]:
@@ -256,9 +276,13 @@ def _search(inspected: Inspected, request: Request) -> payload.Search:
 
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "")
-    if not text.isdecimal():
-        raise SettingsError(f"{name}: pass a whole number (got {text!r})")
+    if not _is_number(text):
+        raise SettingsError(f"{name}: pass a whole number (got {text[:40]!r})")
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _DIGITS
 
 
 def _memories(inspected: Inspected, request: Request) -> dict[str, Any]:
@@ -283,7 +307,8 @@ async def _turns(
 ) -> Callable[[anyio.Event], AsyncIterator[ServerSentEvent]]:
     """Return what yields the events of a session, one for each new turn, until the server stops.
 
-    `tip` in the request is what the page shows: a turn that came since then is told at once.
+    `tip` in the request is what the page shows: a turn that came since then is told at once. A
+    session that is deleted ends with turn 0.
     """
     archive, owner, drawn = await asyncio.to_thread(_session, inspected, request)
     newest = await asyncio.to_thread(archive.newest, owner)
@@ -291,14 +316,15 @@ async def _turns(
     async def watched(stopping: anyio.Event) -> AsyncIterator[ServerSentEvent]:
         last, found = drawn or newest, newest
         while not await request.is_disconnected():
-            if found != last and found is not None:
+            if found != last:
                 last = found
-                yield ServerSentEvent(str(found.turn), event="turn")
+                yield ServerSentEvent(str(found.turn if found else 0), event="turn")
             with anyio.move_on_after(_WATCH):
                 await stopping.wait()
             if stopping.is_set():
                 return
-            found = await asyncio.to_thread(archive.newest, owner)
+            with suppress(ArchiveLockedError, ArchiveUnavailableError):  # it may come back
+                found = await asyncio.to_thread(archive.newest, owner)
 
     return watched
 

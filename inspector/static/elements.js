@@ -14,6 +14,9 @@ function make(name, attributes = {}, ...children) {
   return element;
 }
 
+// The entry of a name that a user chose, such as "constructor", which every object inherits.
+const entryOf = (entries, name) => (entries && Object.hasOwn(entries, name) ? entries[name] : undefined);
+
 const tokens = (number) => (number ?? 0).toLocaleString("en");
 const short = (number) => (number < 10_000 ? tokens(number) : `${d3.format(".3~s")(number).replace("G", "B")}`);
 const percent = (share) => (share == null ? "–" : `${Math.round(100 * share)} %`);

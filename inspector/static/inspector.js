@@ -19,9 +19,9 @@ function queryOf(values) {
 }
 
 async function fetched(path, values) {
-  const answer = await fetch(`api/${path}?${queryOf(values)}`);
-  const body = await answer.json();
-  if (!answer.ok) throw new Error(body.detail || answer.statusText);
+  const answer = await fetch(`api/${path}?${queryOf(values)}`).catch((error) => { throw new Error(`The server does not answer: ${error.message}`); });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(body.detail || `The server answered ${answer.status} ${answer.statusText}`);
   return body;
 }
 
@@ -46,7 +46,7 @@ async function sessionOf(at) {
 }
 
 async function turnOf(at, number) {
-  if (whole) return whole.details[number];
+  if (whole) return entryOf(whole.details, number);
   return remembered("turn", { user: at.user, session: at.name, tip: at.tip, turn: number });
 }
 
@@ -119,21 +119,23 @@ function head(at) {
   if (!at.name) return;
   const current = at.view === "turn" ? "context" : at.view;
   for (const [view, label] of Object.entries(VIEWS)) {
-    if (whole && (view === "search" || view === "memories")) continue;
+    if (whole && view === "memories") continue;
     views.append(make("a", { href: link(at, view), "aria-current": view === current ? "page" : null }, label));
   }
 }
 
 // --- drawing ----------------------------------------------------------------------------------
 
+const LISTENING = "Live: the next turn appears by itself.";
 const sources = [];
 
 // Tell the server what is drawn, so that a turn that is committed before it listens is not missed.
 function live(at, { turn, id }) {
   if (whole || at.tip) return null;
-  const status = make("p", { class: "quiet live", role: "status" }, "Live: the next turn appears by itself.");
+  const status = make("p", { class: "quiet live", role: "status" }, LISTENING);
   const source = new EventSource(`api/live?${queryOf({ user: at.user, session: at.name, tip: `${turn}:${id}` })}`);
   source.addEventListener("turn", () => { cache.clear(); source.close(); draw(); });
+  source.addEventListener("open", () => { status.textContent = LISTENING; });
   source.addEventListener("error", () => { status.textContent = "Live: no connection."; });
   sources.push(source);
   return status;
@@ -144,8 +146,9 @@ async function draw() {
   const number = ++shown;
   sources.splice(0).forEach((source) => source.close());
   head(at);
-  const view = at.name ? { context: contextView, turn: turnView, efforts: effortsView, search: searchView, cost: costView,
-    branches: branchesView, memories: memoriesView }[at.view] : sessionsView;
+  const views = { context: contextView, turn: turnView, efforts: effortsView, search: searchView, cost: costView,
+    branches: branchesView, memories: memoriesView };
+  const view = at.name ? entryOf(views, at.view) : sessionsView;
   try {
     const parts = view ? await view(at) : [make("p", {}, "There is no such page.")];
     if (number === shown) main.replaceChildren(...parts.filter(Boolean));

@@ -28,8 +28,8 @@ _OPTIONS = (
 )
 """What keeps Chromium from calling its maker's servers, and lets it run as root."""
 
-_LONGEST = 15.0
-"""Seconds that anything in a test of the browser waits for."""
+_LONGEST = 60.0
+"""Seconds that anything in a test of the browser waits for: a busy machine is slow."""
 
 
 @contextmanager
@@ -86,8 +86,11 @@ def serving(app: Starlette) -> Iterator[str]:
 
 
 @contextmanager
-def page_of(browser: Browser, **options: Any) -> Iterator[Page]:
-    """Open an empty page, and fail at its end if a script failed or broke the content policy."""
+def page_of(browser: Browser, *, allowed: str = "nothing", **options: Any) -> Iterator[Page]:
+    """Open an empty page, and fail at its end if a script failed or broke the content policy.
+
+    `allowed` is a part of the one error that the browser may tell.
+    """
     context = browser.new_context(**options)
     context.set_default_timeout(1_000 * _LONGEST)
     page, complaints = context.new_page(), []
@@ -97,7 +100,7 @@ def page_of(browser: Browser, **options: Any) -> Iterator[Page]:
         yield page
     finally:
         context.close()
-    assert complaints == [], complaints
+    assert [complaint for complaint in complaints if allowed not in complaint] == []
 
 
 def drawn(page: Page, address: str) -> None:

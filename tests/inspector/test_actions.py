@@ -59,7 +59,7 @@ def page_on(archive: SqlArchive, agent: Any, *users: str) -> Iterator[httpx.Clie
 
     seen = (lambda: users) if users else archive.users
     app = local_app(Inspected(archive, seen), TOKEN, opened if agent else None)
-    with serving(app) as address, httpx.Client(base_url=address, timeout=10) as client:
+    with serving(app) as address, httpx.Client(base_url=address, timeout=60) as client:
         client.get("/", params={"token": TOKEN})
         yield client
 
@@ -157,7 +157,7 @@ def test_command(tmp_path: Path) -> None:
         try:
             assert started.stdout is not None
             address = httpx.URL(started.stdout.readline().rpartition(": ")[2].strip())
-            with httpx.Client(follow_redirects=True, timeout=30) as page:
+            with httpx.Client(follow_redirects=True, timeout=60) as page:
                 page.get(address)
                 close = address.join("/threads/t/efforts/close?effort=auth-bug")
                 answer = page.post(close, headers=OWN)

@@ -16,11 +16,13 @@ from starlette.testclient import TestClient
 
 from ebbtide import create_memory_agent
 from ebbtide.inspector.branches import branches
+from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.testing import ScriptedModel
+from tests.inspector.browser import serving
 
 TOKEN = "the-token"  # noqa: S105 (of these tests)
 WORDS = {"type": "human", "data": {"content": "Mine alone", "id": "1"}}
@@ -189,7 +191,7 @@ def test_interrupt_with_an_open_page(command: Popen[str]) -> None:
     """Ctrl-C ends the command although a page still waits for new turns."""
     assert command.stdout is not None
     address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
-    with httpx.Client(follow_redirects=True, timeout=10) as opened:
+    with httpx.Client(follow_redirects=True, timeout=60) as opened:
         opened.get(address)
         session = opened.get(address.join("/api/sessions")).json()[0]["name"]
         live = address.join("/api/live").copy_set_param("session", session)
@@ -197,14 +199,14 @@ def test_interrupt_with_an_open_page(command: Popen[str]) -> None:
             assert stream.status_code == 200
             command.send_signal(signal.SIGINT)
 
-            assert command.communicate(timeout=10)[1] == ""
+            assert command.communicate(timeout=60)[1] == ""
 
 
 def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
     """A turn that was committed after the page was drawn is told, though the page listens late."""
     assert command.stdout is not None
     address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
-    with httpx.Client(follow_redirects=True, timeout=10) as opened:
+    with httpx.Client(follow_redirects=True, timeout=60) as opened:
         opened.get(address)
         session = opened.get(address.join("/api/sessions")).json()[0]["name"]
         asked = {"session": session, "tip": "1:the-turn-that-the-page-shows"}
@@ -214,12 +216,56 @@ def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
             assert {next(lines), next(lines)} == {"event: turn", "data: 6"}
 
 
+def test_two_inspectors(archive: SqlArchive) -> None:
+    """Two inspectors on two ports of one browser do not take each other's cookie."""
+    inspected = Inspected(archive, archive.users)
+    with (
+        serving(local_app(inspected, "one")) as one,
+        serving(local_app(inspected, "two")) as two,
+        httpx.Client(follow_redirects=True, timeout=60) as browser,
+    ):
+        entered = [
+            browser.get(one, params={"token": "one"}),
+            browser.get(two, params={"token": "two"}),
+        ]
+        after = [browser.get(f"{address}/api/sessions") for address in (one, two)]
+
+    assert [answer.status_code for answer in (*entered, *after)] == [200] * 4
+
+
+@pytest.mark.parametrize(
+    "name", ["\ud800", "..", "a/../b", "~%2F?#", "x\0\n", "<b>\u202e😀", "n" * 3_000]
+)
+def test_hostile_names(archive: SqlArchive, tmp_path: Path, name: str) -> None:
+    """Each name of a user and a thread opens, is searched and is exported, whatever it holds."""
+    owner, said = Owner(name, name), "The budget is \ud83d \0 </script> \u2028"
+    message = {"type": "human", "data": {"content": said, "id": "1"}}
+    tip = archive.commit(owner, Tip(), Group(1, (message,), "2026-03-01T10:00:00+00:00")).tip
+    with client(archive) as page:
+        page.get("/", params={"token": TOKEN})
+        (listed,) = page.get("/api/sessions").json()
+        chosen = {"user": listed["user"], "session": listed["name"]}
+        answers = [
+            page.get("/api/session", params=chosen),
+            page.get("/api/turn", params=chosen | {"turn": "1"}),
+            page.get("/api/search", params=chosen | {"query": "budget"}),
+        ]
+    export_html(archive, owner, tip, tmp_path / "session.html")
+
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert "The budget is" in (tmp_path / "session.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("path", "values"),
     [
         ("turn", {"turn": "99"}),
         ("turn", {"turn": "-1"}),
         ("turn", {"turn": "x"}),
+        ("turn", {"turn": "9" * 5_000}),
+        ("session", {"tip": "nonsense"}),
+        ("session", {"tip": f"{'9' * 5_000}:x"}),
+        ("live", {"tip": "1:"}),
         ("session", {"tip": "3:none-such"}),
         ("session", {"session": "none-such"}),
     ],
