@@ -37,6 +37,7 @@ class NoCallError(ArchiveError, LookupError):
 def prompt(archive: Archive, owner: Owner, tip: Tip, turn: int, call: int) -> dict[str, Any]:
     """Return the messages of a call, each as it stood in the call before, came, or left.
 
+    `by_middleware` has the runs of messages that another middleware did not send as assembled.
     `call` counts from 0. Raises `TurnNotFoundError`, `NoCallError`.
     """
     with archive.together():
@@ -70,8 +71,8 @@ def listed(
 def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) -> dict[str, Any]:
     context, tools, event = _context(archive, owner, tip, place)
     digest = fingerprint([context.sent])
-    is_exact = digest == event.get("digest")
-    changed = "another middleware changed the request" if event.get("by_middleware") else _CHANGED
+    is_exact, by_middleware = digest == event.get("digest"), event.get("by_middleware", [])
+    changed = _by_middleware(by_middleware) if by_middleware else _CHANGED
     try:
         earlier, its_tools, _ = _context(archive, owner, tip, _before(archive, owner, tip, place))
         before = _lines(earlier, its_tools)
@@ -81,8 +82,20 @@ def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
         "exact": is_exact,
         "why": "" if is_exact else changed,
         "digest": event.get("digest", ""),
+        "by_middleware": by_middleware,
         "messages": [*_compared(before, _lines(context, tools))],
     }
+
+
+def _by_middleware(differences: Sequence[Mapping[str, int]]) -> str:
+    """Return in words what another middleware did to a request."""
+    left, came, size = (
+        sum(one[name] for one in differences) for name in ("left", "came", "characters")
+    )
+    return (
+        f"another middleware changed the request (messages not sent as shown: {left}; sent "
+        f"instead: {came}, with {size:,} characters, whose text is not kept)"
+    )
 
 
 def _context(

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -94,14 +95,17 @@ class Started(BaseCallbackHandler):
     def report(self, sent: str) -> Mapping[str, Any]:
         """Return a digest of what was sent, given that of what was assembled.
 
-        `by_middleware` marks a request that is not what was assembled, and one that another
-        middleware answered without the model.
+        `by_middleware` is there if the request is not what was assembled: each run of messages that
+        were not sent, and what was sent instead. A request that another middleware answered without
+        the model sent none of them.
         """
-        is_same = [*self._final] == [*self._assembled]
-        if is_same or _compared(self._final) == _compared(self._assembled):
+        if [*self._final] == [*self._assembled]:
+            return {"digest": fingerprint([sent])}
+        assembled, final = _compared(self._assembled), _compared(self._final)
+        if assembled == final:
             return {"digest": fingerprint([sent])}
         digest = fingerprint(to_dicts(self._final)) if self._final else ""
-        return {"digest": digest, "by_middleware": True}
+        return {"digest": digest, "by_middleware": [*_differences(assembled, final)]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +343,20 @@ def _compared(messages: Sequence[BaseMessage]) -> list[Any]:
         asked = [(call.get("name"), call.get("args")) for call in calls(message)]
         compared.append((message["type"], words, sum(map(_is_file, blocks)), asked))
     return compared
+
+
+def _differences(assembled: Sequence[Any], final: Sequence[Any]) -> Iterator[Mapping[str, int]]:
+    """Yield the place and number of messages that were not sent, and what was in their place.
+
+    The texts of other middleware are not kept: they may hold what it was to keep out of storage.
+    """
+    before, after = ([fingerprint(message) for message in one] for one in (assembled, final))
+    steps = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    for kind, begin, end, new_begin, new_end in steps:
+        if kind != "equal":
+            size = sum(len(words) for _, words, *_ in final[new_begin:new_end])
+            came = {"came": new_end - new_begin, "characters": size}
+            yield {"at": begin, "left": end - begin, **came}
 
 
 def _words(block: Mapping[str, Any]) -> str:

@@ -58,8 +58,8 @@ function sameBefore(calls) {
 
 function standingTable(data, at, standing) {
   const until = at.view === "turn" ? Number(at.item) : data.session.turn;
-  const rows = data.efforts.filter((effort) => standing[effort.id]).map((effort) => {
-    const entry = standing[effort.id];
+  const rows = data.efforts.filter((effort) => entryOf(standing, effort.id)).map((effort) => {
+    const entry = entryOf(standing, effort.id);
     const last = entry.last || lastMention(data, effort.id, until);
     return [make("a", { href: link(at, "efforts", effort.id) }, effort.id), stateOf(entry.state),
       last ? turnLink(at, last) : "–", entry.state === "open" ? "when it is concluded" : leaving(entry)];
@@ -148,18 +148,43 @@ function messageOf(message) {
 
 const SIGNS = { same: ["", ""], came: ["+", "came"], left: ["−", "left"] };
 
-function promptMessage(message, part, why) {
+function promptMessage(message, part, why, unsent = false) {
   const [sign, word] = SIGNS[message.change] || ["", ""];
   const [key, label] = PARTS.find(([known]) => known === message.part) || [message.part, message.part];
   const said = message.text || message.calls.map((call) => `${call.name}(${Object.values(call.args || {}).filter((value) => value !== "").join(", ")})`).join(" ");
   const title = make("span", { class: "line" }, make("b", { class: "sign" }, sign), swatch(key, PARTS.find(([known]) => known === key)?.[2]),
-    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}`), make("span", { class: "excerpt" }, clipped(said)));
+    make("b", {}, label), make("span", { class: "quiet" }, `${message.speaker}, ${tokens(message.tokens)} tokens${word ? `, ${word}` : ""}${unsent ? ", not sent as shown" : ""}`), make("span", { class: "excerpt" }, clipped(said)));
   const content = () => [message.change === "left" && why ? make("p", { class: "why" }, `It left because ${why}.`) : null,
     message.text ? box(message.text) : null, message.calls.map((call) => box(`${call.name} ${JSON.stringify(call.args, null, 1)}`))].flat().filter(Boolean);
   const isOpen = message.change === "came" || message.part === part;
   const element = folded(title, content, isOpen, { came: "come", left: "left" }[message.change] || "");
   element.dataset.part = message.part;
+  if (unsent) element.classList.add("unsent");
   return element;
+}
+
+// The messages of a prompt, with what another middleware did to them where it did it.
+function promptMessages(prompt, part, why) {
+  const changes = prompt.by_middleware || [];
+  const elements = [];
+  let place = 0;  // among the messages that the memory assembled
+  const noted = () => { for (const change of changes) if (change.at === place && change.came) elements.push(cameByMiddleware(change)); };
+  for (const message of prompt.messages) {
+    if (message.change === "left" || message.part === "tools") { elements.push(promptMessage(message, part, why)); continue; }
+    noted();
+    const unsent = changes.some((change) => change.at <= place && place < change.at + change.left);
+    elements.push(promptMessage(message, part, why, unsent));
+    place += 1;
+  }
+  noted();
+  return elements;
+}
+
+function cameByMiddleware({ left, came, characters }) {
+  const what = `${tokens(came)} ${came === 1 ? "message" : "messages"} of ${tokens(characters)} characters`;
+  return make("p", { class: "panel why by-middleware" }, left
+    ? `Another middleware sent ${what} in place of the next ${left === 1 ? "message" : `${tokens(left)} messages`}. The new text is not kept.`
+    : `Another middleware added ${what} here. The text is not kept.`);
 }
 
 function promptOf(at, turn, number, part) {
@@ -174,7 +199,7 @@ function promptOf(at, turn, number, part) {
     const count = (change) => prompt.messages.filter((message) => message.change === change).length;
     const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${because(call.why)}` : ""}.`);
     const why = call.why ? because(call.why) : "";
-    const all = make("div", {}, prompt.messages.map((message) => promptMessage(message, part, why)));
+    const all = make("div", {}, promptMessages(prompt, part, why));
     const switched = (open) => () => all.querySelectorAll("details").forEach((details) => { details.open = open; });
     place.replaceChildren(state, what, make("div", { class: "controls" }, make("button", { type: "button", onclick: switched(true) }, "Open all"),
       make("button", { type: "button", onclick: switched(false) }, "Close all")), all);
@@ -245,7 +270,7 @@ async function effortDetail(data, at, effort) {
     { question: `Conclude ${effort.id}? The model summarises it, and the summary takes the place of its turns.`, yes: "Conclude" }), at);
   const expand = action("Expand its log", () => act("POST", path("expand"), { effort: effort.id }), at);
   return make("section", { class: "panel chosen" }, make("h2", {}, effort.id),
-    make("p", { class: "answer" }, whyNow(data, effort, (data.standing || {})[effort.id])),
+    make("p", { class: "answer" }, whyNow(data, effort, entryOf(data.standing, effort.id))),
     effort.summary ? make("p", {}, make("b", {}, "Summary: "), effort.summary) : null,
     effort.goal ? make("p", {}, make("b", {}, "Goal: "), effort.goal) : null,
     make("h3", {}, "Why it came and went"),
@@ -264,7 +289,7 @@ async function effortsView(at) {
   const rows = [...data.efforts].reverse().map((effort) => {
     const change = effort.changes.at(-1);
     return [make("a", { href: link(at, "efforts", effort.id), "aria-current": effort === chosen ? "true" : null }, effort.id), stateOf(change.state), change.turn,
-      standing[effort.id] && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens ? tokens(effort.tokens) : "–", clipped(effort.summary || effort.goal || "", 200)];
+      entryOf(standing, effort.id) && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens ? tokens(effort.tokens) : "–", clipped(effort.summary || effort.goal || "", 200)];
   });
   return [make("h2", {}, "Efforts by turn"), quiet("An effort is a piece of work with a beginning and an end. Choose one to see why it is in the prompt or not."),
     ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : at.item ? make("p", {}, `No effort of this session is called “${clipped(at.item)}”.`) : null,
@@ -279,8 +304,10 @@ async function searchView(at) {
   const form = make("form", { class: "controls", role: "search", onsubmit: (event) => {
     event.preventDefault();
     location.hash = `#/${at.key}/search?q=${encodeURIComponent(input.value)}`;
-  } }, make("label", { for: "query" }, "Search everything that was said"), input, make("button", {}, "Search"));
+  } }, make("label", { for: "query" }, whole ? "Search the texts of this file" : "Search everything that was said"), input, make("button", {}, "Search"));
   const heading = make("h2", {}, "Search");
+  if (whole) return [heading, quiet("This file is searched for words alone: for turns, efforts and summaries that have all of them, in any order. `ebbtide inspect` has the search of the tool search_efforts, with its scores."), form,
+    ...(at.query ? [foundInFile(at)] : [])];
   if (!at.query) return [heading, quiet("It finds what left the prompt too. Results are those of the tool search_efforts, with the scores that the model does not see."), form];
   const found = await fetched("search", { user: at.user, session: at.name, tip: at.tip, query: at.query });
   const top = d3.max(found.results, (result) => result.score) || 1;
@@ -292,6 +319,29 @@ async function searchView(at) {
   return [heading, form, how, rows.length
     ? table(`${tokens(rows.length)} passages for “${at.query}”, the best first; “given” is what the tool search_efforts would give the model`, ["Score", "Turn", "Effort", "To the model", "Passage"], rows, { wide: true, stacked: true })
     : make("p", {}, found.why || "Nothing is found.")];
+}
+
+const MOST_FOUND = 100;
+
+// What of the file has all words of the query, the newest first.
+function foundInFile(at) {
+  const words = at.query.toLowerCase().split(/\s+/).filter(Boolean);
+  const places = [
+    ...whole.efforts.flatMap((effort) => [effort.id, effort.goal, effort.summary].map((text) => [effort.changes.at(-1).turn, effort.id, text])),
+    ...Object.values(whole.details).flatMap((turn) => turn.messages.map((message) => [turn.turn, turn.efforts[0], message.text])),
+  ];
+  const hits = places.filter(([, , text]) => text && words.every((word) => text.toLowerCase().includes(word))).sort((one, other) => other[0] - one[0]);
+  if (!hits.length) return make("p", {}, "No turn, effort or summary of this file has all of these words.");
+  const rows = hits.slice(0, MOST_FOUND).map(([turn, effort, text]) => [entryOf(whole.details, turn) ? turnLink(at, turn) : `turn ${turn}`,
+    effort ? make("a", { href: link(at, "efforts", effort) }, effort) : "–", marked(around(text, words[0]), at.query)]);
+  const most = hits.length > MOST_FOUND ? `, the newest ${MOST_FOUND} of ${tokens(hits.length)}` : "";
+  return table(`Texts with all words of “${at.query}”${most}`, ["Turn", "Effort", "Text"], rows, { wide: true, stacked: true });
+}
+
+// The part of a text around a word of it.
+function around(text, word) {
+  const begin = Math.max(0, text.toLowerCase().indexOf(word) - 80);
+  return `${begin ? "…" : ""}${clipped(text.slice(begin, begin + 400), 300)}`;
 }
 
 function meter(score, top) {

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import Settings, create_memory_agent
+from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
 from ebbtide.inspector import payload
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
@@ -21,6 +23,7 @@ from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
 from tests.inspector.conftest import HOSTILE
 from tests.inspector.conversation import EBB_AND_RETURN
+from tests.inspector.test_on_the_wire import Changing
 
 pytestmark = pytest.mark.usefixtures("in_time")
 
@@ -85,6 +88,61 @@ def test_hostile_text_is_text(browser: Browser, address: str, owner: Owner) -> N
         assert owner.thread in page.inner_text("header")
 
 
+def test_hostile_names(browser: Browser, address: str, archive: SqlArchive) -> None:
+    """Names that mean something to addresses, scripts and encodings are names."""
+    owner = Owner('~a/../%2F?#\x00"<b>\u202e😀\ud800', "__proto__")
+    group = Group(
+        1,
+        ({"type": "human", "data": {"content": "half \ud83d, \x00, \u2028", "id": "1"}},),
+        "2026-03-01T10:00:00+00:00",
+        events=({"type": "opened", "effort": "constructor"},),
+    )
+    archive.commit(owner, Tip(), group)
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, address)
+        base = path_of(page)
+        for view in ("context", "turn/1", "efforts/constructor", "cost", "branches", "memories"):
+            drawn(page, f"{base}/{view}")
+            assert "cannot be shown" not in page.inner_text("main"), view
+        drawn(page, f"{base}/turn/1")
+        assert "half \ufffd, \x00" in page.inner_text("main")
+        drawn(page, f"{base}/constructor")
+        assert "There is no such page" in page.inner_text("main")
+
+
+def test_deleted_while_open(
+    browser: Browser, address: str, archive: SqlArchive, owner: Owner
+) -> None:
+    """A page of a session that is deleted says that it is not there any more."""
+    with page_of(browser, allowed="status of 404", viewport=WIDE) as page:
+        enter(page, address)
+        archive.delete_session(owner)
+
+        page.wait_for_selector("text=This cannot be shown")
+
+
+def test_changed_by_middleware(browser: Browser, address: str, archive: SqlArchive) -> None:
+    """The prompt marks what another middleware did not send as shown, and what it added."""
+
+    def change(messages: list[Any]) -> list[Any]:
+        return [*messages[:-1], HumanMessage("My number is *."), HumanMessage("See lease.pdf.")]
+
+    agent: Any = create_agent(
+        ScriptedModel(),
+        middleware=cast("Any", [EbbtideMiddleware(archive=archive), Changing(change)]),
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke({"messages": "My number is 4711."}, THREAD)
+    with page_of(browser, viewport=WIDE) as page:
+        enter(page, address)
+        drawn(page, f"{path_of(page)}/turn/1")
+        page.wait_for_selector("text=Reconstructed")
+
+        assert "My number is 4711." in page.inner_text("details.unsent")
+        assert "2 messages of 29 characters" in page.inner_text(".by-middleware")
+        assert "not kept" in page.inner_text("p.why >> nth=0")
+
+
 @pytest.mark.usefixtures("owner")
 def test_the_prompt_of_a_call(browser: Browser, address: str) -> None:
     """A call opens to exactly what was sent, with what came since the call before."""
@@ -108,6 +166,7 @@ def test_by_keyboard_alone(browser: Browser, address: str) -> None:
                 page.keyboard.press("Tab")
                 if page.locator(f"{goal}:focus").count():
                     break
+            page.evaluate("delete document.querySelector('main').dataset.drawn")
             page.keyboard.press("Enter")
             page.wait_for_selector(drawn_then)
 
@@ -123,7 +182,7 @@ def test_live(browser: Browser, address: str, archive: SqlArchive, owner: Owner)
         human = {"type": "human", "data": {"content": "And now?", "id": "7"}}
         archive.commit(owner, tip, Group(tip.turn + 1, (human,), "2026-03-01T10:00:00+00:00"))
 
-        page.wait_for_selector("#chosen[max='7']", timeout=10_000)
+        page.wait_for_selector("#chosen[max='7']")
 
 
 def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path: Path) -> None:
@@ -146,6 +205,14 @@ def test_one_file(browser: Browser, archive: SqlArchive, owner: Owner, tmp_path:
         assert HOSTILE in page.inner_text("main")
         assert HOSTILE in page.inner_text("details.come >> nth=-1")
         assert page.title() == "Ebbtide inspector"
+        page.click("nav a:has-text('Search')")
+        page.fill("#query", "3600 EXPIRES")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("caption:has-text('3600 EXPIRES')")
+        assert "searched for words alone" in page.inner_text("main")
+        assert "The token expires after 3600 s." in page.inner_text("main tbody")
+        page.click("main tbody a:has-text('turn 2')")
+        page.wait_for_selector("h2:has-text('Turn 2')")
     assert {url for url in asked if not re.match("file:|data:", url)} == set()
 
 
@@ -300,7 +367,7 @@ def test_pictures_of_the_docs(
         base = path_of(page)
         for view in ("context", "efforts/auth-bug", "turn/4"):
             drawn(page, f"{base}/{view}")
-            page.wait_for_timeout(500)
+            page.wait_for_selector("text=Loading …", state="detached")
             page.mouse.move(0, 0)
             target = folder / f"inspector-{view.split('/')[0]}.png"
             page.screenshot(path=str(target))
@@ -321,7 +388,7 @@ def test_actions(browser: Browser, remembering: tuple[str, Any, SqlArchive]) -> 
         drawn(page, f"{base}/turn/12")
         page.click("text=Erase this turn")
         page.keyboard.press("Escape")
-        assert page.locator("dialog").count() == 0
+        page.wait_for_selector("dialog", state="detached")
         page.click("text=Erase this turn")
         page.click("dialog button.danger")
         page.wait_for_selector("#notice:has-text('Done.')")

@@ -143,9 +143,17 @@ def masked(messages: list[Any]) -> list[Any]:
     return [m.model_copy(update={"content": str(m.content).replace("4711", "*")}) for m in messages]
 
 
-@pytest.mark.parametrize("change", [noted, masked])
-def test_changed_after_the_memory(archive: SqlArchive, change: Any) -> None:
-    """What another middleware did to the final request is told: it is not what was assembled."""
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (noted, {"at": 3, "left": 0, "came": 1, "characters": 32}),
+        (masked, {"at": 2, "left": 1, "came": 1, "characters": 15}),
+    ],
+)
+def test_changed_after_the_memory(
+    archive: SqlArchive, change: Any, told: Mapping[str, int]
+) -> None:
+    """What another middleware did to the final request is told by place, number and size."""
     with serving(by=answer) as server:
         agent = agent_of("middleware", server, archive, (), (Changing(change),))
         agent.invoke({"messages": "My number is 4711."}, THREAD)
@@ -156,6 +164,7 @@ def test_changed_after_the_memory(archive: SqlArchive, change: Any) -> None:
     assert not found["exact"]
     assert "another middleware" in found["why"]
     assert as_shown(found) != sent
+    assert found["by_middleware"] == [told]
 
 
 def test_added_before_the_memory(archive: SqlArchive) -> None:
@@ -167,7 +176,7 @@ def test_added_before_the_memory(archive: SqlArchive) -> None:
     (found,) = shown(archive)
 
     assert not found["exact"]
-    assert "another middleware" in found["why"]
+    assert [(one["left"], one["came"]) for one in found["by_middleware"]] == [(0, 1)]
 
 
 def test_replaced_before_the_memory(archive: SqlArchive) -> None:
@@ -203,3 +212,5 @@ def test_answered_without_the_model(archive: SqlArchive) -> None:
     (found,) = shown(archive)
 
     assert not found["exact"]
+    (nothing,) = found["by_middleware"]
+    assert (nothing["at"], nothing["left"], nothing["came"]) == (0, len(found["messages"]), 0)
