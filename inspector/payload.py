@@ -48,6 +48,9 @@ _STATES: Mapping[str, str] = {
 _UNSEEN = frozenset({"asked", "context", "fixed", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
+_OF_A_CALL = ("tokens", "budget", "prefix", "usage")
+"""What the page shows of a call's event; the rest renders its prompt."""
+
 
 def session(
     archive: Archive, owner: Owner, tip: Tip | None = None, settings: Settings | None = None
@@ -177,15 +180,14 @@ def _shown_from(record: Record, place: int) -> int:
 def _calls(record: Record) -> list[dict[str, Any]]:
     """Return what each call of a turn sent, in order, with why the plan changed if it did."""
     calls: list[dict[str, Any]] = []
+    last: Mapping[str, Any] | None = None
     for event in record.events:
         if event["type"] == "sent":
-            call = {key: value for key, value in event.items() if key != "type"}
-            last = calls[-1].get("changed") if calls else None
-            changed = call.get("changed") or {}
+            changed = event.get("changed") or {}
             is_new = changed != last and (calls or changed.get("after_turn") == record.turn - 1)
-            calls.append(
-                {**call, "changed": changed, "why": changed.get("why") if is_new else None}
-            )
+            call = {key: event[key] for key in _OF_A_CALL if key in event}
+            calls.append({**call, "why": changed.get("why") if is_new else None})
+            last = changed
     return calls
 
 
@@ -209,10 +211,8 @@ def _efforts(
         entry: dict[str, Any] = {"id": name, "changes": changes}
         if effort is not None:
             entry |= {
-                "status": effort.status,
                 "goal": effort.goal,
                 "summary": effort.summary,
-                "constraints": [*effort.constraints],
                 "tokens": effort.tokens,
             }
         entries.append(entry)
@@ -279,8 +279,8 @@ class Search:
 def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> dict[str, Any]:
     """Return the passages that match a query, best first, with their scores.
 
-    `shown` marks those that the tool `search_efforts` gives a model with an empty context, in
-    `given`. Raises `SessionNotFoundError`, `RequestError`.
+    `shown` marks those that the tool `search_efforts` gives a model with an empty context.
+    Raises `SessionNotFoundError`, `RequestError`.
     """
     tip = seen_from(archive, owner, tip)
     view, settings = past(archive, owner, tip), wanted.settings
@@ -313,7 +313,6 @@ def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> d
         results.append({**entry, "shown": bool(shown)})
     return {
         "results": results,
-        "given": given["results"],
         "why": given.get("why", ""),
         "meaning": meaning is not None,
     }

@@ -81,7 +81,6 @@ def _prompt(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
     return {
         "exact": is_exact,
         "why": "" if is_exact else changed,
-        "digest": event.get("digest", ""),
         "by_middleware": by_middleware,
         "messages": [*_compared(before, _lines(context, tools))],
     }

@@ -40,7 +40,7 @@ from ..memory.settings import Settings
 from . import page, payload, prompts
 from .actions import Opened, action_routes
 
-HOSTS = ("127.0.0.1", "localhost")
+_HOSTS = ("127.0.0.1", "localhost")
 
 _AHEAD = 60  # days from now that the curve of a memory goes on
 _DIGITS = 18  # of a number in a request: databases take no longer ones
@@ -120,7 +120,7 @@ def local_app(inspected: Inspected, token: str, opened: Opened | None = None) ->
     routes = [Route("/", entrance), *(Route(f"/{path}", guarded(to)) for path, to in _routes(of))]
     if opened:
         routes += action_routes(opened, inspected.attending, guarded)
-    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[*HOSTS], www_redirect=False)
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[*_HOSTS], www_redirect=False)
     return Starlette(routes=routes, middleware=[hosts])
 
 

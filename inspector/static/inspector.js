@@ -3,6 +3,7 @@
 // embedded or fetched.
 
 const embedded = document.getElementById("payload");
+// The session of an exported file, null on a server.
 const whole = embedded ? JSON.parse(embedded.textContent) : null;
 const main = document.getElementById("main");
 const notice = document.getElementById("notice");

@@ -12,12 +12,17 @@ import httpx
 import pytest
 from langchain_core.embeddings import Embeddings
 from langgraph.checkpoint.memory import InMemorySaver
+from starlette.applications import Starlette
+from starlette.authentication import AuthCredentials, AuthenticationBackend, SimpleUser
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from ebbtide import create_memory_agent
 from ebbtide.inspector.branches import branches
 from ebbtide.inspector.export import export_html
-from ebbtide.inspector.server import Inspected, local_app
+from ebbtide.inspector.server import Inspected, local_app, served_routes
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
@@ -172,6 +177,51 @@ def test_sessions_of_one_user(archive: SqlArchive) -> None:
     assert [entry["user"] for entry in listed] == ["ann"]
     assert others.status_code == 404
     assert others.json() == nobodys.json()
+
+
+class ByHeader(AuthenticationBackend):
+    """Knows a user by a header, as a LangGraph server does by what its `auth` returns."""
+
+    async def authenticate(self, conn: HTTPConnection) -> tuple[AuthCredentials, SimpleUser] | None:
+        """Return the user whom the header names."""
+        name = conn.headers.get("authorization")
+        return (AuthCredentials(), SimpleUser(name)) if name else None
+
+
+@pytest.mark.parametrize("asked", [{"user": "bob"}, {"user": "ann"}, {"user_id": "bob"}])
+def test_users_of_a_server(archive: SqlArchive, asked: dict[str, str]) -> None:
+    """On a server with authentication no request of Ann shows that Bob has a session."""
+    agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "bobs", "user_id": "bob"}}
+    agent.invoke({"messages": "The code is 4711."}, thread)
+
+    async def make(_: Any) -> Any:
+        return agent
+
+    guard = Middleware(AuthenticationMiddleware, backend=ByHeader())
+    app = Starlette(routes=served_routes(make), middleware=[guard])
+    with TestClient(app, headers={"Authorization": "ann"}) as ann:
+        listed = ann.get("/ebbtide/api/sessions").json()
+        answers = [
+            ann.get(f"/ebbtide/api/{path}", params={"session": "bobs", **values, **asked})
+            for path, values in (
+                ("session", {}),
+                ("turn", {"turn": "1"}),
+                ("prompt", {"turn": "1", "call": "0"}),
+                ("search", {"query": "code"}),
+                ("live", {}),
+            )
+        ]
+        bob = ann.get(
+            "/ebbtide/api/session",
+            params={"session": "bobs", "user": "bob"},
+            headers={"Authorization": "bob"},
+        )
+
+    assert listed == []
+    assert {answer.status_code for answer in answers} <= {403, 404}
+    assert not any("4711" in answer.text for answer in answers)
+    assert bob.status_code == 200
 
 
 @pytest.fixture
