@@ -203,7 +203,7 @@ def _before(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
 def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
     """Return the messages of a prompt as the page shows them, with the tools as the second one."""
     names = [part.name for part in context.parts for _ in part.messages]
-    lines = [
+    lines: list[dict[str, Any]] = [
         {
             "part": name,
             "speaker": speaker(message),

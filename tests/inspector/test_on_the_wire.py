@@ -213,4 +213,4 @@ def test_answered_without_the_model(archive: SqlArchive) -> None:
 
     assert not found["exact"]
     (nothing,) = found["by_middleware"]
-    assert (nothing["at"], nothing["left"], nothing["came"]) == (0, len(found["messages"]), 0)
+    assert (nothing["at"], nothing["left"], nothing["came"]) == (0, len(as_shown(found)), 0)
