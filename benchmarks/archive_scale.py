@@ -211,19 +211,20 @@ def operations(archive: SqlArchive, owner: Owner, query: str) -> dict[str, Calla
     chance = random.Random(query)
     return {
         "commit": lambda: archive.commit(owner, tip, session_turn(tip.turn + 1, chance)),
-        "search": lambda: archive.search(owner, tip, query, 5),
-        "elsewhere": lambda: archive.search_sessions(owner, query, 5),
-        "concluded": lambda: archive.concluded_elsewhere(owner, 20),
+        "search": lambda: archive.at(owner, tip).search(query, 5),
+        "elsewhere": lambda: archive.elsewhere(owner, query, 5),
+        "concluded": lambda: archive.elsewhere(owner, None, 20),
     }
 
 
 def opening(archive: SqlArchive, owner: Owner) -> None:
     """Read all that a thread needs to continue in a new process."""
     tip = archive.newest(owner) or Tip()
-    archive.saved(owner, tip)
-    archive.turns(owner, tip, range(tip.turn - 2, tip.turn + 1))
-    archive.ambient(owner, tip, 3)
-    archive.efforts(owner, tip, 10)
+    branch = archive.at(owner, tip)
+    branch.saved()
+    branch.turns(range(tip.turn - 2, tip.turn + 1))
+    branch.ambient(3)
+    branch.efforts(10)
 
 
 def times(load: Load) -> dict[str, float]:

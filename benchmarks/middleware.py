@@ -84,7 +84,7 @@ class Side:
         if self.archive is not None:
             owner = Owner("", "cost")
             tip = self.archive.newest(owner) or Tip()
-            for record in self.archive.turns(owner, tip, range(1, tip.turn + 1)):
+            for record in self.archive.at(owner, tip).turns(range(1, tip.turn + 1)):
                 yield from map(text, record.messages)
 
 

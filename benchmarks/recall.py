@@ -73,7 +73,7 @@ class ArchivedTalk:
     def search(self, text: str, embedder: Embedder | None = None) -> tuple[Found, ...]:
         """Return the passages for a question, best first."""
         meaning = embedder.meaning(text, Settings().semantic_floor) if embedder else None
-        return self.archive.search_passages(self.owner, self.tip, text, _ALL, meaning)
+        return self.archive.at(self.owner, self.tip).search(text, _ALL, meaning)
 
     def asked(
         self, text: str, embedder: Embedder | None = None, also: Sequence[str] = ()
@@ -97,13 +97,13 @@ class ArchivedTalk:
 
     def hint(self, text: str) -> str | None:
         """Return the effort that a hint for this message would name."""
-        best = pointed_at(self.archive.pointing(self.owner, self.tip, text))
+        best = pointed_at(self.archive.at(self.owner, self.tip).pointing(text))
         return best if isinstance(best, str) else None
 
     def log(self, turn: int) -> str:
         """Return a turn as text."""
         if turn not in self.logs:
-            (record,) = self.archive.turns(self.owner, self.tip, [turn])
+            (record,) = self.archive.at(self.owner, self.tip).turns([turn])
             self.logs[turn] = rendered(record.messages)
         return self.logs[turn]
 
@@ -111,7 +111,7 @@ class ArchivedTalk:
         """Yield turn and text of the excerpt of each passage, none twice."""
         places: set[tuple[int, int]] = set()
         for passage in passages:
-            (record,) = self.archive.turns(self.owner, self.tip, [passage.turn])
+            (record,) = self.archive.at(self.owner, self.tip).turns([passage.turn])
             part = None if passage.passage is None else excerpt(record.messages, passage.passage)
             if part and (passage.turn, part.end) not in places:
                 places.add((passage.turn, part.end))

@@ -130,8 +130,8 @@ def measured(
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
             start = process_time()
             milliseconds, results = timed(
-                lambda query=query, meaning=meaning: archive.search(
-                    owner, session.tip, query, 5, meaning
+                lambda query=query, meaning=meaning: archive.at(owner, session.tip).search(
+                    query, 5, meaning
                 )
             )
             cpu_times.append((process_time() - start) * 1_000)

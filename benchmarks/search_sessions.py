@@ -71,12 +71,10 @@ def measured(folder: Path, count: int) -> dict[str, Any]:
     with DiskArchive(folder, durable=False) as archive:
         queries = built(archive, count)
     with DiskArchive(folder, durable=False) as archive:
-        first_search, _ = timed(lambda: archive.search_sessions(_OWNER, "nothing", 5))
+        first_search, _ = timed(lambda: archive.elsewhere(_OWNER, "nothing", 5))
         times, first = [], []
         for expected, query in queries:
-            milliseconds, results = timed(
-                lambda query=query: archive.search_sessions(_OWNER, query, 5)
-            )
+            milliseconds, results = timed(lambda query=query: archive.elsewhere(_OWNER, query, 5))
             times.append(milliseconds)
             best = next((result for result in results if result.effort), None)
             first.append(bool(best) and (best.owner.thread, best.effort.id) == expected)
@@ -98,7 +96,7 @@ def _changed(archive: DiskArchive, count: int, query: str) -> Iterator[float]:
     for owner in islice(cycle(sessions(count)), _CHANGES):
         tip = archive.newest(owner) or Tip()
         concluded(archive, owner, tip, f"new-{tip.turn}", chance)
-        yield timed(lambda: archive.search_sessions(_OWNER, query, 5))[0]
+        yield timed(lambda: archive.elsewhere(_OWNER, query, 5))[0]
 
 
 def main() -> None:

@@ -138,7 +138,7 @@ def _results(home: Home, thread: str, stats: Report) -> list[tuple[str, str]]:
     owner = Owner(home.user, thread)
     with home.archive() as archive:
         (tip,) = archive.tips(owner)
-        efforts = archive.efforts(owner, tip, len(SCRIPT)).efforts
+        efforts = archive.at(owner, tip).efforts(len(SCRIPT)).efforts
         findings = archive.verify(owner)
     break_even = max(turn.turn for turn in stats.turns if turn.total >= turn.full_history)
     last, saved = stats.turns[-1], 1 - stats.sent / stats.full_history

@@ -69,8 +69,9 @@ class _Session:
             return cls(name)
         if tip is None:
             return cls(name, 0, 0)
-        records = archive.turns(owner, tip, [tip.turn])
-        efforts = archive.efforts(owner, tip, 0).total
+        branch = archive.at(owner, tip)
+        records = branch.turns([tip.turn])
+        efforts = branch.efforts(0).total
         return cls(name, tip.turn, efforts, records[0].at if records else None)
 
     def cells(self) -> tuple[str, str, str, str]:

@@ -282,7 +282,7 @@ class EbbtideAgent(Strategy):
         thread = thread_at(agent, _CONFIG)
         log = [entry["told"] for entry in read(self._archive, thread.owner).extractions]
         passes, self._pass_count = log[self._pass_count :], len(log)
-        newest = self._archive.compression(thread.owner, thread.tip, _NAME)
+        newest = self._archive.at(thread.owner, thread.tip).compression(_NAME)
         return Context(
             tuple(messages),
             quotes=tuple(item.quote for item in newest.current) if newest else None,

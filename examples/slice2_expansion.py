@@ -87,8 +87,9 @@ def say(agent: Any, words: str) -> list[tuple[list[int], str]]:
 def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
     """Return the log of an effort and its entry in the archive."""
     (tip,) = archive.tips(owner := Owner("", "slice2"))
-    turns = archive.turns(owner, tip, archive.effort_turns(owner, tip, name))
-    return transcript(turns), archive.effort(owner, tip, name)
+    branch = archive.at(owner, tip)
+    turns = branch.turns(branch.effort_turns(name))
+    return transcript(turns), branch.efforts_named([name])[0]
 
 
 if __name__ == "__main__":

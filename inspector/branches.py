@@ -15,7 +15,7 @@ def branches(archive: Archive, owner: Owner) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     known: list[tuple[Tip, Mapping[int, str]]] = []
     for end in sorted(archive.tips(owner), key=lambda tip: -tip.turn)[:_MOST]:
-        ids = archive.ids(owner, end, range(1, end.turn + 1))
+        ids = archive.at(owner, end).ids(range(1, end.turn + 1))
         shared = [(_shared(ids, others), tip) for tip, others in known]
         entry: dict[str, Any] = {"turn": end.turn, "id": end.id}
         if shared:

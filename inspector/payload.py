@@ -113,7 +113,7 @@ def sessions(archive: Archive, users: Iterable[str]) -> list[dict[str, Any]]:
             tip = archive.newest(owner)
             if tip is None:
                 continue
-            newest = archive.turns(owner, tip, [tip.turn])
+            newest = archive.at(owner, tip).turns([tip.turn])
             at = newest[0].at if newest else ""
             found.append({**named(owner), "turn": tip.turn, "at": at})
     return sorted(found, key=lambda entry: str(entry["at"]), reverse=True)
@@ -149,7 +149,7 @@ def named(owner: Owner) -> dict[str, str]:
 
 def seen_from(archive: Archive, owner: Owner, tip: Tip | None) -> Tip:
     """Return the tip with its number, the newest if None; raises `SessionNotFoundError`."""
-    found = archive.newest(owner) if tip is None else archive.tip(owner, tip)
+    found = archive.newest(owner) if tip is None else archive.at(owner, tip).tip()
     if found is None:
         raise SessionNotFoundError(owner.thread)
     return found
@@ -296,7 +296,7 @@ def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> d
     terms = query_terms(wanted.query)
     when = When(work.now, settings.timezone)
     meaning = meaning_of(work, wanted.query)
-    found = archive.search_passages(owner, tip, wanted.query, _PASSAGES, meaning, when=when)
+    found = archive.at(owner, tip).search(wanted.query, _PASSAGES, meaning, when=when)
     records = {record.turn: record for record in view.turns(sorted({hit.turn for hit in found}))}
     passages = [passage for result in given["results"] for passage in result["passages"]]
     results = []

@@ -127,7 +127,7 @@ def _context(
 
 
 def _record(archive: Archive, owner: Owner, tip: Tip, number: int) -> Record:
-    records = archive.turns(owner, tip, [number])
+    records = archive.at(owner, tip).turns([number])
     if not records:
         raise TurnNotFoundError(number, tip.turn)
     return records[0]
@@ -180,7 +180,7 @@ def _fixed(
 
 def _stored_last(archive: Archive, owner: Owner, record: Record) -> Iterator[Mapping[str, Any]]:
     """Yield what was stored of the instructions: with this turn, the first one, then any."""
-    first = archive.turns(owner, record.tip, [1])
+    first = archive.at(owner, record.tip).turns([1])
     for one in (record, *first):
         yield from _of(one)
     for one in reversed([*every_commit(archive, owner, record.tip)]):

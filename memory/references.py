@@ -233,7 +233,7 @@ def _evicted_with_words_of(work: RunningTurn, texts: Iterable[str]) -> list[str]
     in_context, view = {*work.state.open, *work.state.summaries}, work.view
     if view.efforts(0).total <= len(in_context):
         return []
-    said = (view.archive.pointing(view.owner, view.tip, one).said for one in texts)
+    said = (view.branch.pointing(one).said for one in texts)
     names = dict.fromkeys(name for found in said for name in found if isinstance(name, str))
     return [name for name in names if name not in in_context]
 
@@ -351,7 +351,7 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
     turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.state.open))
-    ids = view.archive.ids(view.owner, view.tip, sorted(turns))
+    ids = view.branch.ids(sorted(turns))
     return [
         cache.get_or_make((view.owner, None, number), partial(_terms_of, work, turn))
         for turn, number in ids.items()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .archive.protocol import Archive, EffortList
+from .archive.protocol import Archive, Branch, EffortList
 from .compressions import Compression
 from .efforts import Effort, changes
 from .facts import BASE, is_fact
@@ -33,6 +33,11 @@ class ArchiveView:
     read: dict[int, Record] | None = field(default=None, compare=False, repr=False)
     """The turns that were read, kept while a turn runs."""
 
+    @property
+    def branch(self) -> Branch:
+        """What the archive has of the lineage."""
+        return self.archive.at(self.owner, self.tip)
+
     def as_of(self, turn: int) -> "ArchiveView":
         """Return the view as it was right after an earlier turn."""
         return past(self.archive, self.owner, replace(self.tip, turn=turn))
@@ -40,10 +45,10 @@ class ArchiveView:
     def turns(self, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return the visible records with these numbers, as the archive stores them."""
         if self.read is None or not numbers:
-            return self.archive.turns(self.owner, self.tip, numbers) if numbers else ()
+            return self.branch.turns(numbers) if numbers else ()
         wanted = [number for number in sorted({*numbers}) if number <= self.tip.turn]
         if unread := [number for number in wanted if number not in self.read]:
-            found = self.archive.turns(self.owner, self.tip, unread)
+            found = self.branch.turns(unread)
             self.read.update((record.turn, record) for record in found)
         return tuple(self.read[number] for number in wanted if number in self.read)
 
@@ -106,7 +111,7 @@ class ArchiveView:
             elsewhere = self._elsewhere(name)
             return elsewhere and elsewhere[1]
         changed = {effort.id: effort for effort in changes(events, self.running.turn)}
-        stored = self.archive.efforts_named(self.owner, self.tip, [name])
+        stored = self.branch.efforts_named([name])
         return changed.get(name) or next(iter(stored), None)
 
     def known_as(self, effort_id: str) -> str:
@@ -121,7 +126,7 @@ class ArchiveView:
         # No `is_qualified`, which costs more: the ids may be thousands of words of a text.
         foreign = [name for name in ids if "/" in name]
         own = [*{*ids}.difference(foreign)] if foreign else ids
-        stored = self.archive.efforts_named(self.owner, self.tip, own) if own else ()
+        stored = self.branch.efforts_named(own) if own else ()
         changed = changes(events, self.running.turn) if events else ()
         latest = {effort.id: effort for effort in (*stored, *changed)}
         elsewhere = ((name, self.effort(name, events)) for name in foreign)
@@ -130,7 +135,7 @@ class ArchiveView:
 
     def efforts(self, limit: int) -> EffortList:
         """Return the newest efforts of the archive, and their total."""
-        return self.archive.efforts(self.owner, self.tip, limit)
+        return self.branch.efforts(limit)
 
     def compression(self, effort_id: str, turn: int | None = None) -> Compression | None:
         """Return the newest compression of an effort, up to a turn if one is given; None if none.
@@ -140,14 +145,14 @@ class ArchiveView:
         if is_qualified(effort_id):
             return None
         last = self.tip.turn if turn is None else min(turn, self.tip.turn)
-        return self.archive.compression(self.owner, replace(self.tip, turn=last), effort_id)
+        return self.archive.at(self.owner, replace(self.tip, turn=last)).compression(effort_id)
 
     def log_turns(self, effort_id: str) -> tuple[int, ...]:
         """Return the numbers of the committed turns of an effort, ascending."""
         if is_qualified(effort_id):
             elsewhere = self._elsewhere(effort_id)
             return _turns_about(*elsewhere) if elsewhere else ()
-        return self.archive.effort_turns(self.owner, self.tip, effort_id)
+        return self.branch.effort_turns(effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
         """Return the raw log of an effort; `running` adds the running turn at its end."""
@@ -175,13 +180,13 @@ class ArchiveView:
     def ids_of(self, effort_id: str, numbers: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of committed turns in the session of an effort, by their numbers."""
         if not is_qualified(effort_id):
-            return self.archive.ids(self.owner, self.tip, numbers)
+            return self.branch.ids(numbers)
         elsewhere = self._elsewhere(effort_id)
         return elsewhere[0].ids_of("", numbers) if elsewhere else {}
 
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""
-        return self.archive.ambient(self.owner, self.tip, last)
+        return self.branch.ambient(last)
 
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
         """Return a concluded effort or a fact of another session, with that one's view, or None.
@@ -222,10 +227,10 @@ def past(archive: Archive, owner: Owner, tip: Tip) -> ArchiveView:
 def every_turn(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
     """Yield all turns up to a tip, oldest first."""
     for first in range(1, tip.turn + 1, _CHUNK):
-        yield from archive.turns(owner, tip, range(first, first + _CHUNK))
+        yield from archive.at(owner, tip).turns(range(first, first + _CHUNK))
 
 
 def every_commit(archive: Archive, owner: Owner, tip: Tip) -> Iterator[Record]:
     """Yield all turns up to a tip, oldest first, and the commands by hand between them."""
     for first in range(0, tip.turn + 1, _CHUNK):
-        yield from archive.commits(owner, tip, range(first, first + _CHUNK))
+        yield from archive.at(owner, tip).turns(range(first, first + _CHUNK), commands=True)

@@ -61,8 +61,8 @@ class Talk:
     def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
         """Return the turns that a state can see."""
         tip, owners = tip_in(values), [Owner(user, "") for user in self.archive.users()]
-        owner = next(owner for owner in owners if self.archive.tip(owner, tip))
-        return self.archive.turns(owner, tip, range(1, tip.turn + 1))
+        owner = next(owner for owner in owners if self.archive.at(owner, tip).tip())
+        return self.archive.at(owner, tip).turns(range(1, tip.turn + 1))
 
     def said(self, values: dict[str, Any]) -> list[str]:
         """Return the user messages of the turns that a state can see."""

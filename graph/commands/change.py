@@ -158,7 +158,7 @@ def _ends_with_command(thread: Thread) -> bool:
     tip = tip_of(state)
     return any(
         record.status == "command" and record.id == tip.id
-        for record in archive.commits(thread.owner, tip, [tip.turn])
+        for record in archive.at(thread.owner, tip).turns([tip.turn], commands=True)
     )
 
 

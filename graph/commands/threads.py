@@ -213,7 +213,7 @@ class Thread:
         if "tip" in state and not state["tip"]:
             return Tip()
         if "tip" in state:
-            tip = archive.tip(self.owner, tip_of(state))
+            tip = archive.at(self.owner, tip_of(state)).tip()
             if tip is None and state.get("archive", archive.id) != archive.id:
                 raise TipNotFoundError(state["tip"], state.get("persisted", 0))
         else:

@@ -98,7 +98,7 @@ def export_markdown(archive: Archive, owner: Owner, tip: Tip, path: str | os.Pat
 
     Raises `SessionNotFoundError`, and `ArchiveError` if the file exists.
     """
-    if archive.tip(owner, tip) is None:
+    if archive.at(owner, tip).tip() is None:
         raise SessionNotFoundError(owner.thread)
     namespace = f", namespace {inline(owner.namespace)}" if owner.namespace else ""
     whose = f"User {inline(owner.user_label)}{namespace}."

@@ -1,7 +1,7 @@
 """The protocol of an archive, which stores turns and efforts.
 
 An archive must pass the conformance suite in `tests/memory/conformance`. Each operation only sees
-the session of its `owner`, and each read only what its `tip` sees.
+the session of its `owner`, and a `Branch` only what its tip sees.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -112,6 +112,69 @@ class Saved:
     state: Mapping[str, Any]
 
 
+class Branch(Protocol):
+    """What a tip sees of its session: its own turn, and the turns before it."""
+
+    def tip(self) -> Tip | None:
+        """Return the tip with its turn's own number, None if the user has it in no session."""
+
+    def saved(self) -> Saved | None:
+        """Return the state that was stored with the last commit of a tip, None if there is none.
+
+        That is the turn's, or that of the last command after it.
+        """
+
+    def ids(self, numbers: Sequence[int]) -> Mapping[int, str]:
+        """Return the ids of the visible turns with these numbers, without reading the turns."""
+
+    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:
+        """Return the visible records with these turn numbers, ascending; missing ones left out.
+
+        With `commands` also the commands that follow these turns, in order; those before the first
+        turn have the number 0.
+        """
+
+    def turns_between(self, since: str, until: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns from one time until before another, ascending."""
+
+    def ambient(self, last: int) -> tuple[int, ...]:
+        """Return the numbers of the `last` newest visible ambient turns, ascending."""
+
+    def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
+        """Return the visible efforts with these ids, in the order of the ids."""
+
+    def effort_turns(self, effort_id: str) -> tuple[int, ...]:
+        """Return the numbers of the visible turns of an effort, ascending."""
+
+    def efforts(self, newest: int) -> EffortList:
+        """Return the `newest` visible efforts by their last status change, and the total."""
+
+    def search(
+        self,
+        query: str,
+        limit: int,
+        meaning: QueryEmbedding | None = None,
+        *,
+        when: When | None = None,
+    ) -> tuple[Found, ...]:
+        """Return up to `limit` passages that match a query, best first, with the weak ones.
+
+        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
+        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
+        find texts that share no word with the query but are as near as the meaning's floor. A date
+        in the query is read as `when` says; a query of a date alone finds what was said then.
+        """
+
+    def unsaid(self, terms: Sequence[str]) -> frozenset[str]:
+        """Return which of these terms no text of the session has."""
+
+    def pointing(self, message: str) -> Pointing:
+        """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""
+
+    def compression(self, effort_id: str) -> Compression | None:
+        """Return the newest visible compression of an effort, None if there is none."""
+
+
 class Archive(Protocol):
     """Stores the turns of many sessions, each exactly once, on branches, until they are erased."""
 
@@ -121,6 +184,9 @@ class Archive(Protocol):
 
     def keyed_digest(self, content: str) -> str:
         """Return 32 hexadecimal digits of a text that only who has this archive can compute."""
+
+    def at(self, owner: Owner, tip: Tip) -> Branch:
+        """Return what a tip sees; nothing if the user has no such turn."""
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
@@ -140,23 +206,11 @@ class Archive(Protocol):
         A session that was read less than `since` seconds before need not be read again.
         """
 
-    def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of the visible turns with these numbers, without reading the turns."""
-
-    def saved(self, owner: Owner, tip: Tip) -> Saved | None:
-        """Return the state that was stored with the last commit of a tip, None if there is none.
-
-        That is the turn's, or that of the last command after it.
-        """
-
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
         """Return mark and tip of the turns whose last message has one of these marks, newest first.
 
         Commands that follow such a turn are returned too. Marks are made by `records.mark`.
         """
-
-    def tip(self, owner: Owner, tip: Tip) -> Tip | None:
-        """Return the tip with its turn's own number, None if the user has it in no session."""
 
     def has_of_another(self, owner: Owner, tip: Tip) -> bool:
         """Tell whether the turn that a tip names is another user's."""
@@ -173,71 +227,13 @@ class Archive(Protocol):
     def remembered(self, user: str) -> tuple[str, ...]:
         """Return the ids of all memories of a user, faded ones too, the newest first."""
 
-    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        """Return the visible records with these turn numbers, ascending; missing ones left out."""
-
-    def commits(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        """Return the visible records of these turns and the commands that follow them, in order.
-
-        Commands before the first turn have the number 0.
-        """
-
-    def turns_between(self, owner: Owner, tip: Tip, since: str, until: str) -> tuple[int, ...]:
-        """Return the numbers of the visible turns from one time until before another, ascending."""
-
-    def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
-        """Return the numbers of the `last` newest visible ambient turns, ascending."""
-
-    def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
-        """Return the visible efforts with these ids, in the order of the ids."""
-
-    def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
-        """Return the numbers of the visible turns of an effort, ascending."""
-
-    def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
-        """Return the `newest` visible efforts by their last status change, and the total."""
-
-    def search(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
-    ) -> tuple[Found, ...]:
-        """Return up to `limit` visible efforts and ambient turns that match a query, best first.
-
-        The texts of turns count, and the ids, goals, summaries and keywords of efforts. A query of
-        stop words alone finds nothing. With the query's `meaning`, cosines join the ranking, and
-        find texts that share no word with the query but are as near as the meaning's floor.
-        """
-
-    def search_passages(  # noqa: PLR0913 (a query, and how it is read)
-        self,
-        owner: Owner,
-        tip: Tip,
-        query: str,
-        limit: int,
-        meaning: QueryEmbedding | None = None,
-        *,
-        when: When | None = None,
-    ) -> tuple[Found, ...]:
-        """Return up to `limit` passages that match, best first, with the weak ones.
-
-        `search` returns only the best passage of each effort, with this score. A date in the query
-        is read as `when` says; a query of a date alone finds what was said then.
-        """
-
-    def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
-        """Return which of these terms no text of the session has."""
-
-    def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        """Return where the rare terms of a message occur, in up to 100 turns and 100 headings."""
-
-    def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
+    def elsewhere(self, owner: Owner, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
         """Return up to `limit` concluded efforts and turns of the user's other sessions that match.
 
         The best come first, of equal ones the newest. Of an effort id, goal, summary and keywords
-        are matched, of a session the newest branch. An anonymous owner gets none.
+        are matched, of a session the newest branch. Without a query these are the concluded efforts
+        alone, newest first. An anonymous owner gets none.
         """
-
-    def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        """Return the `newest` concluded efforts of the user's other sessions, newest first."""
 
     def session_named(self, user: str, name: str) -> Owner | None:
         """Return the session to which `names.session_name` gives this name, None for none."""
@@ -299,9 +295,6 @@ class Archive(Protocol):
         `ArchiveUnavailableError`, and then stores nothing.
         """
 
-    def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
-        """Return the newest visible compression of an effort, None if there is none."""
-
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         """Append the report of a compression pass to the session's log of extractions."""
 
@@ -323,4 +316,5 @@ class Archive(Protocol):
 
 def every_effort(archive: Archive, owner: Owner, tip: Tip) -> tuple[Effort, ...]:
     """Return all efforts that a tip sees, newest status change first."""
-    return archive.efforts(owner, tip, archive.efforts(owner, tip, 0).total).efforts
+    branch = archive.at(owner, tip)
+    return branch.efforts(branch.efforts(0).total).efforts

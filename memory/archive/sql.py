@@ -3,11 +3,9 @@
 import hmac
 import json
 import os
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from threading import local
@@ -20,7 +18,6 @@ from sqlalchemy import URL, Connection, Row, Select, bindparam, select, text
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
-from ..dates import When
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
 from ..errors import (
@@ -33,35 +30,28 @@ from ..facts import Fact
 from ..messages import clean
 from ..names import session_name
 from ..record import Group, Owner, Part, Record, Tip
-from ..search.embeddings import Embedder, QueryEmbedding
+from ..search.embeddings import Embedder
 from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
 from .attachments import awaiting, put
 from .attachments import read as stored_attachments
+from .branch import SqlBranch
 from .commit import commit, session_of
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, scope_of
-from .index import among, any_of, look_up
+from .index import among
 from .lineage import CACHING, RECORDS, TIP, Lineage, Session, Snapshot, weight
 from .memories import SqlAttention, attend
-from .protocol import Archive, EffortList, Elsewhere, Finding, Found, Pointing, Saved
-from .query import pointing
-from .records import packed, state_of
+from .protocol import Archive, Elsewhere, Finding
+from .records import packed
 from .schema import memories, runs, sessions, turns, users
-from .search import first_distinct, search
 from .vectors import Vectors
 from .verify import verify as verified
 
 _TIPS = select(*TIP)
 
-_BETWEEN = select(turns.c.run, turns.c.place, turns.c.turn).where(
-    any_of(turns.c.session, "sessions"),
-    turns.c.status != "command",
-    turns.c.at >= bindparam("since"),
-    turns.c.at < bindparam("until"),
-)
 
 _USERS = (
     select(users.c.name)
@@ -245,30 +235,8 @@ class SqlArchive(Archive):
         with self.database.reading() as connection:
             return tuple(connection.execute(_REMEMBERED, {"user": user}).scalars())
 
-    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._ask(owner, tip, (), Lineage.turns, numbers)
-
-    def commits(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
-        return self._ask(owner, tip, (), Lineage.commits, numbers)
-
-    def ids(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> Mapping[int, str]:
-        return self._ask(owner, tip, {}, Lineage.ids, numbers)
-
-    def saved(self, owner: Owner, tip: Tip) -> Saved | None:
-        def read(lineage: Lineage) -> Saved | None:
-            row = lineage.state()
-            if row is None or row.state is None:
-                return None
-            return Saved(Tip(row.turn, row.hash), state_of(row))
-
-        return self._ask(owner, tip, None, read)
-
-    def tip(self, owner: Owner, tip: Tip) -> Tip | None:
-        def read(lineage: Lineage) -> Tip | None:
-            segments = lineage.snapshot.segments
-            return Tip(segments[0].turn, tip.id) if segments else None
-
-        return self._ask(owner, tip, None, read)
+    def at(self, owner: Owner, tip: Tip) -> SqlBranch:
+        return SqlBranch(self._ask, owner, tip)
 
     def has_of_another(self, owner: Owner, tip: Tip) -> bool:
         if not tip.id or not self.database.exists():
@@ -282,83 +250,16 @@ class SqlArchive(Archive):
         rows = self._turn_rows(owner, query.order_by(turns.c.id.desc()))
         return tuple((end, Tip(*tip)) for *tip, end in rows)
 
-    def turns_between(self, owner: Owner, tip: Tip, since: str, until: str) -> tuple[int, ...]:
-        def find(lineage: Lineage) -> tuple[int, ...]:
-            bounds = {"sessions": [*lineage.sessions], "since": since, "until": until}
-            return tuple(sorted(row.turn for row in lineage.visible(_BETWEEN, **bounds)))
-
-        return self._ask(owner, tip, (), find)
-
-    def ambient(self, owner: Owner, tip: Tip, last: int) -> tuple[int, ...]:
-        return self._ask(owner, tip, (), Lineage.ambient, last)
-
-    def effort(self, owner: Owner, tip: Tip, effort_id: str) -> Effort | None:
-        """Return one visible effort, None if there is none of that id."""
-        return next(iter(self.efforts_named(owner, tip, [effort_id])), None)
-
-    def efforts_named(self, owner: Owner, tip: Tip, ids: Sequence[str]) -> tuple[Effort, ...]:
-        return self._ask(owner, tip, (), Lineage.efforts_named, ids)
-
-    def effort_turns(self, owner: Owner, tip: Tip, effort_id: str) -> tuple[int, ...]:
-        return self._ask(owner, tip, (), Lineage.effort_turns, effort_id)
-
-    def efforts(self, owner: Owner, tip: Tip, newest: int) -> EffortList:
-        none = EffortList((), 0)
-        return self._ask(owner, tip, none, Lineage.efforts, newest)
-
-    def search(
-        self, owner: Owner, tip: Tip, query: str, limit: int, meaning: QueryEmbedding | None = None
-    ) -> tuple[Found, ...]:
-        best: dict[str | int, Found] = {}
-        for hit in self.search_passages(owner, tip, query, sys.maxsize, meaning):
-            best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
-        return tuple(best.values())[:limit]
-
-    def search_passages(  # noqa: PLR0913 (a query, and how it is read)
-        self,
-        owner: Owner,
-        tip: Tip,
-        query: str,
-        limit: int,
-        meaning: QueryEmbedding | None = None,
-        *,
-        when: When | None = None,
-    ) -> tuple[Found, ...]:
-        when = when or When()
-
-        def find(lineage: Lineage) -> tuple[Found, ...]:
-            run = partial(search, lineage, clean(query), meaning, when)
-            # Not cached with a meaning: vectors are added at any time.
-            if meaning:
-                return run()
-            key = lineage.session.turns, query, when.today, when.zone, when.since, when.until
-            return lineage.cached("search", key, run)
-
-        passages: tuple[Found, ...] = self._ask(owner, tip, (), find)
-        return tuple(first_distinct(passages, limit, lambda hit: (hit.turn, hit.passage)))
-
-    def unsaid(self, owner: Owner, tip: Tip, terms: Sequence[str]) -> frozenset[str]:
-        def find(lineage: Lineage) -> frozenset[str]:
-            wanted = terms, 1
-            user, ranges = lineage.session.owner, lineage.ranges
-            said, headed = look_up(lineage.connection, user, ranges, wanted, wanted)
-            return frozenset(term for term in terms if not said[term] and not headed[term])
-
-        found: frozenset[str] = self._ask(owner, tip, frozenset(terms), find)
-        return found
-
-    def pointing(self, owner: Owner, tip: Tip, message: str) -> Pointing:
-        def find(lineage: Lineage) -> Pointing:  # hints and references ask about the same message
-            key = lineage.session.turns, message
-            return lineage.cached("pointing", key, lambda: pointing(lineage, clean(message)))
-
-        return self._ask(owner, tip, Pointing({}, {}), find)
-
-    def search_sessions(self, owner: Owner, query: str, limit: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, lambda elsewhere: elsewhere.search(clean(query)))[:limit]
-
-    def concluded_elsewhere(self, owner: Owner, newest: int) -> tuple[Elsewhere, ...]:
-        return self._elsewhere(owner, lambda elsewhere: elsewhere.concluded(newest))
+    def elsewhere(self, owner: Owner, query: str | None, limit: int) -> tuple[Elsewhere, ...]:
+        if owner.anonymous or not self.database.exists():
+            return ()
+        with self.database.reading() as connection:
+            others = OtherSessions.of(connection, owner)
+            if others is None:
+                return ()
+            if query is None:
+                return tuple(others.concluded(limit))
+            return tuple(others.search(clean(query)))[:limit]
 
     def session_named(self, user: str, name: str) -> Owner | None:
         rows = self._session_rows(user, sessions.c.name == name)
@@ -449,9 +350,6 @@ class SqlArchive(Archive):
             # The stored one, which may be older than `made`: no later turn is seen from the tip.
             return lineage.compression(clean(made.effort)) or made
 
-    def compression(self, owner: Owner, tip: Tip, effort_id: str) -> Compression | None:
-        return self._ask(owner, tip, None, Lineage.compression, effort_id)
-
     def log_extraction(self, owner: Owner, entry: ExtractionEntry) -> None:
         with self._writing(owner) as scope:
             scope.log({"v": 1, **asdict(entry)})
@@ -511,16 +409,6 @@ class SqlArchive(Archive):
         self._forget()
         # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
         return Deleted(owners, self.database.sweep() if self.database.exists() else ())
-
-    def _elsewhere(
-        self, owner: Owner, query: Callable[[OtherSessions], list[Elsewhere]]
-    ) -> tuple[Elsewhere, ...]:
-        """Return the answer of a query to the user's other sessions."""
-        if owner.anonymous or not self.database.exists():
-            return ()
-        with self.database.reading() as connection:
-            other_sessions = OtherSessions.of(connection, owner)
-            return () if other_sessions is None else tuple(query(other_sessions))
 
     def _ask(
         self, owner: Owner, tip: Tip, nothing: T, query: Callable[[Lineage, *Ts], T], *given: *Ts

@@ -148,7 +148,7 @@ def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
     left_out = plan.older or len(plan.turns) < plan.after_turn
     is_long = len(long_enough(asked)) >= _OVERLAP
     if len(targets) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
-        pointing = work.view.archive.pointing(work.view.owner, work.view.tip, question)
+        pointing = work.view.branch.pointing(question)
         for best in (spoken_of(pointing, question), pointed_at(pointing) if is_long else None):
             if best is not None and best not in targets and not _in_context(work, best, plan):
                 targets.append(best)

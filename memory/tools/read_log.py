@@ -71,7 +71,7 @@ def read_log(
 def _of_days(work: RunningTurn, view: ArchiveView, days: Days) -> list[int]:
     """Return the turns of a day, a month or a year, by the clocks of the user's time zone."""
     times = When(zone=work.settings.timezone).times(days)
-    return [*view.archive.turns_between(view.owner, view.tip, *times)]
+    return [*view.branch.turns_between(*times)]
 
 
 def _texts(

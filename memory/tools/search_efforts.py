@@ -135,8 +135,7 @@ def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]
     most = 0
     for query in phrasings:
         meaning = meaning_of(work, query)
-        archive, place = view.archive, (view.owner, view.tip)
-        hits = archive.search_passages(*place, query, _PASSAGES, meaning, when=when)
+        hits = view.branch.search(query, _PASSAGES, meaning, when=when)
         most = max(most, len(hits))
         top = max((hit.score for hit in hits), default=1.0)
         for hit in hits:
@@ -167,7 +166,7 @@ def _foreign(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[El
     best: dict[tuple[Any, ...], Elsewhere] = {}
     for query in phrasings:
         words = undated(query, when.today)
-        for hit in view.archive.search_sessions(view.owner, words, _COUNTED):
+        for hit in view.archive.elsewhere(view.owner, words, _COUNTED):
             key = hit.owner, hit.tip.id, hit.effort.id if hit.effort else hit.passage
             if _is_within(hit.at, when) and (key not in best or best[key].score < hit.score):
                 best[key] = hit
@@ -184,7 +183,7 @@ def _unmatched(
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
     terms = list(dict.fromkeys(term for text in texts for term in query_terms(text)))
-    absent = work.view.archive.unsaid(work.view.owner, work.view.tip, terms)
+    absent = work.view.branch.unsaid(terms)
     absent = absent.difference(*(hit.said for hit in hits))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     return [*words][:_UNMATCHED]

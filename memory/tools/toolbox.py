@@ -400,7 +400,7 @@ def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
     result |= {"how": render("more_efforts")} if unlisted else {}
     earlier = [
         {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
-        for concluded in work.view.archive.concluded_elsewhere(work.view.owner, _EARLIER)
+        for concluded in work.view.archive.elsewhere(work.view.owner, None, _EARLIER)
         if concluded.effort
     ]
     return work, result | ({"earlier_sessions": earlier} if earlier else {})

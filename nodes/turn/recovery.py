@@ -62,7 +62,7 @@ def commit(
     `TipNotFoundError` if the archive does not hold the turn of `tip`, and what the archive raises:
     `OSError` and `ArchiveLockedError` only after three attempts, any other error at once.
     """
-    tip = archive.tip(owner, tip) or tip  # somebody may have edited its number
+    tip = archive.at(owner, tip).tip() or tip  # somebody may have edited its number
     if turn.turn <= tip.turn and turn.status != "command":
         tip, turn = _again(archive, owner, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
@@ -82,7 +82,7 @@ def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, 
 
     It keeps its events and efforts, and its status if nothing new happened in it.
     """
-    records = archive.turns(owner, tip, [tip.turn])
+    records = archive.at(owner, tip).turns([tip.turn])
     if not records or records[-1].turn != tip.turn:
         raise TipNotFoundError(tip.id, tip.turn)
     original = records[-1]
@@ -123,7 +123,7 @@ def commit_unfinished(
 def _with_commands(state: TurnState, owner: Owner, edited: Tip, archive: Archive) -> Tip:
     """Commit the commands that followed a turn after its edited form too; return the last tip."""
     before = tip_of(state)
-    for record in archive.commits(owner, before, [before.turn]):
+    for record in archive.at(owner, before).turns([before.turn], commands=True):
         if record.status == "command":
             nonce = archive.keyed_digest(f"{owner} {edited.id} {record.id}")
             again = command_group(updated(state, {"events": record.events, "command": nonce}))
@@ -141,7 +141,7 @@ def _edited(
     erased has nothing to compare with, and must not come back.
     """
     tip, is_running = tip_of(state), state.get("turn", 0) > state.get("persisted", 0)
-    records = archive.turns(owner, tip, [tip.turn])
+    records = archive.at(owner, tip).turns([tip.turn])
     if any(record.status == "erased" for record in records):
         return None
     left = NO_ROUNDS if is_running else left_rounds(archive, owner, state)
@@ -215,7 +215,7 @@ def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> 
     archive.
     """
     tip = tip_of(state)
-    known = archive.tip(owner, tip) if tip.id else None
+    known = archive.at(owner, tip).tip() if tip.id else None
     if known is not None:
         state = state if known == tip else updated(state, tip_update(known))
         return state if known.turn else _adopted(state, archive, owner)
@@ -268,7 +268,7 @@ def _aligned(
     turns: dict[int, Sequence[BaseMessage]] = {}
     plain, end = to_dicts(history), len(history)
     numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
-    for record in reversed(archive.turns(owner, tip, numbers)):
+    for record in reversed(archive.at(owner, tip).turns(numbers)):
         begin = _before_turn(plain[:end], record.messages) if record.messages else end
         if begin is None:
             break
@@ -309,7 +309,7 @@ def _after_erased(archive: Archive, owner: Owner, tip: Tip) -> Tip:
     """Return the last turn of the branch if all turns after `tip` are erased, else `tip`."""
     newest, end = archive.newest(owner), tip
     while newest is not None and end.turn < newest.turn:
-        after = archive.turns(owner, newest, [end.turn + 1])
+        after = archive.at(owner, newest).turns([end.turn + 1])
         if not after or after[0].status != "erased" or after[0].parent != end.id:
             return tip
         end = after[0].tip
@@ -322,7 +322,7 @@ def _by_likelihood(
     """Return the turns that may end a history, those whose last message has the same id first."""
     renamed: dict[Tip, bool] = {}
     for tip in tips:
-        for record in archive.turns(owner, tip, [tip.turn]):
+        for record in archive.at(owner, tip).turns([tip.turn]):
             if _before_turn(history, record.messages) is not None:
                 renamed[tip] = _ids(record.messages[-1:]) != _ids(history[-1:])
     return sorted((tip for tip in tips if tip in renamed), key=renamed.__getitem__)
@@ -339,7 +339,7 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
     starts, has_own_ids = {len(history)}, False
     for last in range(tip.turn, 0, -_CHUNK):
         numbers = range(max(1, last - _CHUNK + 1), last + 1)
-        records = archive.turns(owner, tip, numbers)
+        records = archive.at(owner, tip).turns(numbers)
         for record in reversed(records):
             ends = starts
             if record.status == "erased":

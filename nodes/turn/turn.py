@@ -208,7 +208,7 @@ def is_anothers(state: TurnState, archive: Archive, owner: Owner) -> bool:
     """Tell whether a state is of another user of the archive: its last turn, or its first one."""
     tip, nonce = tip_of(state), state.get("command") or state.get("nonce", "")
     if tip.id:
-        return archive.tip(owner, tip) is None and archive.has_of_another(owner, tip)
+        return archive.at(owner, tip).tip() is None and archive.has_of_another(owner, tip)
     is_ours = state.get("archive") == archive.id
     return bool(nonce) and is_ours and nonce != drawn(archive, owner, nonce[:_NONCE])
 
@@ -289,7 +289,7 @@ def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
     """Return the memory after a turn as it was saved, an empty one before the first turn."""
     place = {"archive": archive.id, "turn": tip.turn, "part": "", **tip_update(tip)}
-    row = archive.saved(owner, tip)
+    row = archive.at(owner, tip).saved()
     state = unpacked(row.state if row else {})
     efforts = effort_state(state)
     texts = texts_of(efforts, past(archive, owner, tip), {})
@@ -363,7 +363,7 @@ def loaded(state: TurnState, archive: Archive, owner: Owner) -> Turn:
     """
     tip = tip_of(state)
     with archive.together(STEADY):
-        found = archive.tip(owner, tip) if tip.id else not is_anothers(state, archive, owner)
+        found = archive.at(owner, tip).tip() if tip.id else not is_anothers(state, archive, owner)
         if not found:
             raise SessionNotFoundError(owner.thread)
         return Turn(past(archive, owner, tip), fence_key(archive, owner))

@@ -49,7 +49,7 @@ def statuses(root: str) -> list[str]:
     with DiskArchive(root) as archive:
         tip = archive.newest(OWNER)
         assert tip is not None
-        return [record.status for record in archive.turns(OWNER, tip, range(1, tip.turn + 1))]
+        return [record.status for record in archive.at(OWNER, tip).turns(range(1, tip.turn + 1))]
 
 
 def test_a_conversation_at_a_terminal() -> None:

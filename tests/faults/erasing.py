@@ -114,10 +114,10 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     """
     with place.archive() as archive:
         tip = archive.newest(OWNER)
-        (record, *_) = archive.turns(OWNER, tip, [2]) if tip else (None,)
+        (record, *_) = archive.at(OWNER, tip).turns([2]) if tip else (None,)
         gone = record is None or record.status == "erased"
         faults = [f"{f.where}: {f.what}" for f in archive.verify(OWNER) if f.fatal] if tip else []
-        hits = archive.search_sessions(OTHER, STEMS[0], 5)
+        hits = archive.elsewhere(OTHER, STEMS[0], 5)
         faults += ["searched"] if bool(hits) == gone else []
     with opened(place) as chat:
         state = chat.agent.get_state(CONFIG).values
@@ -180,7 +180,7 @@ def main(place: Place, what: str, number: int, step: int) -> None:
     with opened(place) as chat:
         chat.model.structured = [TOLD]
         [chat.say(words, CONFIG) for words in WORDS]
-        chat.archive.search_sessions(OTHER, STEMS[0], 5)
+        chat.archive.elsewhere(OTHER, STEMS[0], 5)
     known = {line.rpartition(": ")[2] for line in place.holding(SECRETS, STEMS)}
     kills, erased, stateless, wrong = 0, 0, 0, dict[int, list[str]]()
     while killed(one := place.copy(), what, number):

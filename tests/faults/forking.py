@@ -74,7 +74,7 @@ def kept(archive: SqlArchive) -> dict[str, int]:
     for owner in archive.sessions(""):
         tip = archive.newest(owner)
         if tip is not None and owner.thread.startswith("child"):
-            turns[owner.thread] = len(archive.turns(owner, tip, range(1, tip.turn + 1)))
+            turns[owner.thread] = len(archive.at(owner, tip).turns(range(1, tip.turn + 1)))
     return turns
 
 

@@ -178,7 +178,7 @@ def report(place: Place, durability: Durability) -> dict[str, int]:
         values = state(chat)
         records = chat.records(values)
         findings = chat.archive.verify(OWNER)
-        made = [chat.archive.compression(OWNER, tip_in(values), one) for one in efforts(records)]
+        made = [chat.archive.at(OWNER, tip_in(values)).compression(one) for one in efforts(records)]
     gone = {turn for one in erased for turn in one["asked"]}
     told = place.holding({said for one in erased for said in one["said"]})
     return {

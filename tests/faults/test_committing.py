@@ -40,10 +40,10 @@ def killed(place: Place, tip: Tip, number: int) -> None:
 def kept(archive: SqlArchive, tip: Tip) -> tuple[object, ...]:
     """Return what the second turn leaves, in what is read, listed, searched and attended."""
     newest = archive.newest(OWNER) or tip
-    found = archive.search(OWNER, newest, "zebra", 9)
+    found = archive.at(OWNER, newest).search("zebra", 9)
     return (
         visible(archive, newest),
-        archive.efforts(OWNER, newest, 9),
+        archive.at(OWNER, newest).efforts(9),
         found,
         archive.attention()._stored(OWNER.user),
         [one for one in archive.verify(OWNER) if one.fatal],

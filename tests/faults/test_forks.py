@@ -16,6 +16,7 @@ from ebbtide.memory.record import Owner
 from tests.agents import tip_in
 from tests.doubles import ScriptedModel, call
 from tests.faults.places import Place
+from tests.memory.turns import effort_in
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 NODES = [
@@ -68,7 +69,7 @@ def ask(agent: Any, words: str, config: RunnableConfig = THREAD) -> dict[str, An
 def lineage(archive: SqlArchive, values: dict[str, Any]) -> list[str]:
     """Return the first message of every turn that a state can see."""
     tip = tip_in(values)
-    records = archive.turns(Owner("", "t"), tip, range(1, tip.turn + 1))
+    records = archive.at(Owner("", "t"), tip).turns(range(1, tip.turn + 1))
     return [text(record.messages[0]) for record in records]
 
 
@@ -155,7 +156,7 @@ def test_regenerated_answer(agent: Any, archive: SqlArchive, node: str) -> None:
     found = ask(agent, "next")
 
     assert lineage(archive, found) == ["one", "open work", "next"]
-    assert archive.effort(Owner("", "t"), tip_in(found), "work") is not None
+    assert effort_in(archive, Owner("", "t"), tip_in(found), "work") is not None
     assert not any(finding.fatal for finding in archive.verify(Owner("", "t")))
 
 
@@ -167,7 +168,7 @@ def test_repeated_id_beside_a_new_message(agent: Any, archive: SqlArchive) -> No
 
     found = agent.invoke({"messages": both}, THREAD)
 
-    (record,) = archive.turns(Owner("", "t"), tip_in(found), [3])
+    (record,) = archive.at(Owner("", "t"), tip_in(found)).turns([3])
     assert [text(m) for m in record.messages[:2]] == ["ONE", "three"]
     assert found["messages"][0].text == "one"
 
@@ -181,7 +182,7 @@ def test_new_message_at_every_node(agent: Any, archive: SqlArchive, node: str) -
     found = ask(agent, "next")
 
     tip = tip_in(found)
-    records = archive.turns(Owner("", "t"), tip, range(1, tip.turn + 1))
+    records = archive.at(Owner("", "t"), tip).turns(range(1, tip.turn + 1))
     said = [text(m) for record in records for m in record.messages if m["type"] == "human"]
     assert said == ["one", "open work", "next"]
     assert archive.verify(Owner("", "t")) == ()

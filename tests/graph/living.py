@@ -7,6 +7,7 @@ from typing import Any
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from ebbtide import DiskArchive
+from ebbtide.memory.archive.branch import SqlBranch
 from ebbtide.memory.metrics import Report, report
 from ebbtide.memory.record import Owner, Record, Tip
 from tests.agents import THREAD, Talk
@@ -18,10 +19,23 @@ class CountingArchive(DiskArchive):
 
     asked = 0
 
-    def turns(self, owner: Owner, tip: Tip, numbers: Sequence[int]) -> tuple[Record, ...]:
+    def at(self, owner: Owner, tip: Tip) -> "CountingBranch":
+        """Return a branch that counts."""
+        return CountingBranch(self, owner, tip)
+
+
+class CountingBranch(SqlBranch):
+    """A branch that counts the records it is asked for."""
+
+    def __init__(self, archive: CountingArchive, owner: Owner, tip: Tip) -> None:
+        """Count for an archive."""
+        super().__init__(archive._ask, owner, tip)
+        self.archive = archive
+
+    def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:
         """Count, and read."""
-        self.asked += len(numbers)
-        return super().turns(owner, tip, numbers)
+        self.archive.asked += len(numbers)
+        return super().turns(numbers, commands=commands)
 
 
 @dataclass

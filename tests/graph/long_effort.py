@@ -79,7 +79,7 @@ def entries(root: Path) -> list[dict[str, Any]]:
 def stored(chat: Talk, state: dict[str, Any]) -> Compression | None:
     """Return what stands for the older turns of the effort, as a state sees it."""
     tip = tip_in(state)
-    return chat.archive.compression(Owner("", "t"), tip, "shop")
+    return chat.archive.at(Owner("", "t"), tip).compression("shop")
 
 
 def talked(chat: Talk, turns: int, said: dict[int, str] | None = None) -> list[dict[str, Any]]:

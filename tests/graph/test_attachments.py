@@ -125,9 +125,9 @@ def test_graph_around_keeps_the_data(tmp_path: Path) -> None:
     state = outer.invoke({"messages": "Really?"}, THREAD)
 
     assert state["messages"][0].content == asking(IMAGE).content
-    (record, _) = chat.archive.turns(
-        Owner("", "t", "agent"), chat.archive.tips(Owner("", "t", "agent"))[0], [1, 2]
-    )
+    (record, _) = chat.archive.at(
+        Owner("", "t", "agent"), chat.archive.tips(Owner("", "t", "agent"))[0]
+    ).turns([1, 2])
     assert DATA not in str(record)
 
 

@@ -80,7 +80,7 @@ def stones(messages: Any) -> list[int]:
 def records(chat: Talk) -> list[Record]:
     """Return the last turn of each branch."""
     tips = chat.archive.tips(OWNER)
-    return [record for tip in tips for record in chat.archive.turns(OWNER, tip, [tip.turn])]
+    return [record for tip in tips for record in chat.archive.at(OWNER, tip).turns([tip.turn])]
 
 
 def part_of(values: dict[str, Any]) -> str:

@@ -71,7 +71,7 @@ def called(server: OpenAIServer, request: int) -> list[str]:
 
 def kept(root: Path, state: dict[str, Any], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn as the archive has them."""
-    (record,) = DiskArchive(root).turns(Owner("", "t"), tip_in(state), [turn])
+    (record,) = DiskArchive(root).at(Owner("", "t"), tip_in(state)).turns([turn])
     return record.messages
 
 

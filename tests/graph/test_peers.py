@@ -27,7 +27,7 @@ def turns(archive: DiskArchive, namespace: str) -> list[list[Record]]:
     """Return the turns of an agent inside the graph, branch by branch."""
     owner = Owner("", "t", namespace)
     return [
-        [*archive.turns(owner, tip, range(1, tip.turn + 1))]
+        [*archive.at(owner, tip).turns(range(1, tip.turn + 1))]
         for tip in sorted(archive.tips(owner), key=lambda tip: tip.turn)
     ]
 

@@ -395,5 +395,5 @@ def test_actions(browser: Browser, remembering: tuple[str, Any, SqlArchive]) -> 
 
     assert "late-parcel" in agent.get_state(THREAD).values["memory"]["expanded"]
     owner = Owner("ann", "demo")
-    (erased,) = archive.turns(owner, cast("Any", archive.newest(owner)), [12])
+    (erased,) = archive.at(owner, cast("Any", archive.newest(owner))).turns([12])
     assert erased.status == "erased"

@@ -62,7 +62,7 @@ def test_another_user_sees_nothing(talk: Conversation, user: str) -> None:
 
     assert view.session("t1") is None
     assert view.effort(AUTH, ()) is None
-    assert view.archive.search_sessions(view.owner, "401 interceptor", 5) == ()
+    assert view.archive.elsewhere(view.owner, "401 interceptor", 5) == ()
     assert "error" in other.call("expand_effort", effort_id=AUTH)
     assert "error" in other.call("read_log", turns=1, session="t1")
 

@@ -1,11 +1,13 @@
 """Turns to commit: small groups of messages whose texts say where they belong."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ebbtide.memory.archive.protocol import Archive
+from ebbtide.memory.archive.protocol import Archive, Branch, Found
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Event, Group, Owner, Record, Tip
+from ebbtide.memory.search.embeddings import QueryEmbedding
 
 OWNER = Owner("ann", "t1")
 START = Tip()
@@ -57,9 +59,19 @@ def texts(records: Sequence[Record]) -> list[str]:
 
 def effort_in(archive: Archive, owner: Owner, tip: Tip, name: str) -> Effort | None:
     """Return an effort as `tip` sees it, None if it does not."""
-    return next(iter(archive.efforts_named(owner, tip, [name])), None)
+    return next(iter(archive.at(owner, tip).efforts_named([name])), None)
+
+
+def best_of_each(
+    branch: Branch, query: str, limit: int, meaning: QueryEmbedding | None = None
+) -> tuple[Found, ...]:
+    """Return the best passage of each effort and ambient turn that a query finds."""
+    best: dict[str | int, Found] = {}
+    for hit in branch.search(query, sys.maxsize, meaning):
+        best.setdefault(hit.turn if hit.effort is None else hit.effort, hit)
+    return tuple(best.values())[:limit]
 
 
 def visible(archive: Archive, tip: Tip, owner: Owner = OWNER) -> list[str]:
     """Return what the user said in each turn that `tip` sees."""
-    return texts(archive.turns(owner, tip, range(1, tip.turn + 1)))
+    return texts(archive.at(owner, tip).turns(range(1, tip.turn + 1)))

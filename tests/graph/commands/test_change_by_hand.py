@@ -79,7 +79,7 @@ def test_every_tool_works_by_hand(tmp_path: Path) -> None:
 def done_by_hand(chat: Talk) -> list[Record]:
     """Return the commands that the thread's state can see."""
     tip = tip_in(state_of(chat))
-    commits = chat.archive.commits(OWNER, tip, range(tip.turn + 1))
+    commits = chat.archive.at(OWNER, tip).turns(range(tip.turn + 1), commands=True)
     return [record for record in commits if record.status == "command"]
 
 
@@ -377,7 +377,7 @@ def test_a_command_that_waits_is_not_done_for_another_user(tmp_path: Path) -> No
     states = [chat.say(words, cast("RunnableConfig", bob)) for words in ("one", "two")]
 
     owner = Owner("bob", "t")
-    commits = chat.archive.commits(owner, tip_in(states[-1]), range(3))
+    commits = chat.archive.at(owner, tip_in(states[-1])).turns(range(3), commands=True)
     assert [record.status for record in commits] == ["done", "done"]
     assert "secret" not in str([state["memory"] for state in states])
 
@@ -441,7 +441,7 @@ def test_a_killed_command_is_there_once(tmp_path: Path, begin: Any, *, before: b
     assert died
     assert chat.said(state) == ["work", "more work", "on"]
     assert [*state["memory"]["summaries"]] == ["a"]
-    assert len(chat.archive.commits(OWNER, tip_in(state), [1, 2, 3])) == 4
+    assert len(chat.archive.at(OWNER, tip_in(state)).turns([1, 2, 3], commands=True)) == 4
     assert chat.archive.verify(OWNER) == ()
 
 

@@ -164,7 +164,7 @@ def test_undoing_an_unfinished_turn_archives_its_blocks(tmp_path: Path) -> None:
     owner = Owner("", "t")
     tip = chat.archive.newest(owner)
     assert tip is not None
-    (record,) = chat.archive.turns(owner, tip, [1])
+    (record,) = chat.archive.at(owner, tip).turns([1])
     assert (text(record.messages[1]), record.status) == (said("of the turn"), "aborted")
 
 

@@ -40,7 +40,7 @@ def lived(root: Path, turns: int = 3, **options: Any) -> Talk:
 def stored(chat: Talk) -> set[str]:
     """Return what the user said in any turn of any branch."""
     tips = chat.archive.tips(OWNER)
-    records = [r for tip in tips for r in chat.archive.turns(OWNER, tip, range(1, tip.turn + 1))]
+    records = [r for tip in tips for r in chat.archive.at(OWNER, tip).turns(range(1, tip.turn + 1))]
     return {text(m) for r in records for m in r.messages if m["type"] == "human"}
 
 
@@ -164,7 +164,7 @@ def test_a_turn_that_only_waits_for_the_archive_is_kept_whole(tmp_path: Path) ->
     tip = chat.archive.newest(OWNER)
     assert tip is not None
     assert turn == 1
-    assert [r.status for r in chat.archive.turns(OWNER, tip, [2])] == ["done"]
+    assert [r.status for r in chat.archive.at(OWNER, tip).turns([2])] == ["done"]
 
 
 def test_a_message_whose_turn_could_not_begin_is_left_behind(tmp_path: Path) -> None:

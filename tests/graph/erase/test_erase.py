@@ -34,6 +34,7 @@ from ebbtide.memory.state_block import END, START
 from ebbtide.nodes.turn.state import MemoryState
 from tests.agents import THREAD, Talk, inside, lasting, talk
 from tests.doubles import ScriptedModel, call, together
+from tests.memory.turns import effort_in
 from tests.zipped import revealed
 
 pytestmark = pytest.mark.usefixtures("entry")
@@ -132,12 +133,12 @@ def test_no_word_is_left_for_other_sessions(tmp_path: Path) -> None:
     asking = Owner("ann", "u")
     with begun(tmp_path, ()) as chat:
         [chat.say(said, ann) for said in WORDS]
-        before = chat.archive.search_sessions(asking, "Marion", 5)
+        before = chat.archive.elsewhere(asking, "Marion", 5)
         assert words_in(tmp_path, b"marion") != []
 
         erase(chat.agent, ann, 2)
 
-        after = chat.archive.search_sessions(asking, "Marion harbour kept", 5)
+        after = chat.archive.elsewhere(asking, "Marion harbour kept", 5)
         left = words_in(tmp_path, b"marion")
     assert [one.effort and one.effort.id for one in before] == ["keys"]
     assert left == []
@@ -192,7 +193,7 @@ def test_summary_is_written_again(tmp_path: Path) -> None:
 
         state = chat.say("And now?")
 
-        effort = chat.archive.effort(Owner("", "t"), chat.records(state)[-1].tip, "keys")
+        effort = effort_in(chat.archive, Owner("", "t"), chat.records(state)[-1].tip, "keys")
     assert (report.resummarised, report.stale) == (("keys",), ())
     assert effort is not None
     assert (effort.summary, effort.stale) == ("Something was kept.", False)
@@ -728,9 +729,9 @@ def test_archive_opened_by_two(tmp_path: Path) -> None:
         values = chat.agent.get_state(THREAD).values
         with DiskArchive(tmp_path / "archive", durable=False) as other:
             owner, tip = Owner("", "t"), chat.records(values)[-1].tip
-            assert other.search(owner, tip, "Marion harbour", 9) != ()
+            assert other.at(owner, tip).search("Marion harbour", 9) != ()
 
             erase(chat.agent, THREAD, 2)
 
-            assert [r.status for r in other.turns(owner, tip, [2])] == ["erased"]
-            assert other.search(owner, tip, "Marion harbour", 9) == ()
+            assert [r.status for r in other.at(owner, tip).turns([2])] == ["erased"]
+            assert other.at(owner, tip).search("Marion harbour", 9) == ()

@@ -81,7 +81,7 @@ def test_closed_while_a_thread_reads(tmp_path: Path) -> None:
     thread.join()
 
     assert (during != [], unclosed.opened(tmp_path)) == (True, [])
-    assert len(archive.turns(OWNER, tip, [1])) == 1
+    assert len(archive.at(OWNER, tip).turns([1])) == 1
     archive.close()
     assert unclosed.opened(tmp_path) == []
 
@@ -111,4 +111,4 @@ def test_a_child_leaves_the_connection_that_its_parent_uses(
                 os._exit(99)
 
         assert (code, still) == (1, 1)
-        assert len(archive.turns(OWNER, tip, [1])) == 1
+        assert len(archive.at(OWNER, tip).turns([1])) == 1

@@ -32,7 +32,7 @@ def test_a_line_has_the_whole_turn(disk: SqlArchive, tmp_path: Path) -> None:
     export(disk, OWNER, tmp_path / "out")
 
     assert [line["turn"] for line in lines(tmp_path / "out" / RAW)] == [1]
-    first, second = disk.turns(OWNER, tip, [1, 2])
+    first, second = disk.at(OWNER, tip).turns([1, 2])
     assert lines(tmp_path / "out/efforts/a.jsonl")[0] == {
         "turn": 2,
         "id": second.id,

@@ -58,7 +58,7 @@ def ranked(archive: SqlArchive, embedder: Embedder | None, digits: int = 9) -> l
     return [
         [
             (hit.effort, hit.turn, round(hit.score, digits), sorted(hit.said))
-            for hit in archive.search(OWNERS[0], tip, query, 20, meaning)
+            for hit in archive.at(OWNERS[0], tip).search(query, 20, meaning)
         ]
         for query, meaning in zip(QUERIES, meanings, strict=True)
     ]
@@ -71,7 +71,7 @@ def test_by_words(both: tuple[SqlArchive, SqlArchive]) -> None:
     assert ranked(disk, None) == ranked(served, None)
     assert sum(map(bool, ranked(disk, None))) > len(QUERIES) // 2
     hits, served_hits = (
-        [archive.search_sessions(OWNERS[0], query, 20) for query in QUERIES] for archive in both
+        [archive.elsewhere(OWNERS[0], query, 20) for query in QUERIES] for archive in both
     )
     assert hits == served_hits
     assert {hit.owner for some in hits for hit in some} <= {OWNERS[1]}

@@ -23,7 +23,7 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
             "before_cursor_execute",
             lambda *sent: asked.append((sent[2], sent[3])),
         )
-        found = archive.search(OWNER, tip, "Which port?", 5)
+        found = archive.at(OWNER, tip).search("Which port?", 5)
         with archive.database.reading() as connection:
             steps = [
                 row.detail
@@ -32,6 +32,6 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
                 for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", values)
             ]
 
-    assert len(found) == 3
+    assert {hit.turn for hit in found} == {1, 2, 3}
     assert any("ebbtide_turns_turn" in step for step in steps)
     assert [step for step in steps if "ebbtide_turns_turn (run=?)" in step] == []

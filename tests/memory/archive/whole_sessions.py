@@ -64,12 +64,12 @@ def seen_by_tips(archive: SqlArchive, owner: Owner) -> list[object]:
     return [
         (
             tip,
-            archive.turns(owner, tip, range(1, tip.turn + 1)),
-            archive.ambient(owner, tip, 100),
-            archive.efforts(owner, tip, 100),
-            [archive.compression(owner, tip, name) for name in ("a", "b", "🌊")],
-            [(hit.effort, hit.turn) for hit in archive.search(owner, tip, "login question", 9)],
-            archive.saved(owner, tip),
+            archive.at(owner, tip).turns(range(1, tip.turn + 1)),
+            archive.at(owner, tip).ambient(100),
+            archive.at(owner, tip).efforts(100),
+            [archive.at(owner, tip).compression(name) for name in ("a", "b", "🌊")],
+            [(hit.effort, hit.turn) for hit in archive.at(owner, tip).search("login question", 9)],
+            archive.at(owner, tip).saved(),
         )
         for tip in archive.tips(owner)
     ]

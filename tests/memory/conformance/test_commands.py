@@ -7,7 +7,17 @@ from ebbtide.memory.archive.records import mark
 from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from ebbtide.testing import InMemoryArchive
-from tests.memory.turns import OWNER, START, commit_all, concluded, effort_in, opened, turn, visible
+from tests.memory.turns import (
+    OWNER,
+    START,
+    best_of_each,
+    commit_all,
+    concluded,
+    effort_in,
+    opened,
+    turn,
+    visible,
+)
 
 OTHER = Owner("ann", "t2")
 
@@ -26,9 +36,9 @@ def test_command_takes_no_number(archive: Archive) -> None:
 
     assert [one.turn for one in (first, done, second)] == [1, 1, 2]
     assert second.parent == done.id
-    assert archive.turns(OWNER, second.tip, [0, 1, 2]) == (first, second)
-    assert archive.commits(OWNER, second.tip, [0, 1, 2]) == (first, done, second)
-    assert archive.ids(OWNER, second.tip, [1, 2]) == {1: first.id, 2: second.id}
+    assert archive.at(OWNER, second.tip).turns([0, 1, 2]) == (first, second)
+    assert archive.at(OWNER, second.tip).turns([0, 1, 2], commands=True) == (first, done, second)
+    assert archive.at(OWNER, second.tip).ids([1, 2]) == {1: first.id, 2: second.id}
 
 
 def test_command_before_the_first_turn(archive: Archive) -> None:
@@ -38,7 +48,7 @@ def test_command_before_the_first_turn(archive: Archive) -> None:
 
     assert (done.turn, first.turn) == (0, 1)
     assert archive.newest(OWNER) == first.tip
-    assert archive.commits(OWNER, first.tip, [0]) == (done,)
+    assert archive.at(OWNER, first.tip).turns([0], commands=True) == (done,)
     assert archive.verify(OWNER) == ()
 
 
@@ -51,7 +61,11 @@ def test_command_changes_efforts_from_its_tip_on(archive: Archive) -> None:
     seen = [effort_in(archive, OWNER, one.tip, "a") is not None for one in (first, done, second)]
 
     assert seen == [False, True, True]
-    assert [archive.efforts(OWNER, one.tip, 9).total for one in (first, done, second)] == [0, 1, 1]
+    assert [archive.at(OWNER, one.tip).efforts(9).total for one in (first, done, second)] == [
+        0,
+        1,
+        1,
+    ]
 
 
 def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
@@ -60,9 +74,10 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
 
     done = archive.commit(OWNER, tip, command(concluded("a", "Renewed the certificate."), after=2))
 
-    assert archive.ambient(OWNER, done.tip, 9) == (2,)
-    assert archive.effort_turns(OWNER, done.tip, "a") == (1,)
-    assert [hit.effort for hit in archive.search(OWNER, done.tip, "certificate", 9)] == ["a"]
+    assert archive.at(OWNER, done.tip).ambient(9) == (2,)
+    assert archive.at(OWNER, done.tip).effort_turns("a") == (1,)
+    found = best_of_each(archive.at(OWNER, done.tip), "certificate", 9)
+    assert [hit.effort for hit in found] == ["a"]
 
 
 def test_command_is_committed_once(archive: Archive) -> None:
@@ -88,7 +103,7 @@ def test_branches_see_their_own_commands(archive: Archive) -> None:
 
     assert effort_in(archive, OWNER, second.tip, "a") is None
     assert effort_in(archive, OWNER, other.tip, "a") is not None
-    assert archive.commits(OWNER, other.tip, [1, 2]) == (first, done, other)
+    assert archive.at(OWNER, other.tip).turns([1, 2], commands=True) == (first, done, other)
     assert visible(archive, other.tip) == ["question 1", "beside"]
 
 
@@ -98,10 +113,10 @@ def test_state_after_a_command(archive: Archive) -> None:
     done = archive.commit(OWNER, first.tip, command(opened("a")))
     second = archive.commit(OWNER, done.tip, replace(turn(2), state={"after": 2}))
 
-    found = [archive.saved(OWNER, tip) for tip in (first.tip, done.tip, second.tip)]
+    found = [archive.at(OWNER, tip).saved() for tip in (first.tip, done.tip, second.tip)]
 
     assert [saved and saved.state["after"] for saved in found] == [0, 1, 2]
-    earlier = archive.saved(OWNER, Tip(1, second.id))
+    earlier = archive.at(OWNER, Tip(1, second.id)).saved()
     assert earlier is not None
     assert earlier.tip == done.tip
 
@@ -137,7 +152,7 @@ def test_other_sessions_find_what_a_command_concluded(archive: Archive) -> None:
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
     done = archive.commit(OWNER, tip, command(concluded("a", "Chose ochre.")))
 
-    (found,) = archive.concluded_elsewhere(OTHER, 9)
+    (found,) = archive.elsewhere(OTHER, None, 9)
 
     assert found.tip == done.tip
     effort = effort_in(archive, OWNER, found.tip, "a")
@@ -153,5 +168,5 @@ def test_copied_session_keeps_its_commands(archive: InMemoryArchive) -> None:
 
     with InMemoryArchive() as target:
         copy(archive, target)
-        assert target.commits(OWNER, second.tip, [1, 2]) == (first, done, second)
+        assert target.at(OWNER, second.tip).turns([1, 2], commands=True) == (first, done, second)
         assert target.verify(OWNER) == ()

@@ -53,7 +53,7 @@ def test_committed_is_what_is_read(archive: Archive) -> None:
     group = turn(1, efforts=["a", "b"], events=[opened("a"), opened("b")])
     record = archive.commit(OWNER, START, group)
 
-    assert archive.turns(OWNER, record.tip, [1]) == (record,)
+    assert archive.at(OWNER, record.tip).turns([1]) == (record,)
 
 
 def test_retry_is_stored_once(archive: Archive) -> None:
@@ -87,14 +87,14 @@ def test_aborted_turn_says_so(archive: Archive) -> None:
     group = Group(1, (human("hi"),), "2026-01-01", status="aborted")
     record = archive.commit(OWNER, START, group)
 
-    assert archive.turns(OWNER, record.tip, [1])[0].status == "aborted"
+    assert archive.at(OWNER, record.tip).turns([1])[0].status == "aborted"
 
 
 def test_empty_group_is_a_turn(archive: Archive) -> None:
     """A group without messages is stored like any other."""
     record = archive.commit(OWNER, START, Group(1, (), "2026-01-01"))
 
-    assert archive.turns(OWNER, record.tip, [1]) == (record,)
+    assert archive.at(OWNER, record.tip).turns([1]) == (record,)
 
 
 def test_what_json_cannot_hold_becomes_a_marker(archive: Archive) -> None:
@@ -135,7 +135,7 @@ def test_odd_text_is_kept(archive: Archive, text: str) -> None:
     group = Group(1, (human(text), answer(text)), "2026-01-01")
     record = archive.commit(OWNER, START, group)
 
-    assert archive.turns(OWNER, record.tip, [1])[0].messages == group.messages
+    assert archive.at(OWNER, record.tip).turns([1])[0].messages == group.messages
 
 
 @given(messages=MESSAGES, events=st.lists(st.fixed_dictionaries({"type": TEXT, "x": JSON})))
@@ -148,7 +148,7 @@ def test_anything_is_kept(
     group = Group(1, messages, "2026-01-01", events=tuple({**e, "type": "other"} for e in events))
     record = archive.commit(owner, Tip(), group)
 
-    found = archive.turns(owner, record.tip, [1])[0]
+    found = archive.at(owner, record.tip).turns([1])[0]
 
     assert found.messages == messages
     assert found.id == commit_id("", "", messages)

@@ -46,11 +46,11 @@ def test_list_goes_on_after_efforts_that_nobody_asked_for_by_name(archive: Archi
     events = [opened(name) for name in "abc"]
     tip = commit_all(archive, [turn(1, "no secret"), turn(2, efforts=["a"], events=events)])
     archive.erase(OWNER, tip, 1)  # all is read anew
-    archive.efforts(OWNER, tip, 3)
+    archive.at(OWNER, tip).efforts(3)
 
     tip = archive.commit(OWNER, tip, turn(3, efforts=["a"], events=[concluded("a", "Done.")])).tip
 
-    listed = archive.efforts(OWNER, tip, 3)
+    listed = archive.at(OWNER, tip).efforts(3)
     assert ([effort.id for effort in listed.efforts], listed.total) == (["a", "c", "b"], 3)
 
 
@@ -71,14 +71,14 @@ def test_unknown_effort_is_none(archive: Archive) -> None:
 
     assert effort_in(archive, OWNER, tip, "b") is None
     assert effort_in(archive, OWNER, tip, "\ud800") is None
-    assert archive.effort_turns(OWNER, tip, "b") == ()
+    assert archive.at(OWNER, tip).effort_turns("b") == ()
 
 
 def test_turns_of_an_effort(archive: Archive) -> None:
     """The turns of an effort are those that belong to it, ascending."""
     tip = commit_all(archive, life())
 
-    assert archive.effort_turns(OWNER, tip, "a") == (1, 2, 4)
+    assert archive.at(OWNER, tip).effort_turns("a") == (1, 2, 4)
 
 
 def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
@@ -86,8 +86,10 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
     events = [concluded("a", "Done."), opened("b")]
     tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
 
-    assert archive.effort_turns(OWNER, tip, "a") == archive.effort_turns(OWNER, tip, "b") == (1,)
-    assert archive.ambient(OWNER, tip, 9) == ()
+    assert (
+        archive.at(OWNER, tip).effort_turns("a") == archive.at(OWNER, tip).effort_turns("b") == (1,)
+    )
+    assert archive.at(OWNER, tip).ambient(9) == ()
 
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
@@ -95,7 +97,7 @@ def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
     groups = [turn(n, efforts=[f"e{n}"], events=[opened(f"e{n}")]) for n in range(1, 6)]
     tip = commit_all(archive, [*groups, turn(6, events=[concluded("e2", "Done.")])])
 
-    found = archive.efforts(OWNER, tip, 3)
+    found = archive.at(OWNER, tip).efforts(3)
 
     assert [effort.id for effort in found.efforts] == ["e2", "e5", "e4"]
     assert found.total == 5
@@ -105,15 +107,18 @@ def test_list_of_no_efforts(archive: Archive) -> None:
     """A session without efforts lists none."""
     tip = commit_all(archive, [turn(1)])
 
-    assert (archive.efforts(OWNER, tip, 3).efforts, archive.efforts(OWNER, tip, 3).total) == ((), 0)
-    assert archive.efforts(OWNER, START, 3).total == 0
+    assert (archive.at(OWNER, tip).efforts(3).efforts, archive.at(OWNER, tip).efforts(3).total) == (
+        (),
+        0,
+    )
+    assert archive.at(OWNER, START).efforts(3).total == 0
 
 
 def test_other_events_change_no_effort(archive: Archive) -> None:
     """Events that are no status change make no effort."""
     tip = commit_all(archive, [turn(1, events=[{"type": "expanded", "effort": "a"}])])
 
-    assert archive.efforts(OWNER, tip, 3).total == 0
+    assert archive.at(OWNER, tip).efforts(3).total == 0
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
     """Whatever an effort is called, its turns and its texts are found again."""
     tip = commit_all(archive, [turn(1, efforts=[name], events=[opened(name)]), turn(2)])
 
-    assert archive.effort_turns(OWNER, tip, name) == (1,)
-    assert archive.efforts(OWNER, tip, 2).efforts[0].id == name
-    assert effort_in(archive, OWNER, tip, name) == archive.efforts(OWNER, tip, 2).efforts[0]
+    assert archive.at(OWNER, tip).effort_turns(name) == (1,)
+    assert archive.at(OWNER, tip).efforts(2).efforts[0].id == name
+    assert effort_in(archive, OWNER, tip, name) == archive.at(OWNER, tip).efforts(2).efforts[0]
     assert archive.verify(OWNER) == ()

@@ -10,7 +10,17 @@ from ebbtide.memory.errors import EmbeddingError
 from ebbtide.memory.record import Group, Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from tests.doubles import Concepts
-from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
+from tests.memory.turns import (
+    OWNER,
+    START,
+    answer,
+    best_of_each,
+    commit_all,
+    concluded,
+    human,
+    opened,
+    turn,
+)
 
 SYNONYMS = ("login signin", "bug problem", "cat kitten", "grey ashen")
 FLOOR = 0.3
@@ -42,7 +52,7 @@ def found(
 ) -> tuple[Found, ...]:
     """Return what a query finds by words and by meaning."""
     meaning = Embedder(model or Concepts(*SYNONYMS)).meaning(query, FLOOR)
-    return archive.search(owner, tip, query, 5, meaning)
+    return best_of_each(archive.at(owner, tip), query, 5, meaning)
 
 
 def names(finds: Sequence[Found]) -> list[str | None]:
@@ -97,18 +107,18 @@ def test_the_newest_heading_counts(archive: Archive) -> None:
 def test_without_a_meaning_words_alone_count(archive: Archive) -> None:
     """A search that is given no meaning finds what it found before there were vectors."""
     tip = populate(archive)
-    before = archive.search(OWNER, tip, "login cat", 5)
+    before = best_of_each(archive.at(OWNER, tip), "login cat", 5)
     embedded(archive)
 
-    assert archive.search(OWNER, tip, "login cat", 5) == before
-    assert archive.search(OWNER, tip, "signin", 5) == ()
+    assert best_of_each(archive.at(OWNER, tip), "login cat", 5) == before
+    assert best_of_each(archive.at(OWNER, tip), "signin", 5) == ()
 
 
 def test_without_vectors_words_alone_count(archive: Archive) -> None:
     """A meaning is of no use as long as nothing was embedded."""
     tip = populate(archive)
 
-    assert found(archive, tip, "login cat") == archive.search(OWNER, tip, "login cat", 5)
+    assert found(archive, tip, "login cat") == best_of_each(archive.at(OWNER, tip), "login cat", 5)
 
 
 def test_what_has_no_vector_is_found_by_its_words(archive: Archive) -> None:
@@ -136,7 +146,7 @@ def test_a_query_without_content_finds_nothing(archive: Archive, query: str) -> 
     embedded(archive)
     meaning = Embedder(Concepts()).meaning("question x", FLOOR)
 
-    assert archive.search(OWNER, tip, query, 5, meaning) == ()
+    assert best_of_each(archive.at(OWNER, tip), query, 5, meaning) == ()
 
 
 def test_meaning_decides_between_equal_words(archive: Archive) -> None:
@@ -316,7 +326,7 @@ def test_what_an_erasure_rewrote_is_embedded_again(archive: Archive) -> None:
     archive.erase(OWNER, tip, 1)
     assert embedded(archive) == 2
 
-    (effort,) = archive.efforts(OWNER, tip, 1).efforts
+    (effort,) = archive.at(OWNER, tip).efforts(1).efforts
     archive.resummarised(OWNER, tip, replace(effort, summary="The login was mended."))
     assert embedded(archive) == 1
     assert names(found(archive, tip, "signin")) == ["a"]

@@ -7,7 +7,16 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import SessionNotFoundError, TurnNotFoundError
 from ebbtide.memory.record import Group, Owner, Tip
-from tests.memory.turns import OWNER, commit_all, concluded, effort_in, opened, turn, visible
+from tests.memory.turns import (
+    OWNER,
+    best_of_each,
+    commit_all,
+    concluded,
+    effort_in,
+    opened,
+    turn,
+    visible,
+)
 
 SAID = "The safe opens with seven left, nine right."
 
@@ -15,11 +24,11 @@ SAID = "The safe opens with seven left, nine right."
 def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
     """The record stays where it was, with its id, and has no messages."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    (before,) = archive.turns(OWNER, tip, [2])
+    (before,) = archive.at(OWNER, tip).turns([2])
 
     erased = archive.erase(OWNER, tip, 2)
 
-    (after,) = archive.turns(OWNER, tip, [2])
+    (after,) = archive.at(OWNER, tip).turns([2])
     assert (after.status, after.messages, after.id) == ("erased", (), before.id)
     assert (erased.turn, erased.id) == (2, before.id)
     assert (erased.quoted, erased.elsewhere) == ((), ())
@@ -28,12 +37,12 @@ def test_erased_turn_keeps_its_place_without_text(archive: Archive) -> None:
 def test_other_turns_stay_and_the_session_goes_on(archive: Archive) -> None:
     """What came before and after is unchanged, and the next turn follows."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    others = archive.turns(OWNER, tip, [1, 3])
+    others = archive.at(OWNER, tip).turns([1, 3])
 
     archive.erase(OWNER, tip, 2)
 
     record = archive.commit(OWNER, tip, turn(4))
-    assert archive.turns(OWNER, tip, [1, 3]) == others
+    assert archive.at(OWNER, tip).turns([1, 3]) == others
     assert record.parent == tip.id
 
 
@@ -62,11 +71,11 @@ def test_erased_last_turn_can_be_gone_on_from(archive: Archive) -> None:
 def test_search_does_not_find_it(archive: Archive) -> None:
     """What only the erased turn said is not found any more."""
     tip = commit_all(archive, [turn(1), turn(2, SAID), turn(3)])
-    assert [found.turn for found in archive.search(OWNER, tip, "safe", 9)] == [2]
+    assert [found.turn for found in best_of_each(archive.at(OWNER, tip), "safe", 9)] == [2]
 
     archive.erase(OWNER, tip, 2)
 
-    assert archive.search(OWNER, tip, "safe opens seven", 9) == ()
+    assert best_of_each(archive.at(OWNER, tip), "safe opens seven", 9) == ()
 
 
 def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
@@ -79,7 +88,7 @@ def test_turn_that_says_the_same_is_named_and_stays(archive: Archive) -> None:
 
     assert {*erased.quoted} == {tip, edited.tip}
     assert visible(archive, edited.tip)[-1] == f"{SAID} Please."
-    assert archive.turns(OWNER, tip, [3])[0].status == "done"
+    assert archive.at(OWNER, tip).turns([3])[0].status == "done"
 
 
 @pytest.mark.parametrize("kept", [{}, {"Password": "mat"}])
@@ -102,12 +111,14 @@ def test_state_block_keeps_what_the_turn_did_not_write(
 
     archive.erase(OWNER, tip, 3)
 
-    saved = [archive.saved(OWNER, one) for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)]
+    saved = [
+        archive.at(OWNER, one).saved() for one in (sibling, Tip(3, tip.id), Tip(4, tip.id), tip)
+    ]
     assert [one and one.state["memory"]["anchor"] for one in saved] == [
         *(told, kept, kept),
         {"Goal": "tidy", **kept},
     ]
-    records = archive.turns(OWNER, tip, [3, 5])
+    records = archive.at(OWNER, tip).turns([3, 5])
     assert [event["anchor"] for record in records for event in record.events] == [
         kept,
         {"Goal": "tidy", **kept},
@@ -121,7 +132,7 @@ def test_same_words_in_another_turn_are_another_turn(archive: Archive) -> None:
     erased = archive.erase(OWNER, tip, 1)
 
     assert [quoted.turn for quoted in erased.quoted] == [2]
-    assert archive.turns(OWNER, tip, [2])[0].status == "done"
+    assert archive.at(OWNER, tip).turns([2])[0].status == "done"
 
 
 def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
@@ -136,7 +147,7 @@ def test_summary_made_from_it_is_redacted_and_stale(archive: Archive) -> None:
 
     erased = archive.erase(OWNER, tip, 1)
 
-    kept = archive.efforts(OWNER, tip, 9).efforts
+    kept = archive.at(OWNER, tip).efforts(9).efforts
     assert [(one.id, one.summary, one.goal, one.stale) for one in kept] == [
         ("b", "All about cables.", "", False),
         ("a", "(redacted: a turn of this effort was erased)", "", True),

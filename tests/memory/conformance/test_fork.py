@@ -7,7 +7,16 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.errors import TipNotFoundError
 from ebbtide.memory.record import Owner, Tip
-from tests.memory.turns import OWNER, START, commit_all, effort_in, opened, turn, visible
+from tests.memory.turns import (
+    OWNER,
+    START,
+    best_of_each,
+    commit_all,
+    effort_in,
+    opened,
+    turn,
+    visible,
+)
 
 
 def test_second_child_of_a_turn_is_a_branch(archive: Archive) -> None:
@@ -37,7 +46,7 @@ def test_older_tip_does_not_see_later_turns(archive: Archive) -> None:
     commit_all(archive, [turn(3)], before)
 
     assert visible(archive, Tip(2, before.id)) == ["question 1", "question 2"]
-    assert archive.turns(OWNER, before, [3]) == ()
+    assert archive.at(OWNER, before).turns([3]) == ()
 
 
 def test_old_tip_goes_on(archive: Archive) -> None:
@@ -56,7 +65,7 @@ def test_fork_of_a_fork(archive: Archive) -> None:
     one = commit_all(archive, [turn(1)])
     commit_all(archive, [turn(2), turn(3)], one)
     two = commit_all(archive, [turn(2, "second"), turn(3, "third")], one)
-    three = archive.turns(OWNER, two, [2])[0].tip
+    three = archive.at(OWNER, two).turns([2])[0].tip
 
     tip = commit_all(archive, [turn(3, "other third"), turn(4)], three)
 
@@ -132,8 +141,8 @@ def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
 
     assert effort_in(archive, OWNER, main, "b") is None
     assert effort_in(archive, OWNER, branch, "a") is None
-    assert archive.effort_turns(OWNER, branch, "a") == ()
-    assert archive.efforts(OWNER, branch, 10).total == 1
+    assert archive.at(OWNER, branch).effort_turns("a") == ()
+    assert archive.at(OWNER, branch).efforts(10).total == 1
 
 
 def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
@@ -142,8 +151,8 @@ def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
     main = commit_all(archive, [turn(3), turn(4), turn(5)], before)
     branch = commit_all(archive, [turn(3, "other", efforts=["a"]), turn(4, "x")], before)
 
-    assert archive.ambient(OWNER, main, 9) == (1, 2, 3, 4, 5)
-    assert archive.ambient(OWNER, branch, 9) == (1, 2, 4)
+    assert archive.at(OWNER, main).ambient(9) == (1, 2, 3, 4, 5)
+    assert archive.at(OWNER, branch).ambient(9) == (1, 2, 4)
 
 
 def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
@@ -155,8 +164,8 @@ def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:
     tip = archive.commit(copy, before, turn(2, "in the copy")).tip
 
     assert visible(archive, tip, copy) == ["question 1", "in the copy"]
-    assert [effort.id for effort in archive.efforts(copy, tip, 9).efforts] == ["a"]
-    assert [hit.turn for hit in archive.search(copy, tip, "copy", 9)] == [2]
+    assert [effort.id for effort in archive.at(copy, tip).efforts(9).efforts] == ["a"]
+    assert [hit.turn for hit in best_of_each(archive.at(copy, tip), "copy", 9)] == [2]
     assert archive.verify(copy) == ()
 
 
@@ -184,13 +193,11 @@ def test_deleted_original_keeps_what_its_copy_sees(archive: Archive) -> None:
     deleted = archive.delete_session(OWNER)
 
     assert visible(archive, tip, COPY) == ["first", "second", "in the copy"]
-    assert [found.turn for found in archive.search(COPY, tip, "second", 9)] == [2]
-    assert (archive.tip(OWNER, own), archive.newest(OWNER)) == (None, None)
+    assert [found.turn for found in best_of_each(archive.at(COPY, tip), "second", 9)] == [2]
+    assert (archive.at(OWNER, own).tip(), archive.newest(OWNER)) == (None, None)
     assert archive.sessions(OWNER.user) == (COPY,)
     assert "thread 'copy' was copied from it" in deleted.left[0]
-    assert [
-        hit.tip.turn for hit in archive.search_sessions(Owner(OWNER.user, "x"), "second", 9)
-    ] == []
+    assert [hit.tip.turn for hit in archive.elsewhere(Owner(OWNER.user, "x"), "second", 9)] == []
     anew = commit_all(archive, [turn(1, "anew")])
     assert (visible(archive, anew), archive.newest(OWNER)) == (["anew"], anew)
     assert archive.verify(COPY) == archive.verify(OWNER) == ()
@@ -208,7 +215,7 @@ def test_last_copy_takes_the_rest_with_it(archive: Archive) -> None:
     deleted = archive.delete_session(second)
 
     assert seen == ["first", "second", "in the copy", "in the second copy"]
-    assert [archive.tip(OWNER, one) for one in (own, tip, last)] == [None] * 3
+    assert [archive.at(OWNER, one).tip() for one in (own, tip, last)] == [None] * 3
     assert (archive.sessions(OWNER.user), deleted.sessions) == ((), (second,))
 
 
@@ -219,7 +226,7 @@ def test_deleted_user_leaves_no_turn_of_a_copy(archive: Archive) -> None:
 
     deleted = archive.delete_user(OWNER.user)
 
-    assert (deleted.sessions, archive.tip(COPY, tip)) == ((COPY,), None)
+    assert (deleted.sessions, archive.at(COPY, tip).tip()) == ((COPY,), None)
     assert archive.sessions(OWNER.user) == ()
 
 
@@ -231,8 +238,12 @@ def test_turn_erased_in_a_copy_is_erased_in_the_original(archive: Archive) -> No
     archive.delete_session(OWNER)
     archive.erase(COPY, tip, 1)
 
-    assert [r.status for r in archive.turns(COPY, tip, [1, 2, 3])] == ["erased", "erased", "done"]
-    assert archive.turns(OWNER, own, [2]) == ()
+    assert [r.status for r in archive.at(COPY, tip).turns([1, 2, 3])] == [
+        "erased",
+        "erased",
+        "done",
+    ]
+    assert archive.at(OWNER, own).turns([2]) == ()
 
 
 def test_number_of_a_turn_follows_its_parents(archive: Archive) -> None:
@@ -250,9 +261,9 @@ def test_ids_of_turns(archive: Archive) -> None:
     main = commit_all(archive, [turn(2, "one way")], before)
     branch = commit_all(archive, [turn(2, "another")], before)
 
-    assert archive.ids(OWNER, main, [1, 2, 3]) == {1: before.id, 2: main.id}
-    assert archive.ids(OWNER, branch, [2]) == {2: branch.id}
-    assert archive.ids(OWNER, Tip(1, main.id), [1, 2]) == {1: before.id}
+    assert archive.at(OWNER, main).ids([1, 2, 3]) == {1: before.id, 2: main.id}
+    assert archive.at(OWNER, branch).ids([2]) == {2: branch.id}
+    assert archive.at(OWNER, Tip(1, main.id)).ids([1, 2]) == {1: before.id}
 
 
 def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:
@@ -263,5 +274,5 @@ def test_turn_of_another_user_is_no_parent(archive: Archive) -> None:
     with pytest.raises(TipNotFoundError):
         archive.commit(eve, tip, turn(2))
 
-    assert archive.turns(eve, tip, [1]) == ()
-    assert (archive.tip(eve, tip), archive.has_of_another(eve, tip)) == (None, True)
+    assert archive.at(eve, tip).turns([1]) == ()
+    assert (archive.at(eve, tip).tip(), archive.has_of_another(eve, tip)) == (None, True)

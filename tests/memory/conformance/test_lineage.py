@@ -70,10 +70,10 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
     for tip, history in model.histories.items():
         numbers = [group.turn for group in history]
         ambient = [group.turn for group in history if not group.efforts]
-        seen = archive.turns(owner, tip, range(tip.turn + 1))
+        seen = archive.at(owner, tip).turns(range(tip.turn + 1))
         assert [record.turn for record in seen] == numbers
         assert texts(seen) == [group.messages[0]["data"]["content"] for group in history]
-        assert list(archive.ambient(owner, tip, 3)) == ambient[-3:]
+        assert list(archive.at(owner, tip).ambient(3)) == ambient[-3:]
     assert not any(checked(archive, owner))
 
 
@@ -87,12 +87,12 @@ def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> 
     for tip, history in model.histories.items():
         changed = [(group.turn, event) for group in history for event in group.events]
         newest = list(dict.fromkeys(event["effort"] for _, event in reversed(changed)))
-        listed = archive.efforts(owner, tip, 2)
+        listed = archive.at(owner, tip).efforts(2)
         assert [effort.id for effort in listed.efforts] == newest[:2]
         assert listed.total == len(newest)
         for name in EFFORTS:
             own = tuple(group.turn for group in history if name in group.efforts)
-            assert archive.effort_turns(owner, tip, name) == own
+            assert archive.at(owner, tip).effort_turns(name) == own
             last = [turn for turn, event in changed if event["effort"] == name][-1:]
             effort = effort_in(archive, owner, tip, name)
             assert ([effort.turn] if effort else []) == last

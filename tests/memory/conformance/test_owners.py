@@ -32,11 +32,11 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
     """Another user reads nothing of a session, by no operation."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
 
-    assert archive.turns(stranger, tip, [1, 2]) == ()
-    assert archive.ambient(stranger, tip, 9) == ()
+    assert archive.at(stranger, tip).turns([1, 2]) == ()
+    assert archive.at(stranger, tip).ambient(9) == ()
     assert effort_in(archive, stranger, tip, "a") is None
-    assert archive.effort_turns(stranger, tip, "a") == ()
-    assert archive.efforts(stranger, tip, 9).total == 0
+    assert archive.at(stranger, tip).effort_turns("a") == ()
+    assert archive.at(stranger, tip).efforts(9).total == 0
     assert archive.newest(stranger) is None
     assert archive.tips(stranger) == ()
 
@@ -86,7 +86,7 @@ def test_any_thread_name_is_a_session(archive: Archive, thread: str) -> None:
     owner = Owner("ann", thread, thread)
     record = archive.commit(owner, START, turn(1))
 
-    assert archive.turns(owner, record.tip, [1]) == (record,)
+    assert archive.at(owner, record.tip).turns([1]) == (record,)
     assert archive.sessions("ann") == (owner,)
 
 

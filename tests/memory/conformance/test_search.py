@@ -7,7 +7,17 @@ import pytest
 from ebbtide.memory.archive.protocol import Archive
 from ebbtide.memory.archive.query import RAREST
 from ebbtide.memory.record import Group, Owner, Tip
-from tests.memory.turns import OWNER, START, answer, commit_all, concluded, human, opened, turn
+from tests.memory.turns import (
+    OWNER,
+    START,
+    answer,
+    best_of_each,
+    commit_all,
+    concluded,
+    human,
+    opened,
+    turn,
+)
 
 SUMMARY = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 OTHERS = {
@@ -43,7 +53,7 @@ def populate(archive: Archive) -> Tip:
 
 def search(archive: Archive, tip: Tip, query: str, owner: Owner = OWNER) -> list[str | None]:
     """Return the efforts that a query finds, best first, None for an ambient turn."""
-    return [found.effort for found in archive.search(owner, tip, query, 5)]
+    return [found.effort for found in best_of_each(archive.at(owner, tip), query, 5)]
 
 
 def siblings(archive: Archive, said: Sequence[str]) -> None:
@@ -125,8 +135,8 @@ def test_odd_queries_are_answered(archive: Archive) -> None:
     found = {query: sorted(map(str, search(archive, tip, query))) for query in wanted}
 
     assert found == wanted
-    assert {archive.search_sessions(OWNER, query, 5) for query in wanted} == {()}
-    assert all(len(archive.pointing(OWNER, tip, query).rare) <= RAREST for query in wanted)
+    assert {archive.elsewhere(OWNER, query, 5) for query in wanted} == {()}
+    assert all(len(archive.at(OWNER, tip).pointing(query).rare) <= RAREST for query in wanted)
 
 
 def test_an_empty_session_has_nothing(archive: Archive) -> None:
@@ -140,7 +150,7 @@ def test_an_empty_session_has_nothing(archive: Archive) -> None:
 def test_an_ambient_turn_is_found(archive: Archive) -> None:
     """A turn of no effort is found as such, by its number."""
     tip = commit_all(archive, [turn(1), turn(2, "My cat is called Minka."), turn(3)])
-    (found,) = archive.search(OWNER, tip, "the name of the cat", 5)
+    (found,) = best_of_each(archive.at(OWNER, tip), "the name of the cat", 5)
 
     assert (found.effort, found.turn) == (None, 2)
     assert found.said == {"cat"}
@@ -151,7 +161,7 @@ def test_the_turn_that_says_it_is_named(archive: Archive) -> None:
     said = ["The port is 8080.", "The certificate expires in May.", "And the rest."]
     turns = [turn(at, text, ["a"]) for at, text in enumerate(said, 1)]
     tip = commit_all(archive, turns)
-    (found,) = archive.search(OWNER, tip, "When do certificates expire?", 5)
+    (found,) = best_of_each(archive.at(OWNER, tip), "When do certificates expire?", 5)
 
     assert (found.effort, found.turn) == ("a", 2)
     assert found.said == {"certif", "expir"}
@@ -162,8 +172,8 @@ def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
     tip = commit_all(archive, [turn(at, "a cat " * at, [f"e{at}"]) for at in range(1, 9)])
 
-    assert len(archive.search(OWNER, tip, "cat", 3)) == 3
-    assert len(archive.search(OWNER, tip, "cat", 20)) == 8
+    assert len(best_of_each(archive.at(OWNER, tip), "cat", 3)) == 3
+    assert len(best_of_each(archive.at(OWNER, tip), "cat", 20)) == 8
 
 
 def test_tools_of_the_application_are_found(archive: Archive) -> None:
@@ -310,8 +320,9 @@ def test_a_speaker_and_a_month(archive: Archive) -> None:
     groups = [Group(at, (human(text),), day) for at, (text, day) in enumerate(said, 1)]
     tip = commit_all(archive, groups)
 
-    assert archive.search(OWNER, tip, "What did James say in April?", 5)[0].turn == 2
-    assert archive.search(OWNER, tip, "James on the garden, on 7 March 2026", 5)[0].turn == 1
+    branch = archive.at(OWNER, tip)
+    assert branch.search("What did James say in April?", 5)[0].turn == 2
+    assert branch.search("James on the garden, on 7 March 2026", 5)[0].turn == 1
 
 
 def test_a_passage_is_named(archive: Archive) -> None:
@@ -319,10 +330,9 @@ def test_a_passage_is_named(archive: Archive) -> None:
     filler = "Nothing else is said here at all. " * 40
     turns = [turn(1, f"The zebra eats. {filler}", ["zoo"]), turn(2, f"{filler}A zebra!", ["zoo"])]
     tip = commit_all(archive, turns)
-    found = archive.search_passages(OWNER, tip, "zebra", 9)
+    found = archive.at(OWNER, tip).search("zebra", 9)
 
     assert {(one.turn, one.passage) for one in found[:2]} == {(1, 0), (2, 1)}
-    assert [one.effort for one in archive.search(OWNER, tip, "zebra", 9)] == ["zoo"]
 
 
 def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,11 +341,11 @@ def test_what_most_say_tells_nothing(archive: Archive, monkeypatch: pytest.Monke
     tip = commit_all(
         archive, [turn(at, f"common talk {'zebra' * (at == 1)}") for at in range(1, 6)]
     )
-    found = archive.pointing(OWNER, tip, "common zebra giraffe")
+    found = archive.at(OWNER, tip).pointing("common zebra giraffe")
 
     assert found.rare.keys() == {"zebra", "giraff"}
     assert found.said == {1: [frozenset({"zebra"})]}
-    assert not archive.pointing(OWNER, tip, "common talk").said
+    assert not archive.at(OWNER, tip).pointing("common talk").said
 
 
 def test_a_long_effort_is_found_by_what_is_around_the_best(
@@ -346,7 +356,7 @@ def test_a_long_effort_is_found_by_what_is_around_the_best(
     groups = [turn(at, f"word{at} {'zebra' * (at == 3)}", ["long"]) for at in range(1, 10)]
     short = turn(10, "A zebra crossing, and much else besides.", ["short"])
     tip = commit_all(archive, [*groups, short])
-    found = archive.search_passages(OWNER, tip, "word3 zebra", 9)
+    found = archive.at(OWNER, tip).search("word3 zebra", 9)
 
     assert (found[0].effort, found[0].turn) == ("long", 3)
     assert {one.turn for one in found} == {2, 3, 4, 10}

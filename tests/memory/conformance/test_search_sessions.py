@@ -37,7 +37,7 @@ def change(archive: Archive, owner: Owner, tip: Tip, event: Event, day: int = 9)
 
 def found(archive: Archive, query: str, owner: Owner = OWNER) -> list[str]:
     """Return the efforts that a query finds, each behind its thread."""
-    results = archive.search_sessions(owner, query, 5)
+    results = archive.elsewhere(owner, query, 5)
     return [f"{one.owner.thread}/{one.effort.id}" for one in results if one.effort]
 
 
@@ -52,7 +52,7 @@ def test_an_effort_of_another_session_is_found(archive: Archive) -> None:
     work(archive, OTHER, "invoices", "Set a page break.")
     work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
 
-    one = only(archive.search_sessions(OWNER, "Which token was refreshed?", 5))
+    one = only(archive.elsewhere(OWNER, "Which token was refreshed?", 5))
 
     assert one.effort is not None
     assert (one.owner, one.effort.id) == (Owner("ann", "t3"), "auth-bug")
@@ -73,7 +73,7 @@ def test_what_says_little_of_a_query_is_weak(archive: Archive, query: str, *, we
     """Most of it, or a rare name, is enough."""
     work(archive, OTHER, "auth-bug", f"{SUMMARY} It was axios-4.")
 
-    assert [one.weak for one in archive.search_sessions(OWNER, query, 5)] == [weak]
+    assert [one.weak for one in archive.elsewhere(OWNER, query, 5)] == [weak]
 
 
 def test_its_turn_can_be_read_again(archive: Archive) -> None:
@@ -81,12 +81,12 @@ def test_its_turn_can_be_read_again(archive: Archive) -> None:
     tip = work(archive, OTHER, "auth-bug", SUMMARY)
     change(archive, OTHER, tip, opened("next"))
 
-    one = only(archive.search_sessions(OWNER, "axios", 5))
+    one = only(archive.elsewhere(OWNER, "axios", 5))
 
     assert one.effort is not None
     assert one.tip == tip
-    assert archive.effort_turns(one.owner, one.tip, one.effort.id) == (1, 2)
-    assert len(archive.turns(one.owner, one.tip, [1, 2])) == 2
+    assert archive.at(one.owner, one.tip).effort_turns(one.effort.id) == (1, 2)
+    assert len(archive.at(one.owner, one.tip).turns([1, 2])) == 2
 
 
 def test_what_is_known_of_an_effort_counts(archive: Archive) -> None:
@@ -106,7 +106,7 @@ def test_what_was_said_is_found(archive: Archive) -> None:
     tip = archive.commit(OTHER, START, Group(1, (human("My cat is Minka."),), "2026-01-01")).tip
     change(archive, OTHER, tip, concluded("auth-bug", SUMMARY))
 
-    one = only(archive.search_sessions(OWNER, "Minka", 5))
+    one = only(archive.elsewhere(OWNER, "Minka", 5))
 
     assert (one.owner, one.effort, one.tip, one.at) == (OTHER, None, tip, "2026-01-01")
     assert one.said == {"minka"}
@@ -119,8 +119,8 @@ def test_what_was_said_on_an_old_branch_is_not_found(archive: Archive) -> None:
     archive.commit(OTHER, first, Group(2, (human("My cat is Minka."),), "2026-01-02"))
     archive.commit(OTHER, first, Group(2, (human("My dog is Rex."),), "2026-01-03"))
 
-    assert archive.search_sessions(OWNER, "Minka", 5) == ()
-    assert len(archive.search_sessions(OWNER, "Rex", 5)) == 1
+    assert archive.elsewhere(OWNER, "Minka", 5) == ()
+    assert len(archive.elsewhere(OWNER, "Rex", 5)) == 1
 
 
 def test_the_session_itself_is_left_out(archive: Archive) -> None:
@@ -174,9 +174,9 @@ def test_the_limit_is_kept(archive: Archive) -> None:
     """At most so many are found, the best ones."""
     pets(archive, range(2, 9))
 
-    assert [one.owner.thread for one in archive.search_sessions(OWNER, "cat", 2)] == ["t8", "t7"]
-    assert len(archive.search_sessions(OWNER, "cat", 20)) == 7
-    assert archive.search_sessions(OWNER, "cat", 0) == ()
+    assert [one.owner.thread for one in archive.elsewhere(OWNER, "cat", 2)] == ["t8", "t7"]
+    assert len(archive.elsewhere(OWNER, "cat", 20)) == 7
+    assert archive.elsewhere(OWNER, "cat", 0) == ()
 
 
 def test_what_is_open_is_not_found(archive: Archive) -> None:
@@ -188,7 +188,7 @@ def test_what_is_open_is_not_found(archive: Archive) -> None:
 
     change(archive, OTHER, tip, concluded("pet", "The cat is black."))
 
-    (one,) = (one for one in archive.search_sessions(OWNER, "cat", 5) if one.effort)
+    (one,) = (one for one in archive.elsewhere(OWNER, "cat", 5) if one.effort)
     assert one.effort is not None
     assert one.effort.summary == "The cat is black."
 
@@ -202,7 +202,7 @@ def test_the_newest_branch_counts(archive: Archive) -> None:
     fork = change(archive, OTHER, first, concluded("pet", "The dog is old."), 3)
 
     assert (found(archive, "cat"), found(archive, "dog")) == ([], ["t2/pet"])
-    assert only(archive.search_sessions(OWNER, "dog", 5)).tip == fork
+    assert only(archive.elsewhere(OWNER, "dog", 5)).tip == fork
 
 
 def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
@@ -211,7 +211,7 @@ def test_a_branch_has_what_its_past_concluded(archive: Archive) -> None:
     change(archive, OTHER, past, opened("left"), 2)
     change(archive, OTHER, past, opened("right"), 3)
 
-    assert only(archive.search_sessions(OWNER, "cat", 5)).tip == past
+    assert only(archive.elsewhere(OWNER, "cat", 5)).tip == past
 
 
 def reopen_in_many(archive: Archive, name: str, summary: str) -> None:
@@ -268,7 +268,7 @@ def test_sessions_of_any_name_are_found(archive: Archive, thread: str) -> None:
     owner = Owner("ann", thread, thread)
     work(archive, owner, "auth-bug", SUMMARY)
 
-    assert only(archive.search_sessions(OWNER, "axios", 5)).owner == owner
+    assert only(archive.elsewhere(OWNER, "axios", 5)).owner == owner
 
 
 def test_what_is_erased_is_not_found(archive: Archive) -> None:
@@ -288,7 +288,7 @@ def test_what_is_erased_is_not_found(archive: Archive) -> None:
 
 def named(archive: Archive, newest: int = 5, owner: Owner = OWNER) -> list[str]:
     """Return what was concluded last elsewhere, each behind its thread."""
-    listed = archive.concluded_elsewhere(owner, newest)
+    listed = archive.elsewhere(owner, None, newest)
     return [f"{one.owner.thread}/{one.effort.id} {one.at[:10]}" for one in listed if one.effort]
 
 
@@ -322,7 +322,7 @@ def test_what_one_passage_says_comes_first(archive: Archive) -> None:
     archive.commit(Owner("ann", "t2"), START, Group(1, (apart,), "2026-01-06T00:00:00Z"))
     archive.commit(Owner("ann", "t3"), START, Group(1, (near,), "2026-01-05T00:00:00Z"))
 
-    found = archive.search_sessions(OWNER, "zebra harbour", 5)
+    found = archive.elsewhere(OWNER, "zebra harbour", 5)
 
     assert [one.owner.thread for one in found] == ["t3", "t2"]
 
@@ -334,7 +334,7 @@ def test_equals_have_an_order(archive: Archive) -> None:
     work(archive, Owner("ann", "t3"), "auth-bug", SUMMARY)
     work(archive, Owner("ann", "t5"), "auth-bug", SUMMARY)
 
-    listed = archive.concluded_elsewhere(OWNER, 9)
+    listed = archive.elsewhere(OWNER, None, 9)
 
     assert found(archive, "interceptor") == [f"t{at}/auth-bug" for at in (6, 5, 4, 3)]
     assert [one.owner.thread for one in listed] == ["t6", "t5", "t4", "t3"]

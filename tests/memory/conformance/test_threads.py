@@ -35,7 +35,7 @@ def test_many_sessions_at_once(archive: Archive) -> None:
 
     def written(owner: Owner) -> tuple[Record, ...]:
         record = archive.commit(owner, START, turn(1, owner.thread))
-        return archive.turns(owner, record.tip, [1])
+        return archive.at(owner, record.tip).turns([1])
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(written, owners * 2))

@@ -32,8 +32,8 @@ def test_what_another_erased_is_not_read_again(archive: SqlArchive, other: SqlAr
     other.erase(OWNER, tip, 1)
 
     with archive.together():
-        assert [one.status for one in archive.turns(OWNER, tip, [1, 2])] == ["erased", "done"]
-    assert archive.turns(OWNER, tip, [1])[0].messages == ()
+        assert [one.status for one in archive.at(OWNER, tip).turns([1, 2])] == ["erased", "done"]
+    assert archive.at(OWNER, tip).turns([1])[0].messages == ()
 
 
 def test_session_that_was_just_read_need_not_be_read_again(
@@ -42,14 +42,14 @@ def test_session_that_was_just_read_need_not_be_read_again(
     """Who says so takes a session to be as it was a while ago, and nobody else does."""
     tip = commit_all(archive, [turn(1), turn(2)])
     with archive.together():
-        archive.turns(OWNER, tip, [1])
+        archive.at(OWNER, tip).turns([1])
     other.erase(OWNER, tip, 1)
 
     with archive.together(60):
-        assert [one.status for one in archive.turns(OWNER, tip, [1])] == ["done"]
+        assert [one.status for one in archive.at(OWNER, tip).turns([1])] == ["done"]
 
     with archive.together(0):
-        assert [one.status for one in archive.turns(OWNER, tip, [1])] == ["erased"]
+        assert [one.status for one in archive.at(OWNER, tip).turns([1])] == ["erased"]
 
 
 @pytest.mark.parametrize("steady", [0.0, 60.0])
@@ -67,14 +67,14 @@ def test_who_reads_the_moment_before_an_erasure_shows_it_to_nobody_else(
         ExitStack() as moment,
     ):
         thread.submit(moment.enter_context, here.together()).result()
-        thread.submit(here.turns, elsewhere, began, [1]).result()
+        thread.submit(here.at(elsewhere, began).turns, [1]).result()
         here.erase(OWNER, tip, 1)
 
         with here.together(steady):
             if known:
-                here.turns(OWNER, tip, [2])
-            thread.submit(here.turns, OWNER, tip, [1]).result()
-            (record,) = here.turns(OWNER, tip, [1])
+                here.at(OWNER, tip).turns([2])
+            thread.submit(here.at(OWNER, tip).turns, [1]).result()
+            (record,) = here.at(OWNER, tip).turns([1])
 
         thread.submit(moment.close).result()
     assert record.status == "erased"
@@ -86,15 +86,15 @@ def test_own_compression_is_seen_beside_who_reads_the_moment_before(archive: Sql
     began = archive.commit(elsewhere, START, turn(1)).tip
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
     with archive.together():
-        assert archive.compression(OWNER, tip, "a") is None
+        assert archive.at(OWNER, tip).compression("a") is None
     with ThreadPoolExecutor(1) as thread, ExitStack() as moment:
         thread.submit(moment.enter_context, archive.together()).result()
-        thread.submit(archive.turns, elsewhere, began, [1]).result()
+        thread.submit(archive.at(elsewhere, began).turns, [1]).result()
         made = archive.commit_compression(OWNER, tip, Compression("a", 2, 1))
-        thread.submit(archive.turns, OWNER, tip, [1]).result()
+        thread.submit(archive.at(OWNER, tip).turns, [1]).result()
 
         with archive.together(60):
-            assert archive.compression(OWNER, tip, "a") == made
+            assert archive.at(OWNER, tip).compression("a") == made
 
         thread.submit(moment.close).result()
 
@@ -103,11 +103,11 @@ def test_summary_that_another_wrote_again_is_read(archive: SqlArchive, other: Sq
     """What is known of an effort is read as its summary is now."""
     events = [opened("a"), concluded("a", "First.")]
     tip = commit_all(archive, [turn(1, efforts=["a"], events=events), turn(2)])
-    assert [one.stale for one in archive.efforts_named(OWNER, tip, ["a"])] == [False]
+    assert [one.stale for one in archive.at(OWNER, tip).efforts_named(["a"])] == [False]
 
     other.erase(OWNER, tip, 1)
 
-    assert archive.efforts_named(OWNER, tip, ["a"]) == other.efforts_named(OWNER, tip, ["a"])
+    assert archive.at(OWNER, tip).efforts_named(["a"]) == other.at(OWNER, tip).efforts_named(["a"])
 
 
 def test_what_is_read_together_is_of_one_moment(archive: SqlArchive, other: SqlArchive) -> None:
@@ -139,7 +139,7 @@ def test_efforts_are_found_among_many_names(archive: SqlArchive, number: int) ->
     tip = commit_all(archive, [turn(1, events=events)])
     names = [f"effort-{one}" for one in range(90, -1, -1)]
 
-    found = [one.id for one in archive.efforts_named(OWNER, tip, names)]
+    found = [one.id for one in archive.at(OWNER, tip).efforts_named(names)]
 
     assert found == names[-min(number, 91) :]
 
@@ -186,14 +186,14 @@ def answers(archive: SqlArchive, tip: Tip) -> list[object]:
     """Return what an archive answers of a tip."""
     names = [*"abcde", *map(str, range(100))]
     return [
-        archive.turns(OWNER, tip, range(1, 6)),
-        archive.efforts_named(OWNER, tip, [*"ebcda"]),
-        archive.efforts_named(OWNER, tip, names),
-        [archive.effort_turns(OWNER, tip, name) for name in names[:5]],
-        [archive.efforts(OWNER, tip, number) for number in (0, 2, 9)],
-        [archive.ambient(OWNER, tip, number) for number in (0, 1, 9)],
-        [archive.compression(OWNER, tip, name) for name in names[:5]],
-        archive.tip(OWNER, tip),
+        archive.at(OWNER, tip).turns(range(1, 6)),
+        archive.at(OWNER, tip).efforts_named([*"ebcda"]),
+        archive.at(OWNER, tip).efforts_named(names),
+        [archive.at(OWNER, tip).effort_turns(name) for name in names[:5]],
+        [archive.at(OWNER, tip).efforts(number) for number in (0, 2, 9)],
+        [archive.at(OWNER, tip).ambient(number) for number in (0, 1, 9)],
+        [archive.at(OWNER, tip).compression(name) for name in names[:5]],
+        archive.at(OWNER, tip).tip(),
     ]
 
 
@@ -202,11 +202,11 @@ def test_commit_while_another_thread_reads_its_tip(
 ) -> None:
     """What that one finds out of the tip meanwhile is no error, and the turn is stored."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")])])
-    archive.efforts(OWNER, tip, 20)
+    archive.at(OWNER, tip).efforts(20)
 
     def interrupted(*fields: Any) -> Any:
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(archive.effort_turns, OWNER, tip, "a").result()
+            thread.submit(archive.at(OWNER, tip).effort_turns, "a").result()
         return EffortList(*fields)
 
     monkeypatch.setattr("ebbtide.memory.archive.lineage.EffortList", interrupted)
@@ -217,9 +217,9 @@ def test_commit_while_another_thread_reads_its_tip(
 def test_compression_of_another_is_seen(archive: SqlArchive, other: SqlArchive) -> None:
     """That nothing stood for older turns is not what is known of them afterwards."""
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
-    assert archive.compression(OWNER, tip, "a") is None
+    assert archive.at(OWNER, tip).compression("a") is None
 
     made = other.commit_compression(OWNER, tip, Compression("a", 2, 1))
 
-    assert archive.compression(OWNER, tip, "a") == made
-    assert archive.compression(OWNER, commit_all(archive, [turn(3)], tip), "a") == made
+    assert archive.at(OWNER, tip).compression("a") == made
+    assert archive.at(OWNER, commit_all(archive, [turn(3)], tip)).compression("a") == made

@@ -116,7 +116,7 @@ def test_junk_is_named_by_who_reads_it(archive: SqlArchive, column: str) -> None
     with pytest.raises(
         ArchiveFormatError, match=r"session 't1' is damaged \(turn 3 \([0-9a-f]+\) is damaged"
     ):
-        archive.saved(OWNER, tip) if column == "state" else archive.turns(OWNER, tip, [3])
+        archive.at(OWNER, tip).saved() if column == "state" else archive.at(OWNER, tip).turns([3])
 
 
 def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
@@ -125,7 +125,7 @@ def test_junk_in_the_manifest_is_named(archive: SqlArchive) -> None:
     damaged(archive, "UPDATE ebbtide_changes SET entry = 'junk'")
 
     with pytest.raises(ArchiveFormatError, match="session 't1' is damaged"):
-        archive.efforts_named(OWNER, tip, ["a"])
+        archive.at(OWNER, tip).efforts_named(["a"])
 
 
 def test_nothing_is_locked(archive: SqlArchive) -> None:

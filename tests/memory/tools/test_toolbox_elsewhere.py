@@ -119,7 +119,7 @@ def test_a_turn_of_an_earlier_session_is_read(here: Conversation) -> None:
     assert (result["session"], read["turn"], read["efforts"]) == ("t1", 2, [AUTH])
     assert read["text"].startswith(f"user: {LOG[0]}")
     there = replace(here.owner, thread="t1")
-    (record,) = here.archive.turns(there, here.archive.newest(there) or Tip(), [2])
+    (record,) = here.archive.at(there, here.archive.newest(there) or Tip()).turns([2])
     assert recalled(here.messages[-1]) == (Recalled(2, 0, len(read["text"]), "t1", record.id),)
     assert LOG[0] not in stored(here.messages[-1])["data"]["content"]
 

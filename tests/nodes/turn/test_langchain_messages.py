@@ -81,7 +81,7 @@ def test_messages_come_back_equal(messages: list[BaseMessage]) -> None:
 
     with TemporaryDirectory() as folder:
         written = DiskArchive(Path(folder), durable=False).commit(owner, Tip(), group)
-        (record,) = DiskArchive(Path(folder), durable=False).turns(owner, written.tip, [1])
+        (record,) = DiskArchive(Path(folder), durable=False).at(owner, written.tip).turns([1])
 
     assert from_dicts(record.messages) == messages
 

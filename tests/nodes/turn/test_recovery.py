@@ -221,7 +221,7 @@ def turns_of(chat: Talk) -> list[list[str]]:
     return [
         [
             text(m)
-            for record in chat.archive.turns(owner, tip, range(1, tip.turn + 1))
+            for record in chat.archive.at(owner, tip).turns(range(1, tip.turn + 1))
             for m in record.messages
             if m["type"] == "human"
         ]
@@ -288,7 +288,7 @@ def test_an_adopted_turn_keeps_the_memory(tmp_path: Path) -> None:
     (owner,) = chat.archive.sessions("")
     tip = chat.archive.newest(owner)
     assert (len(said), tip and tip.turn) == (5, 4)
-    records = chat.archive.turns(owner, tip, range(1, 5))  # type: ignore[arg-type]  # there is one
+    records = chat.archive.at(owner, tip).turns(range(1, 5))  # type: ignore[arg-type]  # there is one
     assert [record.efforts for record in records] == [("tax",), (), ("tax",), ("tax",)]
 
 

@@ -42,7 +42,7 @@ def archive(tmp_path: Path) -> Failing:
 def after(archive: DiskArchive, *groups: Group) -> dict[str, Any]:
     """Return the state after these groups."""
     tip = commit_all(archive, groups)
-    (record,) = archive.turns(OWNER, tip, [tip.turn])
+    (record,) = archive.at(OWNER, tip).turns([tip.turn])
     return {"turn": tip.turn, **committed(record, "2")}
 
 
@@ -84,7 +84,7 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "lost?"]
-    assert archive.turns(OWNER, tip, [2])[0].status == "aborted"
+    assert archive.at(OWNER, tip).turns([2])[0].status == "aborted"
     assert update["archived"] == "3"
 
 
