@@ -128,6 +128,7 @@ function head(at) {
 // --- drawing ----------------------------------------------------------------------------------
 
 const LISTENING = "Live: the next turn appears by itself.";
+const REFUSED = 2000;  // milliseconds until a page whose server refused is drawn again
 const sources = [];
 
 // Tell the server what is drawn, so that a turn that is committed before it listens is not missed.
@@ -135,9 +136,14 @@ function live(at, { turn, id }) {
   if (whole || at.tip) return null;
   const status = make("p", { class: "quiet live", role: "status" }, LISTENING);
   const source = new EventSource(`api/live?${queryOf({ user: at.user, session: at.name, tip: `${turn}:${id}` })}`);
-  source.addEventListener("turn", () => { cache.clear(); source.close(); draw(); });
+  const again = () => { if (sources.includes(source)) { cache.clear(); draw(); } };
+  source.addEventListener("turn", again);
   source.addEventListener("open", () => { status.textContent = LISTENING; });
-  source.addEventListener("error", () => { status.textContent = "Live: no connection."; });
+  source.addEventListener("error", () => {
+    status.textContent = "Live: no connection.";
+    // A server that refuses is not asked again by the browser: the session may be gone.
+    if (source.readyState === EventSource.CLOSED) setTimeout(again, REFUSED);
+  });
   sources.push(source);
   return status;
 }

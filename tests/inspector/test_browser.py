@@ -143,6 +143,23 @@ def test_changed_by_middleware(browser: Browser, address: str, archive: SqlArchi
         assert "not kept" in page.inner_text("p.why >> nth=0")
 
 
+def test_deleted_before_the_page_listens(
+    browser: Browser, address: str, archive: SqlArchive, owner: Owner
+) -> None:
+    """It says so as well if the session is deleted between its drawing and its listening."""
+
+    def delete(route: Any) -> None:
+        archive.delete_session(owner)
+        route.continue_()
+
+    with page_of(browser, allowed="status of 404", viewport=WIDE) as page:
+        page.route("**/api/live**", delete)
+        drawn(page, f"{address}/?token={TOKEN}")
+        page.click("main table a")
+
+        page.wait_for_selector("text=This cannot be shown")
+
+
 @pytest.mark.usefixtures("owner")
 def test_the_prompt_of_a_call(browser: Browser, address: str) -> None:
     """A call opens to exactly what was sent, with what came since the call before."""
