@@ -50,6 +50,7 @@ from .shortening import (
 from .summaries import summary_lines, summary_notes
 
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
+_MARKED = 3  # efforts of a turn that its marker names
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
 
 _ADDING_EVENTS = frozenset({"dated", "hinted", "opened"})
@@ -184,6 +185,10 @@ def _marker(work: RunningTurn, record: Record, day: str, begun: tuple[str, Effor
     name, place, (status, effort) = _effort_of(record), {"turn": record.turn, "day": day}, begun
     if not name:
         return render("marker_ambient", **place)
+    if len(record.efforts) > 1 and status == "concluded":
+        first, others = record.efforts[:_MARKED], len(record.efforts) - _MARKED
+        more = [render("marker_more", count=others)] if others > 0 else []
+        return render("marker_several", **place, efforts=", ".join([*first, *more]))
     if effort is None or effort.status != "open":
         return render("marker", **place, effort=name, status=status)
     since = {"effort": name, "status": status, "since": effort.turn}

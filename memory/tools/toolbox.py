@@ -5,6 +5,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from inspect import signature
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -15,7 +16,7 @@ from ..context.quotes import Quoted, log_quote, place_of_match
 from ..dates import day_of
 from ..efforts import Effort, EffortState, as_shown, happened, within_limit
 from ..errors import AnswerError, ToolError
-from ..messages import Message, compact, text, unanswered
+from ..messages import Message, calls, compact, text, unanswered
 from ..names import is_qualified, numbers, parted, qualified, ranges, slug
 from ..questions import Asks
 from ..record import first_round, memberships
@@ -184,19 +185,40 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
     result: dict[str, Any] = {"status": "concluded", "effort_id": effort.id}
     result |= {"summary": concluded.summary}
-    result |= {"lapsed_constraints": [*effort.constraints]} if effort.constraints else {}
+    lapsed = _lapsed(work.state, effort)
+    result |= {"lapsed_constraints": lapsed} if lapsed else {}
     return work.put(state), result | ({"active": state.active} if state.active else {})
 
 
+def _lapsed(state: EffortState, effort: Effort) -> list[str]:
+    """Return the constraints that nothing keeps any more: a state block that says them holds."""
+    said = "\n".join((state.anchor or {}).values()).casefold()
+    return [one for one in effort.constraints if one.strip(" .").casefold() not in said]
+
+
 def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
-    """Return what belongs to an effort that is being closed, the closing round included."""
+    """Return what belongs to an effort that is being closed, up to the call that closes it."""
     running = work.view.running
+    closing = max((at for at, one in enumerate(running.messages) if one["type"] == "ai"), default=0)
     messages = (*running.messages, *work.results)
-    closing = max((at for at, one in enumerate(messages) if one["type"] == "ai"), default=0)
+    if closing:
+        messages = (*messages[:closing], _until_close(messages[closing:]), *messages[closing + 1 :])
     parts = [*spans(messages, active_before(work.state)), (effort, closing, len(messages))]
     now = replace(running, messages=headed(messages, parts, effort))
     past = work.view.turns_of(effort, work.view.log_turns(effort))
     return (*past, now)
+
+
+def _until_close(closing_round: Sequence[Message]) -> Message:
+    """Return the message of a round without the call that closes an effort, and those after it."""
+    message, *results = closing_round
+    done = {result["data"].get("tool_call_id") for result in results}
+
+    def closes(call: Mapping[str, Any]) -> bool:
+        return call.get("name") == "close_effort" and call.get("id") not in done
+
+    before = [*takewhile(lambda call: not closes(call), calls(message))]
+    return {**message, "data": {**message["data"], "tool_calls": before}}
 
 
 def expand_effort(

@@ -186,6 +186,19 @@ def test_a_change_of_goal_moves_nothing(talk: Conversation) -> None:
     assert "Goal: One thing" in "".join(said(talk))
 
 
+def test_a_turn_of_several_efforts_names_them(talk: Conversation) -> None:
+    """The marker of a turn in which five were done and concluded names three of them."""
+    talk.set(rebuild="every-turn")
+    talk.ask("Do all five, please, one after the other.")
+    for name in "abcde":
+        talk.run(call("open_effort", name=name))
+        talk.run(call("close_effort"))
+    talk.answer("All five are done.")
+    talk.ask("Next.")
+
+    assert texts(talk, "turns")[0].endswith("efforts a, b, c, 2 more")
+
+
 def test_a_goal_is_one_line(talk: Conversation) -> None:
     """A goal or a constraint cannot make up a line of the memory."""
     talk.set(rebuild="every-turn")

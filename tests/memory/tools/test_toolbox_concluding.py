@@ -25,6 +25,24 @@ def test_constraints_that_lapse_are_named(talk: Conversation) -> None:
     assert result["lapsed_constraints"] == ["No downtime.", "Keep v1."]
 
 
+def test_a_constraint_of_the_state_block_does_not_lapse(talk: Conversation) -> None:
+    """What the state block says holds, whatever ends."""
+    talk.call("update_goal", add_constraints=["No downtime.", "Keep v1."])
+    talk.state = replace(talk.state, anchor={"Rules": "no downtime; ask first"})
+
+    assert talk.call("close_effort")["lapsed_constraints"] == ["Keep v1."]
+
+
+def test_calls_behind_the_closing_one_are_not_summarised(talk: Conversation) -> None:
+    """They begin the next effort; those before it belong to the one that is closed."""
+    talk.run(call("read_log", turns="1"), call("close_effort"), call("open_effort", name="c"))
+
+    log = talk.requests[-1].log
+    assert "read_log" in log
+    assert "close_effort" not in log
+    assert "\"name\": \"c\"" not in log
+
+
 def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> None:
     """The active effort at the end comes first, then the one that was concluded."""
     talk.run(call("close_effort", effort_id="b"), call("open_effort", name="c"))
