@@ -60,7 +60,8 @@ class Walk:
     def _own(self, frame: FrameType) -> str | None:
         """Return the file of a frame in the package, None elsewhere."""
         name = frame.f_code.co_filename
-        inside = name.startswith(self._root) and not self._is_double(frame)
+        inside = name.startswith(self._root) and "/site-packages/" not in name[len(self._root) :]
+        inside = inside and not self._is_double(frame)
         return name if inside else None
 
     def _is_for_double(self, frame: FrameType) -> bool:

@@ -284,7 +284,7 @@ def _stats(talk: Conversation, _words: str) -> Page:
     yield from stats_tables(talk.owner.thread, talk.command(commands.astats))
 
 
-@_command("/undo", "go back one turn; nothing is lost", bare=True)
+@_command("/undo", "go back one turn or one command; nothing is lost", bare=True)
 def _undo(talk: Conversation, _words: str) -> Page:
     turn = talk.command(commands.aundo)
     back = f"back at turn {turn}" if turn else "back at the beginning"

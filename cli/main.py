@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
     "demo": ("demo:demo", "Watch a conversation and its context, without a key."),
     "eval": ("evaluate:evaluate", "Measure how well strategies keep a conversation's goal."),
-    "archive": ("archive:app", "Check, export, import and copy what is stored."),
+    "archive": ("archive:app", "Check, export and copy what is stored."),
     "attention": ("reports:attention", "See what is in a user's attention, and why."),
 }
 """Maps a command to the `module:name` of its function or its `Typer`, and to its help."""

@@ -40,7 +40,7 @@ def test_calls_behind_the_closing_one_are_not_summarised(talk: Conversation) -> 
     log = talk.requests[-1].log
     assert "read_log" in log
     assert "close_effort" not in log
-    assert "\"name\": \"c\"" not in log
+    assert '"name": "c"' not in log
 
 
 def test_a_turn_that_closes_and_opens_belongs_to_both(talk: Conversation) -> None:
