@@ -109,6 +109,18 @@ class SessionNotFoundError(ArchiveError, LookupError):
         super().__init__(f"session {thread!r} not found: check the thread id and the user id")
 
 
+class NotAdoptedError(SessionNotFoundError):
+    """The messages of a thread are older than its memory, which has not adopted them yet."""
+
+    def __init__(self, thread: str, messages: int) -> None:
+        """Name the thread, and say when its messages are adopted."""
+        ArchiveError.__init__(
+            self,
+            f"the {messages} messages of thread {thread!r} are older than its memory, which adopts "
+            "them when the next message is sent; nothing was changed",
+        )
+
+
 class TurnNotFoundError(ArchiveError, LookupError):
     """This branch has no turn of this number."""
 

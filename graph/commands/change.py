@@ -64,6 +64,8 @@ def restore(agent: Agent, config: RunnableConfig, *, branch: str | None = None) 
         thread = thread_at(agent, latest)
         # On another branch, archiving would make that the newest and restore it instead.
         if tip_of(thread.state) == (archive.newest(thread.owner) or Tip()):
+            if thread.is_older:
+                thread.at_rest()
             if thread.unfinished:
                 _archive_unfinished(thread)
             if thread.state.get("command"):
@@ -125,11 +127,13 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     """
     thread, older = thread_at(agent, config), agent.get_state(config)
     undoes_command = _ends_with_command(thread)
-    if not thread.turn and not undoes_command:
+    if thread.is_older or not (thread.turn or undoes_command):
         raise CommandError("there is no turn to undo")
     while True:
         configurable = {**config.get("configurable", {}), **older.config["configurable"]}
         older_thread = thread_at(agent, {**config, "configurable": configurable})
+        if older_thread.is_older:
+            return _back_to_adopted(thread, older.config)
         if older.next or older_thread.unfinished:  # the thread's first state is before any turn
             precedes = older.parent_config is None and not older.values.get("messages")
         elif undoes_command:
@@ -148,6 +152,17 @@ def undo(agent: Agent, config: RunnableConfig) -> int:
     _archive_unfinished(thread)
     thread.place.write(older.config, {})
     return older_thread.state.get("turn", 0)
+
+
+def _back_to_adopted(thread: Thread, config: RunnableConfig) -> int:
+    """Go back to the turns that were adopted before the last turn, and return the last's number."""
+    _archive_unfinished(thread)
+    archive, settings = thread.parts.archive, thread.settings
+    last = thread.turn - 1
+    tip = Tip(last, archive.at(thread.owner, tip_of(thread.state)).ids([last])[last])
+    state = state_at(archive, thread.owner, tip, settings.earlier_turns + 1)
+    thread.place.seed(config, repacked(state, None, settings))
+    return tip.turn
 
 
 def _ends_with_command(thread: Thread) -> bool:

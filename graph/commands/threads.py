@@ -21,6 +21,7 @@ from langgraph.types import Overwrite, StateSnapshot
 from ...memory.archive.protocol import Archive
 from ...memory.errors import (
     CommandError,
+    NotAdoptedError,
     SessionNotFoundError,
     SettingsError,
     TipNotFoundError,
@@ -220,6 +221,8 @@ class Thread:
             tip = None if self.has_checkpoints else archive.reseeding(self.owner)
         if tip is None and ("tip" in state or not self.has_checkpoints):
             tip = archive.newest(self.owner)
+        if tip is None and self.is_older:
+            raise self._older()
         if tip is None:
             raise SessionNotFoundError(self.owner.thread)
         return tip
@@ -236,8 +239,24 @@ class Thread:
         new = to_dicts(unarchived(self.state))
         return bool(self.next_nodes) or (bool(new) and not (self.inside and answered(new)))
 
+    @property
+    def is_older(self) -> bool:
+        """Whether the messages are of a time before the memory, which adopts them with a run."""
+        has_begun = self.inside or self.next_nodes or {"tip", "turn"} & self.state.keys()
+        messages = self.values.get("messages", ())
+        return not has_begun and answered(to_dicts(messages[-1:]))
+
+    def _older(self) -> NotAdoptedError:
+        return NotAdoptedError(self.owner.thread, len(self.values["messages"]))
+
     def at_rest(self) -> "Thread":
-        """Return the thread; raises `TurnRunningError` if its last turn is not finished."""
+        """Return the thread.
+
+        Raises `TurnRunningError` if its last turn is not finished, `NotAdoptedError` if the memory
+        has not adopted it yet.
+        """
+        if self.is_older:
+            raise self._older()
         if self.unfinished:
             raise TurnRunningError(self.owner.thread, self.turn)
         return self

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import MessagesState
@@ -15,10 +16,14 @@ from ebbtide import (
     SessionNotFoundError,
     SettingsError,
     commands,
+    erase,
     restore,
+    transcript,
 )
+from ebbtide.memory.errors import EbbtideError
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner
+from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
 from tests.faults.disks import FullDisk
@@ -297,3 +302,42 @@ def test_a_graph_that_keeps_messages_alone_says_what_it_lacks(tmp_path: Path, ch
 
     with pytest.raises(SettingsError, match="mix MemoryState"):
         change(outer, THREAD)
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Talk:
+    """Return an agent with a thread of two turns that were said before it had a memory."""
+    chat = talk(tmp_path, ["yes"] * 20)
+    plain = create_agent(ScriptedModel(["No.", "Still no."]), checkpointer=chat.agent.checkpointer)
+    for words in ("Is the gate green?", "And now?"):
+        plain.invoke({"messages": words}, THREAD)
+    return chat
+
+
+def test_adopted_turns_are_not_undone_with_the_first_one(older: Talk) -> None:
+    """Before the first turn with a memory stand those that were adopted then, one at a time."""
+    older.say("It rains.")
+    said = ["Is the gate green?", "And now?", "It rains."]
+
+    assert [m.text for m in transcript(older.agent, THREAD)[0]][::2] == said
+    assert commands.undo(older.agent, THREAD) == 2
+    assert [m.text for m in transcript(older.agent, THREAD)[0]][::2] == said[:2]
+    assert commands.undo(older.agent, THREAD) == 1
+    assert [m.text for m in older.agent.get_state(THREAD).values["messages"]][::2] == said[:1]
+    older.say("Go on.")
+    assert [m.text for m in transcript(older.agent, THREAD)[0]][::2] == [said[0], "Go on."]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [commands.undo, restore, partial(erase, turn=1), commands.efforts, set_window],
+)
+def test_a_thread_older_than_the_memory(older: Talk, command: Any) -> None:
+    """Commands change nothing before it is adopted, and say what to do."""
+    before = older.agent.get_state(THREAD)
+
+    with pytest.raises(EbbtideError, match=r"older than its memory|no turn to undo"):
+        command(older.agent, THREAD)
+
+    assert older.agent.get_state(THREAD).config == before.config
+    assert len(transcript(older.agent, THREAD)[0]) == 4
