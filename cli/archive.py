@@ -85,7 +85,7 @@ class _Check:
 @app.command()
 def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     session: Session,
-    target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown.")],
+    target: Annotated[Path, typer.Argument(help="New folder, or new file for Markdown or HTML.")],
     form: Annotated[
         Literal["folder", "markdown", "html"],
         typer.Option("--format", help="A folder, a page of Markdown, or the inspector's page."),

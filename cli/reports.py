@@ -93,7 +93,9 @@ def sessions(
     if json:
         print_json(found)
         return
-    table = Table(Column("Thread"), *_figures("Turns", "Efforts"), Column("Last activity"))
+    table = Table(
+        Column("Thread", overflow="fold"), *_figures("Turns", "Efforts"), Column("Last activity")
+    )
     for session in found:
         table.add_row(*(Text(in_line(cell)) for cell in session.cells()))
     console = Console(highlight=False)

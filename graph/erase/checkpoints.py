@@ -73,7 +73,7 @@ def reclaim(saver: Saver | None) -> tuple[str, ...]:
     if not isinstance(saver, SqliteSaver | AsyncSqliteSaver):
         kind = type(saver).__name__
         if "langgraph.checkpoint.postgres.base" not in {c.__module__ for c in type(saver).__mro__}:
-            return (f"what the database of {kind} keeps of deleted rows",)
+            return (f"what the database of {kind.lstrip('_')} keeps of deleted rows",)
         samples = "samples of the checkpoints in PostgreSQL's statistics, until `ANALYZE`"
         return (kept_by_postgresql(f"checkpoints of {kind}"), samples)
     try:

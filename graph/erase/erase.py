@@ -192,10 +192,16 @@ def _delete_checkpoints(
     A thread whose state names a turn of another user is left alone.
     """
     saver, owned, not_erased = place.saver, list[str](), list[str]()
+    own = {session.thread for session in sessions if not session.namespace}
     for thread in threads if saver else ():
         complete(saver, thread)
         snapshot = place.graph.get_state({"configurable": {"thread_id": thread}})
         if snapshot.created_at is None:
+            if thread in own:
+                not_erased.append(
+                    f"the checkpoints of {thread!r}: the agent's checkpointer has none; if the "
+                    "thread ran with another one, delete it there too, or its next run adopts them"
+                )
             continue
         tip, archive = tip_of(unpacked(snapshot.values)), place.parts.archive
         foreign = archive.has_of_another(Owner(user, thread), tip)

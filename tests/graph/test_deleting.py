@@ -390,3 +390,14 @@ def test_checkpoints_of_a_turn_that_ran_meanwhile_can_be_deleted(tmp_path: Path)
 
         assert (again.sessions, again.not_erased, traces(tmp_path)) == ((), (), [])
         assert chat.say("Where were we?", of("ann", "one"))["memory"]["turn"] == 1
+
+
+def test_the_checkpoints_of_another_checkpointer_are_named(tmp_path: Path) -> None:
+    """Whoever deletes with an empty checkpointer learns that the thread's own may remain."""
+    chat = lived(tmp_path, InMemorySaver())
+    other = talk(tmp_path, archive=chat.archive, checkpointer=InMemorySaver())
+
+    report = delete_session(other.agent, of("ann", "one"))
+
+    assert report.sessions == (ANN,)
+    assert any("the agent's checkpointer has none" in line for line in report.not_erased)
