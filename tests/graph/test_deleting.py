@@ -395,7 +395,7 @@ def test_checkpoints_of_a_turn_that_ran_meanwhile_can_be_deleted(tmp_path: Path)
 def test_the_checkpoints_of_another_checkpointer_are_named(tmp_path: Path) -> None:
     """Whoever deletes with an empty checkpointer learns that the thread's own may remain."""
     chat = lived(tmp_path, InMemorySaver())
-    other = talk(tmp_path, archive=chat.archive, checkpointer=InMemorySaver())
+    other = talk(tmp_path, [], archive=chat.archive, checkpointer=InMemorySaver())
 
     report = delete_session(other.agent, of("ann", "one"))
 
