@@ -322,7 +322,8 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     before: list[Message] = []
     # Providers want a user's message first.
     if turn.messages and turn.messages[0]["type"] == "ai":
-        before.append(work.fences.note(render("unasked")))
+        why = "unasked" if turn.turn == 1 else "unasked_later"
+        before.append(work.fences.note(render(why)))
     rounds = _cut_of(turn, plan)
     limit = plan.short.get(turn.turn, 4 * (plan.room or work.room)) // 4
     if rounds is not None and rounds.limits:

@@ -10,6 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import DiskArchive, EbbtideMiddleware
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record
+from ebbtide.prompts.loader import render
 from tests.agents import SUMMARY, THREAD
 from tests.doubles import ScriptedModel, call, together
 from tests.test_complaints import orphans
@@ -91,6 +92,10 @@ def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
     (records,) = turns(archive, "finder")
     assert asked(records) == ["Where is it?", "And now?", "Close it."]
     assert '"concluded"' in finding.sent[-1].text
+    back = [r.turn for r in records if "Transferring back to supervisor" in map(text, r.messages)]
+    assert back == [2, 4]  # handed over without a question, it is adopted before the next one
+    assert render("unasked") not in finding.sent[-1].text
+    assert finding.sent[-1].text.count(render("unasked_later")) == 2
     assert [orphans(one.messages) for one in finding.sent] == [0] * 5
 
 
