@@ -104,7 +104,7 @@ def test_references(references: dict[str, Any]) -> None:
         "AUC": 0.722,
         "worst AUC": 0.722,
     }
-    assert (goal["AUC"], goal["left"]) == (">= 0.91", "<= 8")
+    assert (goal["true %"], goal["AUC"], goal["left"]) == (">= 60", ">= 0.91", "<= 6")
 
 
 @pytest.mark.soak
