@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain.agents import create_agent
@@ -310,7 +310,7 @@ def older(tmp_path: Path) -> Talk:
     chat = talk(tmp_path, ["yes"] * 20)
     plain = create_agent(ScriptedModel(["No.", "Still no."]), checkpointer=chat.agent.checkpointer)
     for words in ("Is the gate green?", "And now?"):
-        plain.invoke({"messages": words}, THREAD)
+        plain.invoke(cast("Any", {"messages": words}), THREAD)
     return chat
 
 
