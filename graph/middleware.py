@@ -409,10 +409,12 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Commit the turn of an agent that hands over to another agent: it ends here."""
         raw = self._kept.whole(request.state)
         given = command.update if isinstance(command.update, Mapping) else {}
+        there = {message.id for message in raw["messages"]}
         results = [
             message
             for message in given.get("messages", ())
             if getattr(message, "tool_call_id", None) == request.tool_call["id"]
+            and message.id not in there  # models repeat the ids of calls
         ]
         state = unpacked({**raw, "messages": [*raw["messages"], *results]})
         messages = closed(state["messages"], state.get("nonce", ""))

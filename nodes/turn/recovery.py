@@ -388,6 +388,8 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         question = min(question, boundaries(messages, state).unfinished)
     if question <= archived:
         return state
+    if archived and not any(m.type not in MADE_HERE for m in messages[archived:question]):
+        return state  # what other agents said after the turn begins the next one
     before = [with_ids(cleaned(message)) for message in messages[:question]]
     tip, numbers = tip_of(state), cast("dict[int, list[BaseMessage]]", {})
     for said in turns_of(before[archived:]):

@@ -75,7 +75,7 @@ def test_sub_agents_of_deepagents(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:create_react_agent")
 @pytest.mark.parametrize("mode", ["last_message", "full_history"])
 def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
-    """It goes on from hand-over to hand-over, whatever the supervisor keeps of what it did."""
+    """Each question is a turn, whatever the supervisor keeps of it and says between them."""
     supervisor = pytest.importorskip("langgraph_supervisor", reason=WHY)
     memory, archive = remembering(tmp_path)
     answers = [call("open_effort", name="parcel"), "In Lyon.", "In Nice.", call("close_effort")]
@@ -91,6 +91,9 @@ def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
 
     (records,) = turns(archive, "finder")
     assert asked(records) == ["Where is it?", "And now?", "Close it."]
+    assert [record.turn for record in records] == [1, 2, 3]
+    said = [text(message) for record in records for message in record.messages]
+    assert said.count("Transferring back to supervisor") == 2
     assert '"concluded"' in finding.sent[-1].text
     back = [r.turn for r in records if "Transferring back to supervisor" in map(text, r.messages)]
     assert back == [2, 4]  # handed over without a question, it is adopted before the next one
@@ -105,8 +108,9 @@ def test_agents_of_a_swarm(tmp_path: Path) -> None:
     memory, archive = remembering(tmp_path / "alice")
     other, of_other = remembering(tmp_path / "bob")
     answers = [call("open_effort", name="parcel"), call("transfer_to_bob")]
-    alice = ScriptedModel(answers=[*answers, call("effort_status"), "It is open."])
-    bob = ScriptedModel(answers=["I am Bob.", call("transfer_to_alice")])
+    again = call("transfer_to_bob")  # with the id of the first call
+    alice = ScriptedModel(answers=[*answers, call("effort_status"), "It is open.", again])
+    bob = ScriptedModel(answers=["I am Bob.", call("transfer_to_alice"), "Bob again."])
     to_bob = swarm.create_handoff_tool(agent_name="bob")
     to_alice = swarm.create_handoff_tool(agent_name="alice")
     agents = [
@@ -116,12 +120,15 @@ def test_agents_of_a_swarm(tmp_path: Path) -> None:
     workflow = swarm.create_swarm(agents, default_active_agent="alice")
     agent = workflow.compile(checkpointer=InMemorySaver())
 
-    for words in ("Where is my parcel?", "Let me speak to Alice."):
+    questions = ["Where is my parcel?", "Let me speak to Alice.", "And now to Bob."]
+    for words in questions:
         agent.invoke({"messages": words}, THREAD)
 
-    assert '"status":"open"' in alice.sent[-1].text
-    assert '"turns":"1,3"' in alice.sent[-1].text
+    assert '"status":"open"' in alice.sent[3].text
+    assert '"turns":"1-2"' in alice.sent[3].text
     for kept, name in ((archive, "alice"), (of_other, "bob")):
         (records,) = turns(kept, name)
-        assert asked(records) == ["Where is my parcel?", "Let me speak to Alice."]
-    assert [orphans(one.messages) for one in (*alice.sent, *bob.sent)] == [0] * 6
+        assert asked(records) == questions
+        said = [text(message) for record in records for message in record.messages]
+        assert said.count("Successfully transferred to bob") == 2
+    assert [orphans(one.messages) for one in (*alice.sent, *bob.sent)] == [0] * 8
