@@ -18,6 +18,7 @@ from ..memory.settings import Settings
 from ..memory.tokens import REPLY_OVERHEAD, count_messages
 from ..memory.tools.toolbox import schemas
 from ..nodes.call_model import CUT, Call
+from ..nodes.turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import AgentParts, opened, takes_tools
 from ..nodes.turn.state import TurnState, updated
@@ -70,7 +71,8 @@ def call_of(
     if added:
         made, known = call.messages, updated(call.state, call.update)["sent"]
         messages = with_added(made, done.added, [*turn])
-        call = replace(call, messages=messages, update=with_budget(call, settings))
+        steady = next((n for n, m in enumerate(messages) if m is made[call.steady]), -1)
+        call = replace(call, messages=messages, update=with_budget(call, settings), steady=steady)
         call = as_sent(call, messages, digests_of(messages, made, known), added)
     if lasting := {name: message for name, message in own.items() if not is_cleared(message)}:
         kept = {**(raw.get("ebbtide_replaced") or {}), **lasting}
@@ -85,10 +87,15 @@ def request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
     """
     system, *messages = cast("list[Any]", call.messages)
     model, given, _ = opened(request.model, call.config)
+    given |= request.model_settings
+    system = _system_message(request, system.text, call.settings)
+    if caches_on_request(model, given, *request.tools, system, *messages):
+        given[KEY] = BREAKPOINT
+        system, *messages = with_breakpoint([system, *messages], call.steady)
     return request.override(
         model=model,
-        model_settings={**given, **request.model_settings},
-        system_message=_system_message(request, system.text, call.settings),
+        model_settings=given,
+        system_message=system,
         messages=messages,
         tools=[*(schemas() if takes_tools(model) else ()), *request.tools],
         tool_choice=call.tool_choice or request.tool_choice,

@@ -55,7 +55,7 @@ def _assembled(
     update = {
         **lost,
         **({"banners": told["banners"]} if told else {}),
-        "context": {"messages": messages},
+        "context": {"messages": messages, "steady": context.steady(state.get("sent", ""))},
         "context_report": {
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),

@@ -30,6 +30,7 @@ from ..memory.tokens import TokenCounter
 from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
 from .assemble_context import assembled
+from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
 from .turn.parts import AgentParts, base_of, opened, taking_tools
 from .turn.state import TurnState, updated
@@ -56,10 +57,12 @@ def call_model(
     """Send the assembled context to the model; at the limit of tool rounds it may call no tool."""
     call = Call.prepared(state, runtime, parts)
     try:
-        answer = call.model.invoke(call.messages, call.config)
+        model, messages = call.request
+        answer = model.invoke(messages, call.config)
     except ContextOverflowError:
         call = call.cut()
-        answer = call.model.invoke(call.messages, call.config)
+        model, messages = call.request
+        answer = model.invoke(messages, call.config)
     return call.answered([answer])
 
 
@@ -69,10 +72,12 @@ async def acall_model(
     """Do what `call_model` does, without blocking a thread while the model answers."""
     call = await asyncio.to_thread(Call.prepared, state, runtime, parts)
     try:
-        answer = await call.model.ainvoke(call.messages, call.config)
+        model, messages = call.request
+        answer = await model.ainvoke(messages, call.config)
     except ContextOverflowError:
         call = await asyncio.to_thread(call.cut)
-        answer = await call.model.ainvoke(call.messages, call.config)
+        model, messages = call.request
+        answer = await model.ainvoke(messages, call.config)
     return call.answered([answer])
 
 
@@ -112,6 +117,7 @@ class Started(BaseCallbackHandler):
 class Call:
     """A call of the model: its prompt and config, and the update of the state.
 
+    `steady` is the place of the last message that a rebuild of the prompt leaves as it is.
     `limit` is the limit of tool rounds if the turn has reached it, so that no tool may be called;
     else None.
     """
@@ -125,6 +131,7 @@ class Call:
     limit: int | None
     update: dict[str, Any]
     started: Started
+    steady: int = -1
 
     @classmethod
     def prepared(cls, state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> "Call":
@@ -147,7 +154,8 @@ class Call:
             streamed = {"tags": [TAG_NOSTREAM], "callbacks": [_BlockFilter(config)]}
             config = merge_configs(config, cast("RunnableConfig", streamed))
         return cls(
-            *(state, runtime, parts, settings, context["messages"], config, limit, update, started)
+            *(state, runtime, parts, settings, context["messages"], config, limit, update, started),
+            steady=context.get("steady", -1),
         )
 
     def cut(self) -> "Call":
@@ -169,14 +177,20 @@ class Call:
         return _NO_CALLS.get(kind, "none")
 
     @property
-    def model(self) -> Runnable[LanguageModelInput, AIMessage]:
-        """The model with all tools, without which providers refuse a history that has calls."""
+    def request(self) -> tuple[Runnable[LanguageModelInput, AIMessage], list[BaseMessage]]:
+        """The model with all tools, and the messages.
+
+        Providers refuse a history that has calls without them.
+        """
         model, given, config = opened(taking_tools(self.parts.model), self.config)
+        messages = self.messages
+        if caches_on_request(model, given, *self.parts.schemas, *messages):
+            given[KEY], messages = BREAKPOINT, with_breakpoint(messages, self.steady)
         if self.limit is not None:
             given["tool_choice"] = self.tool_choice
         bound: Runnable[LanguageModelInput, AIMessage]
         bound = model.bind_tools(list(self.parts.schemas), **given)
-        return bound.with_config(config) if config else bound
+        return (bound.with_config(config) if config else bound), messages
 
     def answered(self, response: Sequence[BaseMessage]) -> dict[str, Any]:
         """Return the update for the model's response: the answer, and results that came with it."""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from rapidfuzz.distance import Prefix
@@ -65,6 +66,18 @@ class WorkingContext:
             tokens += part.tokens if is_shared else count_messages(part.messages[:shared], count)
             shared = max(0, shared - len(part.messages))
         return max(0, tokens)
+
+    def steady(self, earlier: str) -> int:
+        """Return the place of the last message that a rebuild leaves as it is, -1 if there is none.
+
+        In a rebuilt prompt that is the last one that it shares with an earlier one, given what that
+        `sent`; else the last one before the turns.
+        """
+        shared = Prefix.similarity(earlier, self.sent) // DIGITS
+        if 0 < shared < len(earlier) // DIGITS:
+            return shared - 1
+        before = takewhile(lambda part: part.name not in {"turns", "turn"}, self.parts)
+        return sum(len(part.messages) for part in before) - 1
 
     @property
     def report(self) -> dict[str, Any]:

@@ -195,6 +195,13 @@ class PackedPlan(TypedDict, total=False):
 
 
 @with_config(_STRICT)
+class Prompt(TypedDict, total=False):
+    """An assembled prompt: its messages, and the place of the last one that a rebuild keeps."""
+
+    messages: Required[list[BaseMessage]]
+    steady: int
+
+
 class Bookkeeping(TypedDict, total=False):
     """What only the nodes want, in a channel of its own.
 
@@ -299,7 +306,7 @@ class AgentState(MemoryState, total=False):
     `context` has the assembled `messages`, which are never checkpointed.
     """
 
-    context: Annotated[dict[str, list[BaseMessage]], UntrackedValue]
+    context: Annotated[Prompt, UntrackedValue]
 
 
 _RESERVED = AgentState.__annotations__.keys() - InputState.__annotations__.keys()
@@ -341,7 +348,7 @@ class TurnState(_Readable, Bookkeeping, total=False):
     """
 
     messages: list[AnyMessage]
-    context: dict[str, list[BaseMessage]]
+    context: Prompt
     adopted: int
     unseen: Tip
     lost: bool

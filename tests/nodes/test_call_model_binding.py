@@ -12,7 +12,7 @@ from tests.nodes.model_calls import a_call
 def sent(root: Path, kind: str, *, last: bool) -> Sent:
     """Return what a model of this kind is sent."""
     model = ScriptedModel(answers=["ok"], kind=kind)
-    a_call(root, {}, model=model, limit=9 if last else None).model.invoke("hi")
+    a_call(root, {}, model=model, limit=9 if last else None).request[0].invoke("hi")
     return model.sent[0]
 
 
