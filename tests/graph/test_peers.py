@@ -96,7 +96,7 @@ def test_agent_of_a_supervisor(tmp_path: Path, mode: Any) -> None:
     assert said.count("Transferring back to supervisor") == 2
     assert '"concluded"' in finding.sent[-1].text
     back = [r.turn for r in records if "Transferring back to supervisor" in map(text, r.messages)]
-    assert back == [2, 4]  # handed over without a question, it is adopted before the next one
+    assert back == [2, 3]  # it came after the turn before, and begins the next one
     assert render("unasked") not in finding.sent[-1].text
     assert finding.sent[-1].text.count(render("unasked_later")) == 2
     assert [orphans(one.messages) for one in finding.sent] == [0] * 5
