@@ -65,7 +65,7 @@ def plot(turns: Any) -> str:
     axes.axhline(Settings().context_budget, color="C3", linestyle="-.", label="budget")
     for number, event in EVENTS.items():
         axes.axvline(number, color="0.8", zorder=0)
-        axes.text(number, 8_000, event, rotation=90, ha="right", va="bottom")
+        axes.text(number, 10_500, f" {event} ", ha="left" if number == 1 else "right")
     axes.set(xlabel="turn", ylabel="last call of the turn (tokens)", yscale="log")
     ticks = [1_000, 2_000, 4_000, 8_000, 16_000]
     axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks], minor=False)
