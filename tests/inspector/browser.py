@@ -35,7 +35,7 @@ _LONGEST = 60.0
 @contextmanager
 def browsing() -> Iterator[Browser]:
     """Start the browser; skip the test where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install -e '.[browser]'")
     program = next(filter(None, map(shutil.which, _PROGRAMS)), None)
     if program is None:
         pytest.skip("needs Chromium (Debian: apt-get install chromium)")
