@@ -67,7 +67,7 @@ def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
-        found = [*source.saver.list(source.thread, before=source.before, limit=limit)]
+        found = _listed(source, limit)
         inputs, is_all = _collected(found, limit, new)
         left = _left_results(found)
         if is_all:
@@ -96,6 +96,20 @@ class _Source(NamedTuple):
     saver: BaseCheckpointSaver[Any]
     thread: RunnableConfig
     before: RunnableConfig
+
+
+def _listed(source: _Source, limit: int) -> list[CheckpointTuple]:
+    """Return up to `limit` checkpoints, the newest first.
+
+    `InMemorySaver` cannot be read while another thread writes to it, as LangGraph does: it is asked
+    again then.
+    """
+    while True:
+        try:
+            return [*source.saver.list(source.thread, before=source.before, limit=limit)]
+        except RuntimeError as error:
+            if "changed size during iteration" not in str(error):
+                raise
 
 
 def _source() -> _Source | None:

@@ -258,3 +258,23 @@ async def test_killed_processes(
 
     expected = [f"message {number}" for number in range(1, len(stored) + 1)]
     assert chat.said(state) == [*expected, "last"]
+
+
+class _Written(InMemorySaver):
+    """Another thread writes to it while it is listed for the first time."""
+
+    is_written = True
+
+    def list(self, *args: Any, **options: Any) -> Any:
+        if self.is_written:
+            self.is_written = False
+            raise RuntimeError("dictionary changed size during iteration")
+        yield from super().list(*args, **options)
+
+
+def test_checkpoints_that_change_while_they_are_listed(tmp_path: Path) -> None:
+    """`InMemorySaver` is no lock: it is asked again."""
+    chat = talk(tmp_path, ["Yes.", "Still."], checkpointer=_Written())
+
+    assert chat.say("Is it?")["messages"][-1].text == "Yes."
+    assert chat.say("And now?")["messages"][-1].text == "Still."
