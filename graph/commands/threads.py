@@ -221,10 +221,8 @@ class Thread:
             tip = None if self.has_checkpoints else archive.reseeding(self.owner)
         if tip is None and ("tip" in state or not self.has_checkpoints):
             tip = archive.newest(self.owner)
-        if tip is None and self.is_older:
-            raise self._older()
         if tip is None:
-            raise SessionNotFoundError(self.owner.thread)
+            raise self._older() if self.is_older else SessionNotFoundError(self.owner.thread)
         return tip
 
     @property

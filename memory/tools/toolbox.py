@@ -192,7 +192,7 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
 
 def _lapsed(state: EffortState, effort: Effort) -> list[str]:
     """Return the constraints that nothing keeps any more: a state block that says them holds."""
-    said = "\n".join((state.anchor or {}).values()).casefold()
+    said = "\n".join(state.anchor.values()).casefold()
     return [one for one in effort.constraints if one.strip(" .").casefold() not in said]
 
 
