@@ -6,9 +6,9 @@ drops it. A run goes on where another was cut short, or from a checkpoint that i
 before the thread's first turn names no user: then the first turn tells whose it is.
 """
 
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
@@ -23,6 +23,8 @@ from .langchain_messages import cleaned
 from .state import TurnState, unpacked
 
 _ROLES = frozenset({"user", "human", "assistant", "ai", "system"})
+
+_Result = TypeVar("_Result")
 
 _LIMITS = (2, 64)
 """How many checkpoints are read: mostly the run's input and the end of the last turn suffice."""
@@ -67,7 +69,7 @@ def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:
     if source is None or not new:
         return [*new]
     for limit in _LIMITS:
-        found = _listed(source, limit)
+        found = source.listed(limit)
         inputs, is_all = _collected(found, limit, new)
         left = _left_results(found)
         if is_all:
@@ -97,16 +99,20 @@ class _Source(NamedTuple):
     thread: RunnableConfig
     before: RunnableConfig
 
+    def listed(self, limit: int) -> list[CheckpointTuple]:
+        """Return up to `limit` checkpoints, the newest first."""
+        return _read(lambda: [*self.saver.list(self.thread, before=self.before, limit=limit)])
 
-def _listed(source: _Source, limit: int) -> list[CheckpointTuple]:
-    """Return up to `limit` checkpoints, the newest first.
+
+def _read(listed: Callable[[], _Result]) -> _Result:
+    """Return what a reading of listed checkpoints returns.
 
     `InMemorySaver` cannot be read while another thread writes to it, as LangGraph does: it is asked
     again then.
     """
     while True:
         try:
-            return [*source.saver.list(source.thread, before=source.before, limit=limit)]
+            return listed()
         except RuntimeError as error:
             if "changed size during iteration" not in str(error):
                 raise
@@ -265,7 +271,7 @@ def source(
         return None
     if place == thread or names_user(_values(checkpoint)):
         return Source(checkpoint, unpacked(_values(checkpoint)))
-    first = _first_turn(saver.list(thread))
+    first = _read(lambda: _first_turn(saver.list(thread)))
     return Source(checkpoint, unpacked(first or _values(checkpoint)))
 
 
@@ -310,7 +316,7 @@ def gone_on_from(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """
     if (fork := _fork_before_first_turn(state)) is None:
         return _gone_on_with(state)
-    return _first_turn(fork.saver.list(fork.thread)) or state
+    return _read(lambda: _first_turn(fork.saver.list(fork.thread))) or state
 
 
 async def agone_on_from(state: Mapping[str, Any]) -> Mapping[str, Any] | None:
