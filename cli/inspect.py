@@ -16,12 +16,14 @@ from ..graph.commands.threads import Agent
 from ..memory.archive.sql import SqlArchive
 from ..memory.errors import SettingsError
 from ..memory.record import ANONYMOUS
-from .home import CHECKPOINTS, ConfigFile, Embedding, Home, Root, User, configured
+from .home import CHECKPOINTS, ConfigFile, Embedding, Home, Root, configured
 
 
 def inspect(  # noqa: PLR0913 (the options of a command)
     root: Root = None,
-    user: User = None,
+    user: Annotated[
+        str | None, typer.Option(help="Whose sessions (default: those of all users).")
+    ] = None,
     config: ConfigFile = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 0,
     *,

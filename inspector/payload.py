@@ -7,22 +7,25 @@ the model. Nothing is guessed.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
 from ..memory.archive.protocol import Archive, every_effort
+from ..memory.context.plan import Plan
 from ..memory.dates import When, stamp
 from ..memory.efforts import EffortState
 from ..memory.errors import RequestError, SessionNotFoundError, ToolError, TurnNotFoundError
 from ..memory.messages import Message, calls
 from ..memory.metrics import MEANINGS, Report, report
-from ..memory.names import session_label, session_name
+from ..memory.names import hyphenated, ranges, session_label, session_name
 from ..memory.record import Event, Owner, Record, Tip
+from ..memory.references import own_words, statements
 from ..memory.running_turn import RunningTurn
 from ..memory.search.embeddings import Embedder
 from ..memory.search.passages import best_excerpt, excerpt
-from ..memory.search.terms import query_terms
+from ..memory.search.terms import query_terms, words
 from ..memory.settings import Settings
 from ..memory.tokens import exact
 from ..memory.tools.search_efforts import meaning_of, search_efforts
@@ -65,13 +68,12 @@ def session(
     commits = [*every_commit(archive, owner, tip)]
     metrics = report(commits)
     baselines = {turn.turn: turn for turn in metrics.turns}
+    talked = [record for record in commits if record.status != "command"]
     entries = []
-    for record in commits:
-        if record.status == "command":
-            continue
+    for earlier, record in pairwise([None, *talked]):
         baseline = baselines.get(record.turn)
         full = {"full_history": baseline.full_history, "full": baseline.full} if baseline else {}
-        entries.append({**_heading(record), "calls": _calls(record), **full})
+        entries.append({**_heading(record), "calls": _calls(record, earlier), **full})
     return {
         "session": {**named(owner), "turn": tip.turn, "id": tip.id},
         "turns": entries,
@@ -91,15 +93,15 @@ def turn(
     """
     tip = seen_from(archive, owner, tip)
     view = past(archive, owner, tip)
-    records = view.turns([number])
-    if not records:
+    found = {record.turn: record for record in view.turns([number - 1, number])}
+    record = found.get(number)
+    if record is None:
         raise TurnNotFoundError(number, tip.turn)
-    record = records[0]
     messages = view.messages(record)
     return {
         **_heading(record),
         "id": record.id,
-        "calls": _calls(record),
+        "calls": _calls(record, found.get(number - 1)),
         "messages": [_message(message) for message in messages],
         "standing": standing(archive, owner, record, settings or Settings()),
     }
@@ -166,9 +168,28 @@ def _heading(record: Record) -> dict[str, Any]:
             for place, event in enumerate(record.events)
             if event["type"] not in _UNSEEN
         ],
-        "mentions": [dict(event) for event in record.events if event["type"] == "referenced"],
+        "mentions": _mentions(record),
         "asked": [dict(event) for event in record.events if event["type"] == "asked"],
     }
+
+
+def _mentions(record: Record) -> list[dict[str, Any]]:
+    """Return the efforts that a turn mentioned, each with `by`: who said the words that counted.
+
+    It is empty where they stand in another form, or no words counted.
+    """
+    found = [event for event in record.events if event["type"] == "referenced"]
+    if not found:
+        return []
+    said = [*zip(("user", "answer"), map(own_words, statements(record.messages)), strict=False)]
+    return [{**event, "by": [who for who, text in said if _has(text, event)]} for event in found]
+
+
+def _has(text: str, event: Event) -> bool:
+    """Tell whether a text has all the words that made a turn mention an effort."""
+    if event.get("kind") == "id":
+        return all(f"-{hyphenated(name)}-" in f"-{hyphenated(text)}-" for name in event["words"])
+    return event.get("kind") == "keywords" and {*event["words"]} <= {*words(text)}
 
 
 def _shown_from(record: Record, place: int) -> int:
@@ -177,18 +198,33 @@ def _shown_from(record: Record, place: int) -> int:
     return record.turn + (place >= shown)
 
 
-def _calls(record: Record) -> list[dict[str, Any]]:
-    """Return what each call of a turn sent, in order, with why the plan changed if it did."""
+def _calls(record: Record, earlier: Record | None) -> list[dict[str, Any]]:
+    """Return what each call of a turn sent, in order, with why the plan changed if it did.
+
+    `left` are the turns that left the prompt with such a change, such as "3-5,8".
+    """
+    sent = [event for event in record.events if event["type"] == "sent"]
+    before = [event for event in earlier.events if event["type"] == "sent"] if earlier else []
     calls: list[dict[str, Any]] = []
-    last: Mapping[str, Any] | None = None
-    for event in record.events:
-        if event["type"] == "sent":
-            changed = event.get("changed") or {}
-            is_new = changed != last and (calls or changed.get("after_turn") == record.turn - 1)
-            call = {key: event[key] for key in _OF_A_CALL if key in event}
-            calls.append({**call, "why": changed.get("why") if is_new else None})
-            last = changed
+    for last, event in pairwise([before[-1] if before else None, *sent]):
+        changed = event.get("changed") or {}
+        same = calls and changed == (last.get("changed") or {})
+        is_new = not same and (calls or changed.get("after_turn") == record.turn - 1)
+        call = {key: event[key] for key in _OF_A_CALL if key in event}
+        call["why"] = changed.get("why") if is_new else None
+        if is_new and last and (left := _left(last, event, record.turn)):
+            call["left"] = left
+        calls.append(call)
     return calls
+
+
+def _left(last: Event, event: Event, running: int) -> str:
+    """Return the turns before the running one that a call showed and the next call did not."""
+    before, after = Plan.unpacked(last.get("plan")), Plan.unpacked(event.get("plan"))
+    if before is None or after is None:
+        return ""
+    shown = {*before.turns, *range(before.after_turn + 1, running)}
+    return ranges(sorted(turn for turn in shown if not after.shows(turn)))
 
 
 def _efforts(

@@ -19,7 +19,7 @@ from ..memory.messages import calls, fingerprint, text
 from ..memory.record import Event, Group, Owner, Record, Tip, memberships
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
-from ..memory.tokens import count_message, count_tools, exact
+from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import speaker
 from ..memory.view import ArchiveView, every_commit, past
 from ..nodes.turn.state import TurnState
@@ -201,14 +201,17 @@ def _before(archive: Archive, owner: Owner, tip: Tip, place: tuple[int, int]) ->
 
 
 def _lines(context: WorkingContext, tools: Any) -> list[dict[str, Any]]:
-    """Return the messages of a prompt as the page shows them, with the tools as the second one."""
+    """Return the messages of a prompt as the page shows them, with the tools as the second one.
+
+    Their tokens add up to those of the call: what begins the reply counts with the instructions.
+    """
     names = [part.name for part in context.parts for _ in part.messages]
     lines: list[dict[str, Any]] = [
         {
             "part": name,
             "speaker": speaker(message),
             "role": _ROLES.get(message["type"], message["type"]),
-            "tokens": count_message(message, exact),
+            "tokens": count_message(message, exact) + (REPLY_OVERHEAD if name == "system" else 0),
             "text": text(message),
             "calls": [{"name": one.get("name"), "args": one.get("args")} for one in calls(message)],
         }

@@ -104,7 +104,7 @@ function contextFigure(entries, open, unit = "turn") {
   const budgets = some.filter((turn) => turn.calls.some((call) => call.budget))
     .map((turn) => ({ turn: turn.turn, budget: turn.calls.find((call) => call.budget).budget }));
   const changes = entries.flatMap((turn) => turn.calls.filter((call) => call.why).slice(0, 1)
-    .map((call) => ({ turn: turn.turn, why: because(call.why), total: d3.max(turn.calls, sum) })));
+    .map((call) => ({ turn: turn.turn, why: whyOf(call), total: d3.max(turn.calls, sum) })));
   const top = d3.max([...calls.map(sum), ...budgets.map((row) => row.budget)]) || 1;
   const ceiling = 1.5 * top;
   const all = some.filter((turn) => turn.full_history != null);
@@ -148,9 +148,7 @@ function effortFigure(data, efforts, open) {
   const last = (d3.max(data.turns, (turn) => turn.turn) || 1) + 1;
   const rows = efforts.flatMap((effort) => effort.changes.map((change, place) => ({ effort: effort.id, ...change,
     end: effort.changes[place + 1]?.from ?? last }))).filter((row) => row.end > row.from);
-  const names = new Set(efforts.map((effort) => effort.id));
-  const mentions = data.turns.flatMap((turn) => turn.mentions.filter((event) => names.has(event.effort))
-    .map((event) => ({ turn: turn.turn, effort: event.effort, words: (event.words || []).join(", ") })));
+  const uses = efforts.flatMap((effort) => usesOf(data, effort).map((use) => ({ ...use, effort: effort.id })));
   const room = isNarrow() ? 12 : 22;
   const plotted = () => {
     const plot = Plot.plot({
@@ -160,8 +158,8 @@ function effortFigure(data, efforts, open) {
       marks: [
         Plot.barX(rows, { x1: "from", x2: "end", y: "effort", fill: (row) => `url(#fill-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
           title: (row) => `${row.effort}, turn ${row.turn}: ${changed(row)}` }),
-        Plot.dot(mentions, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
-          title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.words}` }),
+        Plot.dot(uses, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
+          title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.why}` }),
       ],
     });
     plot.addEventListener("click", (event) => {
@@ -173,7 +171,7 @@ function effortFigure(data, efforts, open) {
     plot.classList.add("clicked");
     return plot;
   };
-  return [patterns(STATES), legend(STATES, "○ mentioned"), figure(`Efforts by turn: open, expanded, concluded, evicted; ${efforts.length} efforts`, plotted)];
+  return [patterns(STATES), legend(STATES, "○ mentioned, concluded or asked for: its countdown begins again"), figure(`Efforts by turn: open, expanded, concluded, evicted; ${efforts.length} efforts`, plotted)];
 }
 
 // Tokens so far, sent and as full history would have been.

@@ -123,7 +123,7 @@ function turnFacts(turn, own) {
   const saved = full > sent ? `: ${percent(1 - sent / full)} saved` : "";
   return facts([
     ["Sent", short(sent), `tokens in ${turn.calls.length} ${turn.calls.length === 1 ? "call" : "calls"}, each of at most ${tokens(turn.calls[0]?.budget)}`],
-    full ? ["Full history", short(full), `tokens, had all been sent${saved}`] : null,
+    full ? ["Full history", short(full), `tokens, had everything said been sent, without the memory's instructions and tools${saved}`] : null,
     sameBefore(turn.calls),
     usage.length ? ["Counted by the provider", short(total("input_tokens")), `in, ${d3.sum(usage, cachedIn) ? `${short(d3.sum(usage, cachedIn))} of them cached, ` : ""}${short(total("output_tokens"))} out${turn.asked?.length ? `, with ${turn.asked.length} of the memory's own questions` : ""}`] : null,
     money == null ? null : ["Money", money, "at the prices of the cost view"],
@@ -133,7 +133,7 @@ function turnFacts(turn, own) {
 function callTable(calls) {
   const parts = partsOf(calls);
   const rows = calls.map((call, at) => [make("span", { class: "turn" }, `call ${at + 1}`), ...parts.map(([key]) => call.tokens[key] || 0), sum(call),
-    call.budget || "", call.why ? because(call.why) : ""]);
+    call.budget || "", call.why ? whyOf(call) : ""]);
   return table("Calls of this turn, tokens by part", ["Call", ...parts.map(([, label]) => label), "Sent", "Budget", "The plan changed"], rows, { hidden: true, wide: true, stacked: true });
 }
 
@@ -197,7 +197,7 @@ function promptOf(at, turn, number, part) {
       ? "✓ Exactly what was sent: it was made again from the archive, and its digest is that taken when the model started."
       : `Reconstructed: ${prompt.why || "not what was sent, byte for byte"}.`);
     const count = (change) => prompt.messages.filter((message) => message.change === change).length;
-    const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${because(call.why)}` : ""}.`);
+    const what = quiet(`Beside the call before: ${count("same")} messages stayed, ${count("came")} came (+), ${count("left")} left (−)${call.why ? `. The plan changed: ${whyOf(call)}` : ""}.`);
     const why = call.why ? because(call.why) : "";
     const all = make("div", {}, promptMessages(prompt, part, why));
     const switched = (open) => () => all.querySelectorAll("details").forEach((details) => { details.open = open; });
@@ -226,7 +226,7 @@ async function turnView(at) {
   const own = data.turns.find((entry) => entry.turn === number);
   const last = turn.calls.length - 1;
   const prompts = turn.calls.map((call, place) => folded(`The prompt of call ${place + 1}: ${tokens(sum(call))} tokens`, () => promptOf(at, turn, place, at.part), place === last));
-  const whys = turn.calls.filter((call) => call.why).map((call) => ["the plan", `changed: ${because(call.why)}`]);
+  const whys = turn.calls.filter((call) => call.why).map((call) => ["the plan", `changed: ${whyOf(call)}`]);
   const lines = [...whys, ...turn.events.map(happened), ...turn.mentions.map((event) => [event.effort, `counted as mentioned: ${counted(event)}`])];
   const question = turn.messages.find((message) => message.type === "human")?.text;
   const erase = action("Erase this turn …", () => act("DELETE", `threads/${encodeURIComponent(data.session.thread)}/turns/${number}`, {},
@@ -262,8 +262,7 @@ async function historyOf(data, at, effort) {
 }
 
 async function effortDetail(data, at, effort) {
-  const mentions = data.turns.flatMap((turn) => turn.mentions.filter((event) => event.effort === effort.id)
-    .map((event) => [turnLink(at, turn.turn), counted(event)])).reverse();
+  const mentions = usesOf(data, effort).map((use) => [turnLink(at, use.turn), use.why]).reverse();
   const state = effort.changes.at(-1).state;
   const path = (verb) => `threads/${encodeURIComponent(data.session.thread)}/efforts/${verb}`;
   const close = action("Conclude it …", () => act("POST", path("close"), { effort: effort.id },
@@ -275,7 +274,7 @@ async function effortDetail(data, at, effort) {
     effort.goal ? make("p", {}, make("b", {}, "Goal: "), effort.goal) : null,
     make("h3", {}, "Why it came and went"),
     table(`What happened to ${effort.id}`, ["Turn", "Since then", "What happened", "Because, or what was said"], await historyOf(data, at, effort), { hidden: true, wide: true, stacked: true }),
-    mentions.length ? folded(`${mentions.length} ${mentions.length === 1 ? "turn" : "turns"} that mentioned it, and why each counted`, () => table(`Mentions of ${effort.id}`, ["Turn", "Why it counted"], mentions, { hidden: true, wide: true })) : null,
+    mentions.length ? folded(`${mentions.length} ${mentions.length === 1 ? "turn" : "turns"} that mentioned or used it, and why each counted`, () => table(`Mentions of ${effort.id}`, ["Turn", "Why it counted"], mentions, { hidden: true, wide: true })) : null,
     make("div", { class: "controls" }, state === "open" ? close : state === "expanded" ? null : expand));
 }
 
@@ -294,7 +293,7 @@ async function effortsView(at) {
   return [make("h2", {}, "Efforts by turn"), quiet("An effort is a piece of work with a beginning and an end. Choose one to see why it is in the prompt or not."),
     ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : at.item ? make("p", {}, `No effort of this session is called “${clipped(at.item)}”.`) : null,
     make("h2", {}, "All efforts, the newest first"),
-    table("All efforts, the newest first", ["Effort", "Now", "Since turn", "Leaves", "Its log, tokens", "Summary or goal"], rows, { hidden: true, wide: true, stacked: true })];
+    table("All efforts, the newest first", ["Effort", "Now", "Since turn", "Leaves", "Tokens of its log as stored", "Summary or goal"], rows, { hidden: true, wide: true, stacked: true })];
 }
 
 // --- search -----------------------------------------------------------------------------------

@@ -33,12 +33,30 @@ const CHANGES = {
 const since = (change) => (change.from > change.turn ? `, from turn ${change.from} on` : "");
 const changed = (change) => `${(CHANGES[change.type] || (() => change.type))(change)}${since(change)}`;
 
-const KINDS = { id: "the message or the answer has its name", keywords: "the message or the answer has its keywords", tool: "a tool named it", search: "a result of a search was used" };
+// Who used the words that count as a mention.
+const SPEAKERS = { user: "the user's message has", answer: "the answer has", "user,answer": "the user's message and the answer have" };
+const KINDS = { id: "its name", keywords: "its keywords" };
+const OTHERS = { tool: "a tool named it", search: "a result of a search was used" };
 
 function counted(event) {
   const words = (event.words || []).join(", ");
-  return `${KINDS[event.kind] || event.kind || "mentioned"}${words ? `: “${words}”` : ""}`;
+  const kind = KINDS[event.kind] ? `${SPEAKERS[(event.by || []).join()] || "the message or the answer has"} ${KINDS[event.kind]}` : OTHERS[event.kind] || event.kind || "mentioned";
+  return `${kind}${words ? `: “${words}”` : ""}`;
 }
+
+// What counts as a mention besides words.
+const USED = { concluded: "it was concluded", expanded: "its log was asked for", reopened: "it was reopened" };
+
+// The turns that mentioned an effort or used it, each with why it counted.
+function usesOf(data, effort) {
+  const mentioned = data.turns.flatMap((turn) => turn.mentions.filter((event) => event.effort === effort.id).map((event) => ({ turn: turn.turn, why: counted(event) })));
+  const used = effort.changes.filter((change) => USED[change.type]).map((change) => ({ turn: change.turn, why: USED[change.type] }));
+  return d3.groups([...mentioned, ...used], (use) => use.turn).map(([turn, uses]) => ({ turn, why: [...new Set(uses.map((use) => use.why))].join("; ") }))
+    .sort((one, other) => one.turn - other.turn);
+}
+
+// Why the plan changed at a call, and which turns left the prompt with it.
+const whyOf = (call) => `${because(call.why)}${call.left ? `; ${/^\d+$/.test(call.left) ? `turn ${call.left} is` : `turns ${call.left} are`} no longer shown` : ""}`;
 
 // One line of what happened in a turn, null for what has a view of its own.
 function happened(event) {

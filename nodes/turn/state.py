@@ -128,7 +128,10 @@ class ExpandedEffort(TypedDict):
 
 @with_config(_STRICT)
 class Summary(TypedDict):
-    """The text of a summary, when its effort was last referenced, and the turns it has left."""
+    """The text of a summary, when its effort was last referenced, and in how many turns it is due.
+
+    From then on it leaves with the next change of the plan.
+    """
 
     summary: NotRequired[str]
     last_referenced_turn: _Turn
@@ -435,7 +438,7 @@ def _differ(new: Any, old: Any) -> bool:
 
 
 def readable(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the efforts in the context with their texts and how many turns each has left.
+    """Return the efforts in the context with texts, and in how many turns each is due to leave.
 
     >>> state = {"turn": 9, "summaries": {"a": 5}, "texts": {"a": {"summary": "Fixed."}}}
     >>> readable(state, Settings(summary_eviction_threshold=20))["summaries"]

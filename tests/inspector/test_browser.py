@@ -3,6 +3,7 @@
 import itertools
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,11 @@ from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import EbbtideMiddleware, Settings, create_memory_agent
-from ebbtide.inspector import payload
+from ebbtide.inspector import payload, prompts
 from ebbtide.inspector.export import export_html
 from ebbtide.inspector.server import Inspected, local_app
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.decay import PUT_OFF
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, Page, drawn, page_of, path_of, saved, serving
@@ -302,7 +304,7 @@ def test_questions_of_a_newcomer(browser: Browser, remembering: tuple[str, Any, 
     assert "Turn 40" in turn
     assert "an axios interceptor asks for a new token" in turn
     assert re.search(r"Sent\s+[45],\d{3}\s+tokens in 1 call", turn)
-    assert re.search(r"Full history\s+\d+.\dk\s+tokens, had all been sent: \d\d % saved", turn)
+    assert re.search(r"Full history\s+\d+.\dk\s+tokens, had .* been sent, .*: \d\d % saved", turn)
 
 
 def test_prices_and_what_is_open_stay(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
@@ -356,6 +358,61 @@ def test_the_page_agrees_with_itself(remembering: tuple[str, Any, SqlArchive]) -
 
     assert sum(turn.get("full", 0) for turn in told["turns"]) == told["metrics"]["full_history"]
     assert drawn_as == logs
+
+
+def test_forecasts_come_true(remembering: tuple[str, Any, SqlArchive]) -> None:
+    """A log collapses in the turn foretold; a summary is due then and leaves in five turns."""
+    archive = remembering[2]
+    owner = next(iter(archive.sessions("ann")))
+    told = payload.session(archive, owner)
+    standing = {n: payload.turn(archive, owner, None, n)["standing"] for n in range(1, 53)}
+    left = [
+        (kind, effort["id"], change["turn"])
+        for effort in told["efforts"]
+        for change in effort["changes"]
+        if (kind := change["type"]) in {"collapsed", "evicted"}
+    ]
+    late = {
+        (kind, name, turn, turn - (n + now[name]["leaves"]))
+        for kind, name, turn in left
+        for n, now in standing.items()
+        if n < turn
+        and all(name in standing[at] for at in range(n, turn))
+        and all(standing[at][name].get("last") == now[name].get("last") for at in range(n, turn))
+        and now[name]["state"] == ("expanded" if kind == "collapsed" else "concluded")
+    }
+
+    assert {(kind, name, turn) for kind, name, turn, _ in late} == {*left}
+    assert {by for kind, _, _, by in late if kind == "collapsed"} == {0}
+    assert {by for kind, _, _, by in late if kind == "evicted"} <= {*range(PUT_OFF + 1)}
+
+
+def test_sums_and_reasons_of_prompts(remembering: tuple[str, Any, SqlArchive]) -> None:
+    """The messages of a prompt add up to its call; a turn that left is no longer sent."""
+    archive = remembering[2]
+    owner = next(iter(archive.sessions("ann")))
+    tip = archive.newest(owner)
+    assert tip is not None
+    for turn in payload.session(archive, owner)["turns"]:
+        for place, call in enumerate(turn["calls"]):
+            made = prompts.prompt(archive, owner, tip, turn["turn"], place)["messages"]
+            sizes = Counter[str]()
+            for line in made:
+                sizes[line["part"]] += line["tokens"] if line["change"] != "left" else 0
+            leaving = any(line["change"] == "left" for line in made)
+
+            assert +sizes == +Counter(call["tokens"])
+            assert leaving >= ("left" in call)
+
+
+def test_who_mentioned_an_effort(remembering: tuple[str, Any, SqlArchive]) -> None:
+    """Nobody but the answer named it in turn 7, user and answer in turn 40."""
+    archive = remembering[2]
+    told = payload.session(archive, next(iter(archive.sessions("ann"))))
+    by = {turn["turn"]: [one["by"] for one in turn["mentions"]] for turn in told["turns"]}
+
+    assert by[7] == [["answer"]]
+    assert by[40] == [["user", "answer"]]
 
 
 def test_click_on_a_part(browser: Browser, remembering: tuple[str, Any, Any]) -> None:
