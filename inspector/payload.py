@@ -7,7 +7,6 @@ the model. Nothing is guessed.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
@@ -70,7 +69,7 @@ def session(
     baselines = {turn.turn: turn for turn in metrics.turns}
     talked = [record for record in commits if record.status != "command"]
     entries = []
-    for earlier, record in pairwise([None, *talked]):
+    for earlier, record in zip([None, *talked], talked, strict=False):
         baseline = baselines.get(record.turn)
         full = {"full_history": baseline.full_history, "full": baseline.full} if baseline else {}
         entries.append({**_heading(record), "calls": _calls(record, earlier), **full})
@@ -206,9 +205,9 @@ def _calls(record: Record, earlier: Record | None) -> list[dict[str, Any]]:
     sent = [event for event in record.events if event["type"] == "sent"]
     before = [event for event in earlier.events if event["type"] == "sent"] if earlier else []
     calls: list[dict[str, Any]] = []
-    for last, event in pairwise([before[-1] if before else None, *sent]):
+    for last, event in zip([before[-1] if before else None, *sent], sent, strict=False):
         changed = event.get("changed") or {}
-        same = calls and changed == (last.get("changed") or {})
+        same = calls and last and changed == (last.get("changed") or {})
         is_new = not same and (calls or changed.get("after_turn") == record.turn - 1)
         call = {key: event[key] for key in _OF_A_CALL if key in event}
         call["why"] = changed.get("why") if is_new else None

@@ -31,7 +31,7 @@ function clipped(text, length = 160) {
 
 // A table; a `stacked` one shows each row as a card where the page is narrow, and says so by roles.
 function table(caption, heads, rows, options = {}) {
-  const kind = rows[0] ? rows[0].map((cell) => typeof cell === "number" || /^\$[\d.,]+$/.test(cell)) : [];
+  const kind = heads.map((_, at) => rows.some((row) => typeof row[at] === "number" || /^\$[\d.,]+$/.test(row[at])));
   const role = (name) => (options.stacked ? name : null);
   const body = rows.map((row) => make("tr", { role: role("row") }, row.map((cell, at) =>
     make("td", { class: kind[at] ? "n" : null, role: role("cell"), "data-head": role(heads[at]) }, typeof cell === "number" ? tokens(cell) : cell ?? ""))));

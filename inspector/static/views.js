@@ -288,7 +288,7 @@ async function effortsView(at) {
   const rows = [...data.efforts].reverse().map((effort) => {
     const change = effort.changes.at(-1);
     return [make("a", { href: link(at, "efforts", effort.id), "aria-current": effort === chosen ? "true" : null }, effort.id), stateOf(change.state), change.turn,
-      entryOf(standing, effort.id) && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens ? tokens(effort.tokens) : "–", clipped(effort.summary || effort.goal || "", 200)];
+      entryOf(standing, effort.id) && change.state !== "open" ? leaving(standing[effort.id]) : "–", effort.tokens || "–", clipped(effort.summary || effort.goal || "", 200)];
   });
   return [make("h2", {}, "Efforts by turn"), quiet("An effort is a piece of work with a beginning and an end. Choose one to see why it is in the prompt or not."),
     ...effortFigure(data, shownOnes, (name) => { location.hash = link(at, "efforts", name); }), chosen ? await effortDetail(data, at, chosen) : at.item ? make("p", {}, `No effort of this session is called “${clipped(at.item)}”.`) : null,

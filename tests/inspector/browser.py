@@ -100,7 +100,8 @@ def page_of(browser: Browser, *, allowed: str = "nothing", **options: Any) -> It
         yield page
     finally:
         context.close()
-    assert [complaint for complaint in complaints if allowed not in complaint] == []
+    unexpected = [complaint for complaint in complaints if allowed not in complaint]
+    assert unexpected == [], unexpected
 
 
 def drawn(page: Page, address: str) -> None:
