@@ -10,7 +10,8 @@ Dialogues, which need no `--data`: made-up dialogues in `data`, each with two to
 are opened, worked on and concluded one after the other. Then the first effort is expanded, and
 turns of other work follow, some of which refer to an effort, as their authors labelled them. There
 are three kinds: `work` about software, `long` mails and minutes of a hundred words in which one
-sentence refers to an effort, and `terse` talk while coding. The rule was chosen on the half called
+sentence refers to an effort, and `terse` talk while coding. Those about software are replayed once
+more as one session of 27 efforts. The rule was chosen on the half called
 development. The half called check was kept for the end.
 
 - true %: references that are recognised.
@@ -38,7 +39,7 @@ from report import argument_parser, percent, write
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
-from ebbtide.memory.keywords import KeywordCache, about, evidence, keywords_of, passages_of
+from ebbtide.memory.keywords import KeywordCache, Needed, about, evidence, keywords_of, passages_of
 from ebbtide.memory.record import Event, Group, Owner, Tip
 from ebbtide.memory.references import recent, referenced, statements
 from ebbtide.memory.running_turn import RunningTurn
@@ -62,6 +63,8 @@ your would could should
 )
 _DATA = Path(__file__).parent / "data"
 _KINDS = ("work", "long", "terse")
+_DEFAULT = Settings()
+_ALL_STAY = Settings(summary_eviction_threshold=10_000)
 _GOAL = {"rule": "goal", "true %": ">= 60", "false %": "<= 2", "AUC": ">= 0.91", "left": "<= 6"}
 _DIALOGUE_GOAL = {"rule": "goal", "true %": ">= 60", "false %": "<= 2", "AUC": ">= 0.91"}
 
@@ -88,7 +91,8 @@ class Distinctive:
         def read(text: str) -> Match:
             passages = passages_of(text)
             scores = evidence(passages, keywords, keywords, turns)
-            return Match(scores, frozenset(about(passages, keywords, keywords, turns)))
+            found = about(passages, keywords, keywords, turns, Needed(lenient=keywords))
+            return Match(scores, frozenset(found))
 
         return read
 
@@ -164,7 +168,11 @@ def remaining_summaries(archive: DiskArchive, rule: Rule, talk: Conversation) ->
 
 
 def replay_states(
-    archive: DiskArchive, rule: Rule, owner: Owner, groups: Iterable[Group]
+    archive: DiskArchive,
+    rule: Rule,
+    owner: Owner,
+    groups: Iterable[Group],
+    settings: Settings = _DEFAULT,
 ) -> Iterator[EffortState]:
     """Yield the state after each turn of a conversation."""
     tip, state = Tip(), EMPTY
@@ -173,7 +181,7 @@ def replay_states(
         for event in turn.events:
             state = happened(state, event, line="")
         state = rule.next_state(_work(state, ArchiveView(archive, owner, tip, turn)))
-        state = evicted(collapsed(state, Settings()), Settings(), state.turn)
+        state = evicted(collapsed(state, settings), settings, state.turn)
         tip = archive.commit(owner, tip, replace(turn, events=state.events)).tip
         yield state
 
@@ -206,13 +214,15 @@ class Pair(NamedTuple):
     score: float
 
 
-def pairs_of(archive: DiskArchive, rule: Rule, talk: Mapping[str, Any]) -> list[Pair]:
+def pairs_of(
+    archive: DiskArchive, rule: Rule, talk: Mapping[str, Any], settings: Settings = _DEFAULT
+) -> list[Pair]:
     """Replay a dialogue; return each turn after its efforts, paired with each effort."""
     groups, pairs = tuple(dialogue_turns(talk)), list[Pair]()
     begin = len(groups) - len(talk["after"])
     before: Iterable[str] = ()
     owner, tip = Owner("references", talk["id"]), Tip()
-    for number, state in enumerate(replay_states(archive, rule, owner, groups)):
+    for number, state in enumerate(replay_states(archive, rule, owner, groups, settings)):
         if number >= begin:
             recognised = {
                 event["effort"] for event in state.events if event["type"] == "referenced"
@@ -282,6 +292,7 @@ def main() -> None:
     rules: list[Rule] = [Plain("two shared words of the summary"), Plain(frequent, _FEW_WORDS)]
     rules.append(Distinctive())
     rows = [row for kind in _KINDS for row in _dialogue_rows(rules, options.dialogues, kind)]
+    rows += _crowded_rows(rules, options.dialogues)
     title = "References in dialogues"
     write(options.out, "references_dialogues", title, [*rows, _DIALOGUE_GOAL])
     if options.data:
@@ -293,17 +304,31 @@ def _dialogue_rows(rules: Sequence[Rule], folder: Path, kind: str) -> Iterator[d
     talks = [json.loads(path.read_bytes()) for path in sorted((folder / kind).glob("*.json"))]
     for half in sorted({talk["half"] for talk in talks}, reverse=True):
         for rule in rules:
-            yield {"rule": rule.name, "dialogues": kind, **_in_half(rule, half, talks)}
+            pairs = [_in_new_archive(pairs_of, rule, t) for t in talks if t["half"] == half]
+            yield {"rule": rule.name, "dialogues": kind, "half": half, **_figures(pairs)}
 
 
-def _in_half(rule: Rule, half: str, talks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    pairs = [_in_new_archive(pairs_of, rule, talk) for talk in talks if talk["half"] == half]
+def _crowded_rows(rules: Sequence[Rule], folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the dialogues about software of each half as one session of many efforts.
+
+    No summary leaves it, so that each turn is compared with all efforts.
+    """
+    talks = [json.loads(path.read_bytes()) for path in sorted((folder / "work").glob("*.json"))]
+    for half in sorted({talk["half"] for talk in talks}, reverse=True):
+        parts = [talk for talk in talks if talk["half"] == half]
+        session = {key: [*chain(*(talk[key] for talk in parts))] for key in ("efforts", "after")}
+        for rule in rules:
+            pairs = _in_new_archive(pairs_of, rule, {"id": half, **session}, _ALL_STAY)
+            row = {"rule": rule.name, "dialogues": "work, one session", "half": half}
+            yield {**row, **_figures([pairs])}
+
+
+def _figures(pairs: Sequence[Sequence[Pair]]) -> dict[str, Any]:
     true = [pair.recognised for talk in pairs for pair in talk if pair.mentioned]
     false = [pair for talk in pairs for pair in talk if not pair.mentioned]
     unrelated_turns = chain.from_iterable(map(_recognised_turns, pairs))
     scores = [pair.score for talk in pairs for pair in talk if pair.mentioned]
     return {
-        "half": half,
         "true %": percent(true),
         "of": len(true),
         "false %": percent(pair.recognised for pair in false),
@@ -341,9 +366,9 @@ def _row(rule: Rule, talks: Sequence[Conversation]) -> dict[str, Any]:
     }
 
 
-def _in_new_archive(measure: Callable[..., Any], rule: Rule, talk: Any) -> Any:
+def _in_new_archive(measure: Callable[..., Any], rule: Rule, talk: Any, *options: Any) -> Any:
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
-        return measure(archive, rule, talk)
+        return measure(archive, rule, talk, *options)
 
 
 def _work(state: EffortState, view: ArchiveView) -> RunningTurn:

@@ -16,6 +16,7 @@ from .keywords import (
     MOST_KEYWORDS,
     KeywordCache,
     Keywords,
+    Needed,
     about,
     keywords_of,
     passages_of,
@@ -324,10 +325,12 @@ def _by_keywords(
         return {}
     vocabulary, turns = _vocabulary(work, cache), recent(work, cache)
     ids = [name for name in in_context if name in vocabulary]
+    # A log that stays for nothing costs the most, and answers have many words.
+    needed = Needed(_overlap(work), {*ids}.difference(work.state.expanded))
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
-        passages = passages_of(said)
-        found = about(passages, vocabulary, ids, turns, overlap=_overlap(work)) | found
+        found = about(passages_of(said), vocabulary, ids, turns, needed) | found
+        needed = Needed(needed.overlap)
     return found
 
 
