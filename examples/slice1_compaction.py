@@ -1,19 +1,16 @@
 """Slice 1: concluding an effort replaces its log in the context with a summary."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from drawing import draw_lines
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, Settings, commands, create_memory_agent
+from ebbtide import DiskArchive, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
-
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 SAID = (
     "Let's work on the auth bug: people are signed out in the middle of their work",
@@ -48,7 +45,7 @@ def main() -> None:
     print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
     print(f"Saved: {1 - after / before:.1%} of the effort, with default settings.")
     print(f"All calls: {figures.sent:,} tokens, full history: {figures.full_history:,}.")
-    print(plot(figures.turns) if charts else "For a plot, install matplotlib.")
+    draw(figures.turns)
 
 
 def talk() -> Any:
@@ -63,28 +60,18 @@ def talk() -> Any:
         return commands.stats(agent, config)
 
 
-def plot(turns: Any) -> str:
+def draw(turns: Any) -> None:
     """Draw what each turn sent, its parts, and the budget."""
-    figure = charts.Figure(figsize=(7, 4), layout="constrained")
-    axes, numbers = figure.subplots(), range(1, len(turns) + 1)
-    axes.plot(numbers, [turn.full_history for turn in turns], "k^:", label="full history")
-    axes.plot(numbers, [turn.total for turn in turns], "C0o-", label="sent")
-    axes.plot(
-        numbers, [turn.parts.get("turns") for turn in turns], "C1s--", label="turns, word for word"
-    )
-    axes.plot(numbers, [turn.parts.get("memory") for turn in turns], "C2D-.", label="summary")
-    axes.axhline(Settings().context_budget, color="C3", linestyle="-", label="budget")
-    for number, event in {1: "opened", CONCLUDED: "concluded"}.items():
-        axes.axvline(number, color="0.8", zorder=0)
-        axes.text(number, 22, f" {event}")
-    axes.set(
-        xlabel="turn", ylabel="last call of the turn (tokens)", yscale="log", ylim=(20, 200_000)
-    )
-    axes.set_yticks(ticks := [100, 1_000, 10_000], [f"{tick:,}" for tick in ticks])
-    axes.legend(ncols=2, loc="upper center")
-    for ending in ("svg", "png"):
-        figure.savefig(f"slice1_compaction.{ending}", dpi=200)
-    return "Plot: slice1_compaction.svg and .png"
+    lines = {
+        "full history": ("k^:", [turn.full_history for turn in turns]),
+        "sent": ("C0o-", [turn.total for turn in turns]),
+        "turns, word for word": ("C1s--", [turn.parts.get("turns") for turn in turns]),
+        "summary": ("C2D-.", [turn.parts.get("memory") for turn in turns]),
+    }
+    events = {1: " opened", CONCLUDED: " concluded"}
+    legend = {"ncols": 2, "loc": "upper center"}
+    name = "slice1_compaction"
+    print(draw_lines(name, lines, events, legend, xlabel="turn", ylim=(20, 200_000)))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Slice 2: expanding an effort brings its log back verbatim; collapsing removes it."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from drawing import draw_bars
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -14,8 +13,6 @@ from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
 from ebbtide.memory.record import Owner
 from ebbtide.memory.transcript import transcript
-
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
 BUG = "Let's work on the auth bug: people are signed out in the middle of their work"
@@ -51,27 +48,9 @@ def main() -> None:
     print(f"Settings here, so that the context before and after can be equal: {EXACT!r}")
     sums = (figures.sent, figures.always_expanded, figures.full_history)
     print("Sent: {:,} tokens, always expanded: {:,}, full history: {:,}.".format(*sums))
-    print(plot(sizes) if charts else "For a plot, install matplotlib.")
+    bars = {step: dict(zip(PARTS, tokens, strict=True)) for step, tokens in sizes.items()}
+    print(draw_bars("slice2_expansion", bars, xlabel="the auth bug", ylim=(10, 200_000)))
     raise SystemExit(not all(checks.values()))
-
-
-def plot(sizes: dict[str, list[int]]) -> str:
-    """Draw the parts of the context at each step, and the budget."""
-    figure = charts.Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.subplots()
-    for number, (part, hatch) in enumerate(zip(PARTS, ("", "//", ".."), strict=True)):
-        places = [step + 0.27 * (number - 1) for step in range(len(sizes))]
-        heights = [tokens[number] for tokens in sizes.values()]
-        axes.bar(places, heights, 0.25, label=part, hatch=hatch, edgecolor="black")
-    axes.axhline(EXACT.context_budget, color="C3", linestyle="--", label="budget")
-    axes.set_xticks(range(len(sizes)), [*sizes])
-    axes.set(xlabel="the auth bug", ylabel="context of a call (tokens)", yscale="log")
-    axes.set_yticks(ticks := [10, 100, 1_000, 10_000], [f"{tick:,}" for tick in ticks])
-    axes.set_ylim(10, 200_000)
-    axes.legend(ncols=4, loc="upper center")
-    for ending in ("svg", "png"):
-        figure.savefig(f"slice2_expansion.{ending}", dpi=200)
-    return "Plot: slice2_expansion.svg and .png"
 
 
 def say(agent: Any, words: str) -> list[tuple[list[int], str]]:

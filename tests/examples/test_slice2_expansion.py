@@ -10,9 +10,11 @@ from tests.processes import ROOT
 
 FALSIFIED = """
 import runpy
+import sys
 from ebbtide.graph import agent
 from ebbtide.memory import transcript
 
+sys.path.insert(0, {folder!r})
 transcript.transcript = lambda turns: "another log"
 runpy.run_path({path!r}, run_name="__main__")
 """
@@ -48,7 +50,8 @@ def test_the_table_shows_the_log_come_and_go(ran: Run) -> None:
 
 def test_it_fails_if_the_log_is_another(tmp_path: Path) -> None:
     """If the archive's log were another than the one in the context, the example would fail."""
-    script = FALSIFIED.format(path=str(ROOT / "examples" / "slice2_expansion.py"))
+    folder = ROOT / "examples"
+    script = FALSIFIED.format(folder=str(folder), path=str(folder / "slice2_expansion.py"))
 
     result = run(["-c", script], tmp_path)
 
