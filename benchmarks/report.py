@@ -120,13 +120,24 @@ _UNITS = {
 
 
 def _commit() -> str:
-    """Return the commit that was measured, "unknown" outside of a repository."""
+    """Return the commit that was measured, "unknown" outside of a repository.
+
+    It ends with `-dirty` if files were changed since; results that were just written do not count.
+    """
+    if not (commit := _git("rev-parse", "--short=8", "HEAD")):
+        return "unknown"
+    changed = _git("status", "--porcelain", "--", ":/", ":(top,exclude)benchmarks/results")
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*arguments: str) -> str:
+    """Return what git prints, nothing if there is no git or no repository."""
     git = shutil.which("git")
     if git is None:
-        return "unknown"
-    described = [git, "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    ran = subprocess.run(described, capture_output=True, text=True, check=False)  # noqa: S603
-    return ran.stdout.strip() or "unknown"
+        return ""
+    command = [git, "-C", str(Path(__file__).parent), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return ran.stdout.strip()
 
 
 def _processor() -> str:
