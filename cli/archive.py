@@ -1,4 +1,4 @@
-"""`ebbtide archive`: check, export and copy the stored sessions."""
+"""`ebbtide archive`: check, export, copy and delete the stored sessions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 import typer
 
+from ..graph.erase.erase import delete_session
 from ..memory.archive.folder import export as export_folder
 from ..memory.archive.page import export_markdown
 from ..memory.archive.protocol import Archive, Finding
@@ -15,12 +16,12 @@ from ..memory.archive.transfer import Moved, copy
 from ..memory.errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..memory.names import session_label
 from ..memory.record import Owner
-from .home import AnySession, ConfigFile, Json, Root, Session, User, configured
-from .inspect import inspector
+from .home import HISTORY, AnySession, ConfigFile, Json, Root, Session, User, configured
+from .inspect import ChatAgents, inspector
 from .printable import discreet, in_line, print_json
 
 app = typer.Typer(
-    help="Check, export and copy what is stored.",
+    help="Check, export, copy and delete what is stored.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -124,6 +125,33 @@ def export(  # noqa: PLR0913, PLR0917 (the options that every command has)
     if damaged:
         state = f"session {session_label(owner)!r} is damaged, and {str(target)!r} with it"
         raise ArchiveError(f"{state}: `ebbtide archive verify` says where")
+
+
+@app.command()
+def delete(
+    thread: Session,
+    root: Root = None,
+    user: User = None,
+    config: ConfigFile = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete the turns, memories and checkpoints of a thread for good, after a question."""
+    home = configured(root, user, config, model="scripted")  # nothing is asked of a model
+    with home.archive() as archive:
+        threads = [owner.thread for owner in _sessions_named(archive, home.user, thread)]
+        name = thread if thread in threads else threads[0]
+        tips = [archive.newest(o) for o in archive.sessions(home.user) if o.thread == name]
+        turns = sum(tip.turn for tip in tips if tip)
+        state = f"thread {name!r} of {_counted(turns, 'turn')} in {home.location}"
+        if not yes and not typer.confirm(f"Delete {in_line(state)} for good?", err=True):
+            raise typer.Exit(1)
+        with ChatAgents(home, archive)(home.user) as agent:
+            report = delete_session(
+                agent, {"configurable": {"thread_id": name, "user_id": home.user}}
+            )
+    (home.chat_folder() / HISTORY).unlink(missing_ok=True)  # it has what was typed
+    typer.echo("\n".join([f"Deleted {in_line(state)}", *map(in_line, report.not_erased)]))
 
 
 @app.command("copy")

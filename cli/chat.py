@@ -4,7 +4,6 @@ import os
 import re
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import nullcontext
 from difflib import get_close_matches
 from typing import Annotated, TextIO, TypeAlias
 
@@ -29,6 +28,9 @@ _ReadLine: TypeAlias = Callable[[], str | None]
 
 _EXCERPT = 60
 """Characters of an unfinished turn's message that the offer to resume it quotes: one line."""
+
+_AGREED = " --yes"
+"""What a command that asks first ends with, to go on without a question."""
 
 _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 """A tool name in an error: the user reads the command's name, `/open` for `open_effort`."""
@@ -82,7 +84,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
             state = f"turn {talk.turn} was the last" if talk.turn else "new"
             location = in_line(f"Thread {thread} in {home.location}")
             screen.notice(f"{location} ({state}). /help for help.")
-        dialogue = _Dialogue(talk, screen, read_line)
+        dialogue = _Dialogue(talk, screen, read_line, interactive=interactive)
         dialogue.run()
     if dialogue.failed and not interactive:
         raise typer.Exit(1)
@@ -96,9 +98,11 @@ def is_terminal(stream: TextIO | None) -> bool:
 class _Dialogue:
     """Reads lines and runs each as a turn or a command; an error does not end it."""
 
-    def __init__(self, talk: Conversation, screen: Screen, read_line: _ReadLine) -> None:
+    def __init__(
+        self, talk: Conversation, screen: Screen, read_line: _ReadLine, *, interactive: bool
+    ) -> None:
         self._talk, self._screen, self._read_line = talk, screen, read_line
-        self.failed = False
+        self._interactive, self.failed = interactive, False
 
     def run(self) -> None:
         """Read lines until they end, or /quit is one of them."""
@@ -143,15 +147,19 @@ class _Dialogue:
         if entry.bare and words:
             raise CommandError(f"{name} takes nothing after it; {words!r} was given")
         if entry.warning:
-            warning = entry.warning(self._talk, words)
-            self._screen.notice(f"{warning} Type yes to go on.", "yellow")
-            if (self._read_line() or "").strip().lower() != "yes":
+            words, agreed, _ = words.partition(_AGREED)
+            if not agreed and not self._agrees(f"{name} {words}", entry.warning(self._talk, words)):
                 self._screen.notice("Nothing was changed.")
                 return
-        is_long = entry.paged and words.startswith(entry.paged)
-        with self._screen.paging() if is_long else nullcontext():
-            for part in entry.run(self._talk, words):
-                self._screen.page(part)
+        is_long = bool(entry.paged) and words.startswith(entry.paged)
+        self._screen.pages(entry.run(self._talk, words), long=is_long)
+
+    def _agrees(self, command: str, warning: str) -> bool:
+        """Ask a question; raises `CommandError` where nobody can answer it."""
+        if not self._interactive:
+            raise CommandError(f"{warning} If so, write {command}{_AGREED}")
+        self._screen.notice(f"{warning} Type yes to go on.", "yellow")
+        return (self._read_line() or "").strip().lower() == "yes"
 
     def _turn(self, message: str | None) -> None:
         """Run a turn on a message; without a message, resume the unfinished turn."""
@@ -175,7 +183,8 @@ class _Dialogue:
         request = self._talk.unfinished()
         if request is not None:
             quote = in_line(request if len(request) <= _EXCERPT else f"{request[:_EXCERPT]}…")
-            hint = "Enter resumes it, a new message takes its place."
+            resuming = "Enter" if self._interactive else "An empty message"
+            hint = f"{resuming} resumes it, a new message takes its place."
             self._screen.notice(f'{reason}: "{quote}". {hint}', "yellow")
 
 

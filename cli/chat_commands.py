@@ -183,7 +183,11 @@ def _removal_warning(talk: Conversation, words: str) -> str:
     )
 
 
-@_command("/message remove TURN", "erase a turn for good; asks first", warning=_removal_warning)
+@_command(
+    "/message remove TURN [--yes]",
+    "erase a turn for good; asks first, without --yes",
+    warning=_removal_warning,
+)
 def _remove(talk: Conversation, words: str) -> Page:
     """Yield what was erased, which turns say the same, and what could not be erased."""
     turn = _turn_to_remove(words)

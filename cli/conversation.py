@@ -22,7 +22,7 @@ from ..graph.commands.change import arestore
 from ..graph.commands.threads import place_of
 from ..memory.errors import ArchiveError, SettingsError
 from ..memory.record import Owner
-from .home import CHECKPOINTS, Home, as_settings_error, name_given
+from .home import CHECKPOINTS, HISTORY, Home, as_settings_error, name_given
 
 Result = TypeVar("Result")
 
@@ -119,7 +119,7 @@ def conversation(
         path = folder / (name or f"{parts.archive.id}.sqlite")
         made.checkpointer = made.checkpointer or _checkpointer(path, runner, stack)
         budget = parts.settings.context_budget
-        talk = Conversation(runner, made, owner, folder / "history", budget)
+        talk = Conversation(runner, made, owner, folder / HISTORY, budget)
         talk.restored = talk.is_new() and parts.archive.newest(owner) is not None
         if talk.restored:
             talk.command(arestore)

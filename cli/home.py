@@ -71,6 +71,9 @@ Thread = Annotated[
 CHECKPOINTS = "checkpoints.sqlite"
 """The file of a user's checkpoints in `Home.chat_folder`."""
 
+HISTORY = "history"
+"""The file of what a user typed, in the same folder."""
+
 
 @contextmanager
 def as_settings_error(choice: str) -> Iterator[None]:

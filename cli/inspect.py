@@ -47,7 +47,7 @@ def inspect(  # noqa: PLR0913 (the options of a command)
         typer.echo(f"{home.location}: {address}\nStop with Ctrl-C.")
         if browser:
             webbrowser.open(address)
-        opened = _Agents(home, archive, embeddings) if actions else None
+        opened = ChatAgents(home, archive, embeddings) if actions else None
         options = uvicorn.Config(
             server.local_app(inspected, token, opened),
             log_level="warning",
@@ -58,12 +58,12 @@ def inspect(  # noqa: PLR0913 (the options of a command)
 
 
 @dataclass(frozen=True, slots=True)
-class _Agents:
+class ChatAgents:
     """Opens the agent that `ebbtide chat` has for a user."""
 
     home: Home
     archive: SqlArchive
-    embeddings: str | None
+    embeddings: str | None = None
 
     @contextmanager
     def __call__(self, user: str) -> Iterator[Agent]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -148,7 +148,13 @@ class Screen:
         else:
             self.console.print(part, soft_wrap=isinstance(part, Text))
 
-    def paging(self) -> AbstractContextManager[Any]:
+    def pages(self, parts: Iterable[RenderableType], *, long: bool) -> None:
+        """Print the parts of a command's page, those of a long one in a pager."""
+        with self._paging() if long else nullcontext():
+            for part in parts:
+                self.page(part)
+
+    def _paging(self) -> AbstractContextManager[Any]:
         """Show pages that are longer than the terminal in the user's pager, meanwhile."""
         os.environ.setdefault("LESS", "FRX")  # as git does: colours, and a short page just printed
         return self.console.pager(styles=not self.console.no_color)
@@ -215,7 +221,16 @@ class Pipe(Screen):
         else:
             typer.echo(printable(answer))
 
-    def paging(self) -> AbstractContextManager[Any]:
+    def pages(self, parts: Iterable[RenderableType], *, long: bool) -> None:
+        """Print the parts of a command's page as they are, or as one line of JSON."""
+        if not self._as_json:
+            super().pages(parts, long=long)
+            return
+        with self.console.capture() as captured:
+            super().pages(parts, long=long)
+        typer.echo(json.dumps({"output": captured.get()}))
+
+    def _paging(self) -> AbstractContextManager[Any]:
         """Print all pages as they are."""
         return nullcontext()
 

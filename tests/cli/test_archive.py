@@ -12,6 +12,7 @@ from typer.testing import Result
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Owner, Tip
 from tests.cli.commands_run import run, talked
+from tests.cli.test_chat_commands import files_with
 from tests.databases import Database
 from tests.memory.archive.whole_sessions import all_of
 from tests.memory.turns import turn
@@ -252,3 +253,31 @@ def test_no_command_prints_a_password(url: str, monkeypatch: pytest.MonkeyPatch)
     assert [result.exit_code for result in failed] == [1] * 7
     assert {result.stderr.count("\n") for result in failed} == {1}
     assert output.exit_code == 0
+
+
+def test_a_thread_is_deleted_after_a_question() -> None:
+    """No file below the root has its words, nor what was typed; other threads go on."""
+    talked("The host is umbrella-17.", thread="one")
+    talked("Hello!", thread="two")
+
+    refused = run("archive", "delete", "one", said="n\n")
+    kept = files_with(b"umbrella", "sessions")
+    deleted = run("archive", "delete", "one", said="y\n")
+
+    assert (refused.exit_code, deleted.exit_code) == (1, 0)
+    assert "Delete thread 'one' of 1 turn in " in refused.stderr
+    assert kept
+    assert files_with(b"umbrella", "sessions") == []
+    assert archived("verify").stdout == "two: 1 turn, intact\n"
+    assert "page 1 of" not in talked("/messages", thread="one")
+
+
+def test_a_thread_that_is_not_there_cannot_be_deleted() -> None:
+    """Another user's is not there either, and stays."""
+    talked("Hello!", user="ann")
+
+    result = archived("delete", "default", "--yes")
+
+    assert result.exit_code == 1
+    assert "default" in result.stderr
+    assert archived("verify", "--user", "ann").stdout == "default: 1 turn, intact\n"

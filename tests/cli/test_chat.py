@@ -211,7 +211,7 @@ def test_a_provider_error_is_one_line_and_enter_resumes_the_turn() -> None:
         page = asked("Hello", "", "/quit", url=server.url, fails=True)
 
     assert "no such key: ***" in page
-    assert 'The turn is not finished: "Hello". Enter resumes it' in page
+    assert 'The turn is not finished: "Hello". An empty message resumes it' in page
     assert "Hello again." in page
     assert KEY not in page
     assert "Traceback" not in page
@@ -231,7 +231,7 @@ def test_an_archive_that_fails_is_one_line_and_the_chat_goes_on() -> None:
 
     assert result.exit_code == 1, result.output
     assert "database or disk is full" in result.stderr
-    assert 'The turn is not finished: "Hello!". Enter resumes it' in result.stderr
+    assert 'The turn is not finished: "Hello!". An empty message resumes it' in result.stderr
     assert "/quit  " in result.stdout
 
 

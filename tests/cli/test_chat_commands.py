@@ -188,27 +188,47 @@ def test_the_anchor_is_rebuilt() -> None:
     assert "no state block from the model and none in view: the anchor is" in bare.stdout
 
 
-def test_a_turn_is_erased_after_a_yes() -> None:
+def test_a_turn_is_erased_through_a_pipe() -> None:
     """Nothing below the root holds its words, the rest of the conversation is there."""
     result = chat(
-        *("The host is umbrella-17.", "Good evening to you.", "/message remove 1", "yes"),
-        *("/message remove 1", "no", "/messages"),
+        *("The host is umbrella-17.", "Good evening to you.", "/message remove 1 --yes"),
+        *("/message remove 1", "/messages"),
     )
 
-    assert 'Erase turn 1 ("The host is umbrella-17.") for good?' in result.stderr
     assert "turn 1 erased" in result.stdout
     assert "Erase turn 1 (erased before) for good?" in result.stderr
+    assert "If so, write /message remove 1 --yes" in result.stderr
     assert "Good evening to you." in result.stdout.splitlines()[-3]
     assert files_with(b"umbrella", "sessions") == []
 
 
-@pytest.mark.parametrize("answer", ["", "y", "/quit"])
-def test_without_a_yes_nothing_is_erased(answer: str) -> None:
-    """Anything else leaves it all as it was, and the chat goes on."""
-    result = chat("The port is 8123.", "/message remove 1", answer, "/messages")
+def test_a_line_of_a_pipe_is_no_answer_to_a_question() -> None:
+    """Nobody read the question, so nothing is erased, and the line is a turn as any other."""
+    result = chat("The port is 8123.", "/message remove 1", "yes", "/messages")
 
-    assert "Nothing was changed." in result.stderr
     assert " -  The port is 8123." in result.stdout
+    assert " -  yes" in result.stdout
+
+
+def test_without_a_yes_nothing_is_erased() -> None:
+    """Anything else leaves it all as it was, and the chat goes on."""
+    with terminal(["chat", "--model", "scripted"], {}) as person:
+        person.converse(
+            ("The port is 8123.", "context 1,"),
+            ("/message remove 1", "Type yes to go on."),
+            ("y", "Nothing was changed."),
+            ("/messages", " -  The port is 8123."),
+        )
+
+
+def test_a_command_prints_a_line_of_json_too() -> None:
+    """Whoever reads the answers as JSON can read what is between them."""
+    answer, efforts = map(
+        json.loads, chat("Hello", "/efforts", options=("--json",)).stdout.splitlines()
+    )
+
+    assert answer["turn"] == 1
+    assert efforts == {"output": "no efforts yet; /open NAME begins one\n"}
 
 
 def test_of_a_first_turn_that_is_not_finished_nothing_can_be_erased() -> None:
@@ -283,7 +303,7 @@ def test_an_unfinished_turn_is_shown_and_in_the_way() -> None:
 
     assert "turn 1, what resuming it sends: " in page
     assert "turn 1 of thread 'default' is not finished" in page
-    assert 'A turn is not finished: "What is it?". Enter resumes it' in page
+    assert 'A turn is not finished: "What is it?". An empty message resumes it' in page
     assert "Here it is." in page
     assert statuses("kept") == ["done"]
 
