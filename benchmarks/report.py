@@ -30,6 +30,31 @@ _PACKAGES = (
 )
 
 
+def _commit() -> str:
+    """Return the commit that was measured, "unknown" outside of a repository.
+
+    It ends with `-dirty` if files were changed since; results that were just written do not count.
+    """
+    if not (commit := _git("rev-parse", "--short=8", "HEAD")):
+        return "unknown"
+    changed = _git("status", "--porcelain", "--", ":/", ":(top,exclude)benchmarks/results")
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*arguments: str) -> str:
+    """Return what git prints, nothing if there is no git or no repository."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    command = [git, "-C", str(Path(__file__).parent), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return ran.stdout.strip()
+
+
+_MEASURED = _commit()
+"""Read when a program begins: what is changed while it runs is not what it measures."""
+
+
 def argument_parser(description: str | None, **defaults: int | str) -> argparse.ArgumentParser:
     """Return a parser with the option that all benchmarks have, and one for each default."""
     parser = argparse.ArgumentParser(description=description)
@@ -88,7 +113,7 @@ def made() -> dict[str, Any]:
     return {
         "command": command(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(),
+        "commit": _MEASURED,
         "versions": versions(),
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -117,27 +142,6 @@ _UNITS = {
     r"token|cost|budget|call$|summaries$": "tokens",
 }
 """The units by what the names of their columns have; the first that is found counts."""
-
-
-def _commit() -> str:
-    """Return the commit that was measured, "unknown" outside of a repository.
-
-    It ends with `-dirty` if files were changed since; results that were just written do not count.
-    """
-    if not (commit := _git("rev-parse", "--short=8", "HEAD")):
-        return "unknown"
-    changed = _git("status", "--porcelain", "--", ":/", ":(top,exclude)benchmarks/results")
-    return f"{commit}-dirty" if changed else commit
-
-
-def _git(*arguments: str) -> str:
-    """Return what git prints, nothing if there is no git or no repository."""
-    git = shutil.which("git")
-    if git is None:
-        return ""
-    command = [git, "-C", str(Path(__file__).parent), *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    return ran.stdout.strip()
 
 
 def _processor() -> str:
