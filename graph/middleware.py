@@ -244,7 +244,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if another user resumes the turn that called it.
         """
         self._check_user(request.state, request.runtime)
-        result = cleaned_result(handler(request), request.tool_call["name"])
+        result = cleaned_result(handler(request), request)
         if _hands_over(result):
             self._hand_over(request, result)
         return result
@@ -254,7 +254,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> Any:
         """Do what `wrap_tool_call` does."""
         await asyncio.to_thread(self._check_user, request.state, request.runtime)
-        result = cleaned_result(await handler(request), request.tool_call["name"])
+        result = cleaned_result(await handler(request), request)
         if _hands_over(result):
             await asyncio.to_thread(self._hand_over, request, result)
         return result

@@ -4,16 +4,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.tools import BaseTool
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import ToolNode
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from ..memory.errors import SettingsError
 from ..memory.tools.toolbox import NAMES
+from ..prompts.loader import render
 from .turn.langchain_messages import cleaned
-from .turn.state import without_reserved
+from .turn.state import unpacked, without_reserved
+from .turn.turn import running
 
 _RESERVED = ("memory", "bookkeeping")
 """Keys that no command of a tool may write; a key `context` may be the application's own."""
@@ -25,10 +28,10 @@ def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        return _checked(cleaned_result(await execute(request), request.tool_call["name"]))
+        return _checked(cleaned_result(await execute(request), request))
 
     def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        return _checked(cleaned_result(execute(request), request.tool_call["name"]))
+        return _checked(cleaned_result(execute(request), request))
 
     return ToolNode(
         tools,
@@ -63,24 +66,47 @@ def _checked(result: Any) -> Any:
     return result
 
 
-def cleaned_result(result: Any, tool: str) -> Any:
-    """Return what a tool of this name gave, as it can be stored.
+def cleaned_result(result: Any, request: ToolCallRequest) -> Any:
+    """Return what a tool gave for a call, as it can be stored.
 
-    That is without lone surrogates, without keys that only nodes write, and without a result that
-    passes for one of the memory's tools.
+    That is without lone surrogates, without keys that only nodes write, without a result that
+    passes for one of the memory's tools, and without removing what no archive has yet.
     """
     if isinstance(result, ToolMessage):
-        return cleaned(_under_its_name(result, tool))
+        return cleaned(_under_its_name(result, request.tool_call["name"]))
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):
-        return [cleaned_result(item, tool) for item in result]
+        return [cleaned_result(item, request) for item in result]
     if isinstance(result, Command) and result.graph is None:
         result = without_reserved(result, _RESERVED)
         if isinstance(result.update, dict):
-            update = {key: cleaned_result(value, tool) for key, value in result.update.items()}
+            update = {key: cleaned_result(value, request) for key, value in result.update.items()}
+            if "messages" in update:
+                update["messages"] = _keeping_turn(update["messages"], request)
             result = replace(result, update=update)
     return result
+
+
+def _keeping_turn(given: Any, request: ToolCallRequest) -> list[BaseMessage]:
+    """Return a command's messages, which may remove those of earlier turns and no others.
+
+    Those of the running turn are not in the archive yet.
+    """
+    messages = convert_to_messages(given if isinstance(given, list) else [given])
+    removed = {message.id for message in messages if isinstance(message, RemoveMessage)}
+    if not removed:
+        return messages
+    there = request.state["messages"]
+    earlier = there[: len(there) - len(running(unpacked(request.state)))]
+    kept = [message for message in messages if not isinstance(message, RemoveMessage)]
+    if not any(isinstance(message, ToolMessage) for message in kept):  # LangChain asks for none
+        call, cleared = request.tool_call, render("cleared_messages")
+        kept.append(ToolMessage(cleared, tool_call_id=call["id"], name=call["name"]))
+    is_all = REMOVE_ALL_MESSAGES in removed
+    gone = [message for message in earlier if is_all or message.id in removed]
+    # Two calls may remove one message, which LangGraph refuses if it is not there any more.
+    return [*gone, *(RemoveMessage(str(message.id)) for message in gone), *kept]
 
 
 def _under_its_name(result: ToolMessage, tool: str) -> ToolMessage:

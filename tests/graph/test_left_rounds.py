@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import pytest
-from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
+from langchain_core.tools import InjectedToolCallId, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.errors import GraphRecursionError
@@ -42,6 +42,19 @@ def look(stone: int) -> str:
 def ask(question: str) -> str:
     """Ask a person."""
     return f"a person says {interrupt(question)}"
+
+
+@tool
+def clear(call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+    """Clear the chat."""
+    cleared = [RemoveMessage(REMOVE_ALL_MESSAGES), ToolMessage("Cleared.", tool_call_id=call_id)]
+    return Command(update={"messages": cleared})
+
+
+@tool
+def clear_bare() -> Command[Any]:
+    """Clear the chat, with no result of its own."""
+    return Command(update={"messages": [RemoveMessage(REMOVE_ALL_MESSAGES)]})
 
 
 def looks(first: int, last: int) -> list[Any]:
@@ -316,6 +329,25 @@ def test_rounds_outlive_messages_that_are_removed(tmp_path: Path) -> None:
     assert (first.status, second.status) == ("aborted", "done")
     assert stones(first.messages) == [*range(1, there[0])]
     assert chat.archive.verify(OWNER) == ()
+
+
+@pytest.mark.parametrize("clearing", ["clear", "clear_bare"])
+@pytest.mark.usefixtures("entry")
+def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
+    """Earlier turns leave `messages`; the running turn, which no archive has yet, stays whole."""
+    before, after = looks(11, 12)
+    at_once = together(before, call(clearing), call(clearing), after)
+    script = [*looks(1, 10), at_once, *looks(13, 15), "Done."]
+    chat = looking(tmp_path, ["Hi.", *script], tools=[look, clear, clear_bare])
+    go_on(chat, {"messages": "Hello."})
+
+    state = go_on(chat, {"messages": REQUEST})
+
+    assert [m.text for m in state["messages"] if m.type == "human"] == [REQUEST]
+    assert REQUEST in chat.model.sent[-1].text
+    assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * len(chat.model.sent)
+    assert [text(record.messages[0]) for record in chat.records(state)] == ["Hello.", REQUEST]
+    assert stones(records(chat)[0].messages) == [*range(1, 16)]
 
 
 def test_failing_model_in_the_middle(tmp_path: Path) -> None:
