@@ -14,7 +14,7 @@ from ..memory.errors import SettingsError
 from ..memory.tools.toolbox import NAMES
 from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
-from ..nodes.turn.turn import running
+from ..nodes.turn.turn import question_id, running
 
 
 class MemoryAgentState(AgentState[Any]):
@@ -85,11 +85,16 @@ def as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**state, "messages": messages}
 
 
+def is_without_question(state: TurnState) -> bool:
+    """Tell whether what the user said last in the running turn is not among the messages."""
+    question = question_id(state)
+    return bool(question) and question not in {message.id for message in state["messages"]}
+
+
 def check_messages(state: TurnState) -> None:
     """Raise `SettingsError` if another middleware removed the question or refused a call late."""
     messages = state["messages"]
-    questions = [name for name, turn in state.get("asked", {}).items() if turn == state.get("turn")]
-    if questions and questions[-1] not in {str(message.id) for message in messages}:
+    if is_without_question(state):
         raise SettingsError(
             "another middleware took away what the user said in this turn: leave out what "
             "summarises or trims messages, as SummarizationMiddleware does"

@@ -11,8 +11,10 @@ from uuid import uuid4
 from cachetools import LRUCache
 from langchain_core.messages import BaseMessage
 
+from ..nodes.turn.checkpoints import turn_before_removal
 from ..nodes.turn.parts import AgentParts
 from ..nodes.turn.state import unpacked
+from .agent_state import is_without_question
 from .requests import rejoined
 
 _REQUESTS = 1_000
@@ -54,6 +56,20 @@ class KeptRequests:
         """Return the parts of the turn's last request, None without one in this process."""
         with self._lock:
             return self._parts.get(_key(state))
+
+    def recover(self, state: Mapping[str, Any]) -> None:
+        """Keep the turn of the last checkpoint that has its question, if nothing else has it.
+
+        So it is if the question was taken out before a call that failed in another process.
+        """
+        turn_state = unpacked(state)
+        with self._lock:
+            is_kept = _key(state) in self._seen
+        if is_kept or state.get("ebbtide_turn") or not is_without_question(turn_state):
+            return
+        if turn := turn_before_removal(turn_state):
+            with self._lock:
+                self._seen[_key(state)] = turn
 
     def whole(self, state: Any) -> Any:
         """Return the state with the running turn whole, as other middleware replaced messages."""

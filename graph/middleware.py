@@ -382,6 +382,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
 
     def _call(self, request: ModelRequest[Any], window: int | None = None) -> Call:
         """Return the call of the model with its working context, within a `window` if given."""
+        self._kept.recover(request.state)
         whole = self._kept.whole(request.state)
         return call_of(request, unpacked(whole), self._parts_from(request), window)
 

@@ -7,6 +7,7 @@ before the thread's first turn names no user: then the first turn tells whose it
 """
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
@@ -21,6 +22,7 @@ from ...memory.tools.toolbox import NAMES
 from .arrivals import split_messages
 from .langchain_messages import cleaned
 from .state import TurnState, unpacked
+from .turn import question_id, running
 
 _ROLES = frozenset({"user", "human", "assistant", "ai", "system"})
 
@@ -234,6 +236,29 @@ def _id(checkpoint: CheckpointTuple) -> str:
 def _parent(checkpoint: CheckpointTuple) -> str | None:
     parent = checkpoint.parent_config
     return str(parent["configurable"]["checkpoint_id"]) if parent else None
+
+
+def turn_before_removal(state: TurnState) -> list[BaseMessage]:
+    """Return the running messages of the newest checkpoint that still has the running question.
+
+    None are found in a graph inside another one. Call it in a node, with a state out of which
+    another middleware took the question.
+    """
+    chosen = get_config()["configurable"]
+    saver, current = chosen.get(CONFIG_KEY_CHECKPOINTER), chosen.get("checkpoint_map", {})
+    if not isinstance(saver, BaseCheckpointSaver) or [*current] != [""]:
+        return []
+    root = {"thread_id": chosen["thread_id"], "checkpoint_ns": ""}
+    place: RunnableConfig | None = {"configurable": {**root, "checkpoint_id": current[""]}}
+    for _ in range(_LIMITS[-1]):
+        found = place and _read(partial(saver.get_tuple, place))
+        before = unpacked(_values(found)) if found else None
+        if before is None or any(before.get(key) != state.get(key) for key in ("turn", "part")):
+            return []
+        if question_id(before) in {message.id for message in before["messages"]}:
+            return running(before)
+        place = found.parent_config if found else None
+    return []
 
 
 _RESUMING = "__pregel_resuming"

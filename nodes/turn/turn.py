@@ -314,6 +314,12 @@ def running(state: TurnState) -> list[BaseMessage]:
     return messages[start:]
 
 
+def question_id(state: TurnState) -> str:
+    """Return the id of what the user said last in the running turn, "" for none."""
+    turn, asked = state.get("turn"), state.get("asked", {})
+    return next((name for name in reversed(asked) if asked[name] == turn), "")
+
+
 def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = NO_ROUNDS) -> Group:
     """Return messages of a turn as the archive stores them, with their state blocks.
 

@@ -29,7 +29,6 @@ from langchain.tools import InjectedToolCallId
 from langchain_core.messages import (
     AIMessage,
     AnyMessage,
-    RemoveMessage,
     SystemMessage,
     ToolMessage,
 )
@@ -498,26 +497,26 @@ def test_turn_that_is_summarised_in_the_state(
     assert [m.text for m in states[-1]["messages"]][-1] == "Done."
 
 
-def test_question_that_is_taken_away_in_another_process(tmp_path: Path, saver: Any) -> None:
-    """Nothing has it any more there: the error says what to leave out."""
-    asking = HumanInTheLoopMiddleware({"add": True})
-    waiting = made(tmp_path, saver, [call("add", a=1, b=2)], asking).say("go")
-    gone = RemoveMessage(str(waiting["messages"][0].id))
+@pytest.mark.parametrize("keep", [1, 3])
+def test_question_that_is_taken_away_in_another_process(
+    tmp_path: Path, saver: Any, keep: int
+) -> None:
+    """A turn that was summarised before a call that failed is whole where it goes on."""
+    rounds = [call("add", a=number, b=0) for number in (7, 8)]
+    script = [*rounds, OSError("no network")]
+    with pytest.raises(OSError, match="no network"):
+        made(tmp_path, saver, script, before=[summarising(keep)]).say("go")
 
-    class Taking(AgentMiddleware[Any, Any, Any]):
-        """Takes the question out of the state."""
+    there = made(tmp_path, saver, ["Done."], before=[summarising(keep)])
+    left = there.agent.get_state(THREAD).values["messages"]
+    state = there.agent.invoke(None, THREAD)
 
-        def before_model(self, state: Any, runtime: Any) -> dict[str, Any]:
-            """Take it."""
-            del state, runtime
-            return {"messages": [gone]}
-
-    there = made(tmp_path, saver, ["never"], asking, after=[Taking()])
-
-    with pytest.raises(SettingsError, match="leave out what summarises"):
-        approved(there, {"type": "approve"})
-
-    assert there.model.sent == []
+    said = [str(message.text) for message in there.model.sent[0].messages]
+    assert "go" not in [message.text for message in left]
+    assert [said.count(words) for words in ("go", "7", "8")] == [1] * 3
+    assert there.said(state)[0] == "go"
+    kinds = [[kind for kind in turn if kind != "human"] for turn in lineage(there, state)]
+    assert kinds == [["ai", "tool"] * 2 + ["ai"]]
 
 
 class Guard(AgentMiddleware[Any, Any, Any]):
