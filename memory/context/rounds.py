@@ -5,9 +5,10 @@ round to the newest, and the user's request is shortened last.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, NamedTuple
 
 from ...prompts.loader import render
 from ..efforts import one_line
@@ -44,8 +45,8 @@ _REQUEST_SHARE = 4  # a request up to this share is never shortened for the resu
 _ACTIVE_SHARE = 12  # the note on the active effort: a goal and a few constraints
 _LINE_TOKENS = 24  # tokens of the arguments, or of the words, in a line of the index
 _CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
-_TOOLS_NAMED = 4  # tools that a line for several rounds names
-_NAME = 32  # characters of such a name
+_TOOLS_NAMED, _SUBJECTS_NAMED = 4, 3  # tools, and subjects, that a line for several rounds names
+_NAME, _SUBJECT = 32, 48  # characters of such a name, and of a subject
 
 
 def begins(messages: Sequence[Message]) -> list[int]:
@@ -217,8 +218,8 @@ def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fenc
     """
     messages, places, count = turn.messages, offsets(turn.messages), fences.count
     left = sorted(at for at in hidden if not cut.has_gone(at))
-    called = _tools(messages)
-    tools = [tool for at in left for tool in called[at]]
+    called = _called(messages)
+    made = [one for at in left for one in called[at]]
     head = _concluded_lines(turn, cut, limit // _CONCLUDED_SHARE, count)
     newest = (
         line for at in reversed(left) for line in reversed([*_lines(messages, places, at, count)])
@@ -231,7 +232,7 @@ def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fenc
 
     def note(kept: int) -> Message:
         """Return the index with so many of its newest lines, the older ones merged."""
-        merged = _merged(tools[: len(tools) - kept], oldest)
+        merged = _merged(made[: len(made) - kept], oldest)
         lines = [*head, *merged, *(one.text for one in reversed(shown[:kept]))]
         quote = marked_pointers("\n".join(lines))
         return fences.note(render("rounds_left_out", turn=turn.turn, quote=quote))
@@ -256,15 +257,32 @@ class _Line:
     offset: int
 
 
-def _tools_of(message: Message) -> tuple[str, ...]:
-    """Return for each line of the index for a message the tool that was called, "" for words."""
+class _Called(NamedTuple):
+    """A call of a tool and its subject; both are empty for words."""
+
+    tool: str
+    subject: str
+
+
+def _calls_of(message: Message) -> tuple[_Called, ...]:
+    """Return for each line of the index for a message what was called."""
     if message["type"] != "ai":
         return ()
-    said = ("",) if one_line(visible_text(message)) else ()
-    return (*said, *(one_line(str(call["name"])) for call in calls(message)))
+    said = (_Called("", ""),) if one_line(visible_text(message)) else ()
+    made = (
+        _Called(one_line(str(call["name"])), _subject(call.get("args"))) for call in calls(message)
+    )
+    return (*said, *made)
 
 
-_tools = Growing[tuple[str, ...]](lambda messages, _: [*map(_tools_of, messages)])
+def _subject(args: Any) -> str:
+    """Return the first argument that is a text: mostly a path, a command or a query."""
+    values = args.values() if isinstance(args, Mapping) else ()
+    texts = (one_line(value[: 2 * _SUBJECT]) for value in values if isinstance(value, str))
+    return _short(next(filter(None, texts), ""), _SUBJECT)
+
+
+_called = Growing[tuple[_Called, ...]](lambda messages, _: [*map(_calls_of, messages)])
 
 
 def _lines(
@@ -289,18 +307,18 @@ def _lines(
 
 def _concluded_lines(turn: Logged, cut: Rounds, limit: int, count: TokenCounter) -> list[str]:
     """Return a line for each concluded effort, the oldest merged."""
-    called, places = _tools(turn.messages), offsets(turn.messages)
-    tools: dict[str, list[str]] = {}
+    called, places = _called(turn.messages), offsets(turn.messages)
+    made: dict[str, list[_Called]] = {}
     begins: dict[str, int] = {}
     for name, begin, end in cut.gone:
         begins.setdefault(name, places[begin].text)
-        work = (tool for each in called[begin:end] for tool in each if tool not in DECIDING)
-        tools.setdefault(name, []).extend(work)
+        work = (one for each in called[begin:end] for one in each if one.tool not in DECIDING)
+        made.setdefault(name, []).extend(work)
     lines: list[str] = []
     names = [*begins]
     while names:
         name = names[-1]
-        calls_made = _numbered(tools[name])
+        calls_made = _numbered(made[name])
         line = render("index_concluded", effort=name, calls=calls_made, offset=begins[name])
         limit -= count(f"{line}\n")
         if limit < 0:
@@ -308,7 +326,7 @@ def _concluded_lines(turn: Logged, cut: Rounds, limit: int, count: TokenCounter)
         lines.insert(0, line)
         names.pop()
     if names:
-        calls_made = _numbered([tool for name in names for tool in tools[name]])
+        calls_made = _numbered([one for name in names for one in made[name]])
         before = {"efforts": len(names), "offset": begins[names[0]]}
         lines.insert(0, render("index_concluded_before", calls=calls_made, **before))
     return lines
@@ -329,20 +347,29 @@ def _head(words: str, count: TokenCounter) -> str:
     return words if count(words) <= _LINE_TOKENS else f"{words[: fit(words, _LINE_TOKENS, count)]}…"
 
 
-def _merged(tools: Sequence[str], offset: Callable[[], int]) -> Iterator[str]:
-    """Yield the line that stands for the oldest lines, of calls of these tools."""
-    if tools:
-        yield render("index_merged", calls=_numbered(tools), offset=offset())
+def _merged(made: Sequence[_Called], offset: Callable[[], int]) -> Iterator[str]:
+    """Yield the line that stands for the oldest lines, of these calls."""
+    if made:
+        yield render("index_merged", calls=_numbered(made), offset=offset())
 
 
-def _numbered(tools: Sequence[str]) -> str:
-    """Return how often these tools are called, for example "read_file 3, run 2"."""
-    called = Counter(filter(None, tools))
-    named = [f"{_short(tool)} {times}" for tool, times in called.most_common(_TOOLS_NAMED)]
-    if others := len(called) - len(named):
-        named.append(render("index_others", tools=others))
-    return ", ".join(named) or "-"
+def _numbered(made: Sequence[_Called]) -> str:
+    """Return how often each tool was called, and for what, for example "read 3, run 2 (a.py)"."""
+    tools = Counter(one.tool for one in made if one.tool)
+    subjects = Counter(one.subject for one in made if one.subject)
+    most_called = tools.most_common(_TOOLS_NAMED)
+    named = [f"{_short(tool, _NAME)} {times}" for tool, times in most_called]
+    called = _listed(named, len(tools)) or "-"
+    about = [subject for subject, _ in subjects.most_common(_SUBJECTS_NAMED)]
+    return f"{called} ({_listed(about, len(subjects))})" if about else called
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[:_NAME]}…"
+def _listed(named: Sequence[str], number: int) -> str:
+    """Return some of a number of things, and how many more there are."""
+    others = number - len(named)
+    more = [render("index_others", others=others)] if others else []
+    return ", ".join([*named, *more])
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

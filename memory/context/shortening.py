@@ -98,22 +98,32 @@ def preview(
     tokens = count(content)
     if tokens <= limit:
         return content
-    head = max(1, int(limit * _HEAD_SHARE))
-    end = word_end(content, fit(content, head, count))
-    begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
-    begin = word_begin(content, begin)
+    end, begin = left_out(content, limit, count)
     # Only where a line of a log begins may its tail begin as one.
     within_line = offset is None and begin > 0 and content[begin - 1] != "\n"
     tail = INDENT * within_line + content[begin:]
-    left_out = max(1, tokens - count(content[:end]) - count(content[begin:]))
+    hidden = max(1, tokens - count(content[:end]) - count(content[begin:]))
     if callable(offset):
         place = offset(end)
     else:
         place = end if offset is None else offset + place_in_log(content, end)
-    pointer = render("left_out_unread", tokens=left_out)
+    pointer = render("left_out_unread", tokens=hidden)
     if turn is not None:
-        pointer = render("left_out", tokens=left_out, turn=turn, offset=place)
+        pointer = render("left_out", tokens=hidden, turn=turn, offset=place)
     return f"{content[:end]}\n{pointer}\n{tail}".rstrip("\n")
+
+
+def unread(content: str, limit: int, count: TokenCounter) -> str:
+    """Return the preview of a text for a model that cannot read on."""
+    return preview(content, limit, turn=None, offset=0, count=count)
+
+
+def left_out(content: str, limit: int, count: TokenCounter) -> tuple[int, int]:
+    """Return from where to where a text is left out if head and tail have `limit` tokens."""
+    head = max(1, int(limit * _HEAD_SHARE))
+    end = word_end(content, fit(content, head, count))
+    begin = max(end, fit_end(content, limit - head, count)) if limit > head else len(content)
+    return end, word_begin(content, begin)
 
 
 def marked_pointers(words: str) -> str:
@@ -149,6 +159,9 @@ def _with_marked_part(part: Any) -> Any:
 
 T = TypeVar("T")
 
+Cut: TypeAlias = Callable[[str, int, TokenCounter], str]
+"""Return a text within a number of tokens, for a model that cannot read on."""
+
 _Preview: TypeAlias = Callable[[str, int, Place], str]
 """Return the preview of a content, given its limit and its offset, if that saves enough."""
 
@@ -159,16 +172,16 @@ def previewed(
     limits: Limits,
     count: TokenCounter,
     *,
-    pointing: bool = True,
+    cut: Cut | None = None,
 ) -> tuple[Message, ...]:
     """Return a turn's messages with previews of all contents over the limits.
 
     `messages` are those of the turn as the context shows them; pointers count in the turn itself.
-    If not `pointing`, no call is named that reads on: for a model that has no tools.
+    For a model that has no tools, which no pointer helps, another function may `cut` a text.
     """
     if limits == UNLIMITED:
         return tuple(messages)
-    return previewed_each(turn, messages, [limits] * len(messages), count, pointing=pointing)
+    return previewed_each(turn, messages, [limits] * len(messages), count, cut=cut)
 
 
 def previewed_each(
@@ -177,14 +190,17 @@ def previewed_each(
     limits: Sequence[Limits],
     count: TokenCounter,
     *,
-    pointing: bool = True,
+    cut: Cut | None = None,
 ) -> tuple[Message, ...]:
     """Return a turn's messages with previews, each message with limits of its own."""
 
     def short(content: str, limit: int, offset: Place) -> str:
-        number = turn.turn if pointing else None
-        cut = preview(content, limit, turn=number, offset=offset, count=count)
-        return cut if count(cut) + _LEAST_SAVED <= count(content) else content
+        less = (
+            cut(content, limit, count)
+            if cut
+            else preview(content, limit, turn=turn.turn, offset=offset, count=count)
+        )
+        return less if count(less) + _LEAST_SAVED <= count(content) else content
 
     previews, places = [*messages], tuple[Offsets, ...]()
     for at, most in enumerate(limits):

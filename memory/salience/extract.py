@@ -14,7 +14,7 @@ from ...prompts.loader import render
 from ..compressions import Kind
 from ..context.forms import PREVIEW
 from ..context.quotes import marked_lines
-from ..context.shortening import Limits, previewed
+from ..context.shortening import Limits, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
@@ -220,7 +220,7 @@ def _parts(turns: Sequence[Logged], limit: int, count: TokenCounter) -> list[str
     for texts in (None, PREVIEW):
         limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         short = [
-            replace(turn, messages=previewed(turn, turn.messages, limits, count, pointing=False))
+            replace(turn, messages=previewed(turn, turn.messages, limits, count, cut=unread))
             for turn in legible(turns)
         ]
         logs = split_log(short, limit, count)

@@ -1,5 +1,6 @@
 """Summarise an effort with a model, part by part if its log is too long for one call."""
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, StringConstraints
 
 from ...prompts.loader import render
 from ..context.forms import PREVIEW
-from ..context.shortening import Limits, previewed
+from ..context.shortening import Limits, left_out, previewed, unread
 from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
@@ -26,6 +27,10 @@ _CANNED_BELOW = 50  # characters of a log below which no model is asked: there i
 _MOST_PARTS = 8  # calls for one summary: a session of real work took 84
 _PART_SHARE = 4  # a summary of a part has a fourth of a part's tokens: each pass has fewer parts
 _PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the constraints another
+_TELLING = re.compile(r"\b(?:error|exception|fail(?:ed|ure|s)?|passed|assert)", re.IGNORECASE)
+"""What is in a line that tells how a command ended."""
+
+_TELLING_SHARE, _LONG_LINE = 3, 200  # one in how many tokens of a preview they have; characters
 _WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
 
@@ -92,12 +97,31 @@ def _parts(log: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
         for turn in log:
             # Without the model's state blocks, which describe other work too.
             said = shown(turn.messages)
-            short = previewed(turn, said, limits, count, pointing=False)
+            short = previewed(turn, said, limits, count, cut=telling)
             turns.append(Group(turn.turn, short, ""))
         parts = in_parts(marked(transcript(turns)), limit, count)
         if len(parts) <= _MOST_PARTS:
             return parts
     return [*parts[:1], *parts[1 - _MOST_PARTS :]]
+
+
+def telling(content: str, limit: int, count: TokenCounter) -> str:
+    """Return head and tail of a text, between them the lines that tell how something ended."""
+    if count(content) <= limit:
+        return content
+    end, begin = left_out(content, limit, count)
+    lines: list[str] = []
+    free = limit // _TELLING_SHARE
+    for line in map(str.strip, content[end:begin].splitlines()):
+        if len(line) <= _LONG_LINE and _TELLING.search(line):
+            free -= count(f"{line}\n")
+            lines += [line] if free >= 0 else []
+    if not lines:
+        return unread(content, limit, count)
+    found = "\n".join(lines)
+    end, begin = left_out(content, limit - count(found), count)
+    note = render("left_out_telling", tokens=count(content[end:begin]), lines=found)
+    return f"{content[:end]}\n{note}\n{content[begin:]}".rstrip("\n")
 
 
 def characters_said(log: Sequence[Logged]) -> int:

@@ -138,7 +138,7 @@ def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
     talk.ask("Which efforts?")
 
     assert texts(talk, "memory")[0].split("\n")[-1] == (
-        "other concluded efforts, which search_efforts finds: a."
+        "concluded too, without a line here; search_efforts finds: a."
     )
     assert texts(talk, "turns")[-1] == (
         "out of view and stored: turns 1-2. read_log reads turns, "

@@ -106,18 +106,18 @@ def test_previews_do_not_grow_back(talk: Conversation) -> None:
 
 
 def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversation) -> None:
-    """Each effort has a line with its tools and where its rounds begin; old ones merge."""
+    """Each effort has a line: its tools, what for, and where its rounds begin; old ones merge."""
     talk.set(context_budget=talk.fixed + 3_000)
     talk.ask(REQUEST)
     for number in range(40):
         talk.call("open_effort", name=f"task-{number}")
-        talk.look_up(f"result {number}")
+        talk.look_up(f"result {number}", key=f"src/{number}.py")
         talk.call("close_effort")
     talk.call("open_effort", name="last")
 
     index = next(text(m) for m in talk.context.messages if "done before" in text(m))
-    newest = re.search(r"effort task-39, concluded: look_up 1 @(\d+)", index)
-    merged = re.search(r"(\d+) efforts concluded before: look_up \1 @", index)
+    newest = re.search(r"effort task-39, concluded: look_up 1 \(src/39\.py\) @(\d+)", index)
+    merged = re.search(r"(\d+) efforts concluded before: look_up \1 \(src/0\.py, src/1", index)
 
     assert newest
     assert merged

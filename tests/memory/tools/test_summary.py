@@ -248,3 +248,19 @@ def test_results_are_read_as_previews_in_few_parts() -> None:
 
     assert "tokens left out" in request.log
     assert len(requests) <= 10
+
+
+def test_preview_of_a_result_has_the_lines_that_tell_how_it_ended() -> None:
+    """They stand between head and tail, in the same number of tokens."""
+    lines = [f"collected test {number} of the importer" for number in range(300)]
+    lines[90] = "E   AssertionError: 4711 rows, expected 4712"
+    plain = [line for line in lines if "Error" not in line]
+
+    told, untold = (
+        quoted(asked(log([human("Run it."), tool("1", "\n".join(said))]), [])[0][0])
+        for said in (lines, plain)
+    )
+
+    assert lines[90].strip() in told
+    assert all(line in told for line in (lines[0], lines[-1]))
+    assert count(told) <= count(untold) + 20
