@@ -8,7 +8,6 @@ from uuid import uuid4
 from langchain.agents import AgentState
 from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
-from langgraph.types import Overwrite
 
 from ..memory.errors import SettingsError
 from ..memory.tools.toolbox import NAMES
@@ -63,13 +62,6 @@ def with_new(state: TurnState, new: Sequence[BaseMessage]) -> TurnState:
 def question_of(state: TurnState) -> BaseMessage | None:
     """Return the running question."""
     return next((m for m in reversed(running(state)) if m.type == "human"), None)
-
-
-def state_after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
-    """Return the state after an update that may overwrite the messages."""
-    messages = update.get("messages")
-    whole = {"messages": messages.value} if isinstance(messages, Overwrite) else {}
-    return updated(state, {**update, **whole})
 
 
 def as_edited(state: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -46,6 +46,7 @@ from ..nodes.turn.state import (
     without_reserved,
 )
 from ..nodes.turn.turn import is_anothers, user_of
+from .hand_over import leaving
 
 _NAMING = ("checkpoint_ns", "checkpoint_id")
 """The keys with which a run names the checkpoint that it goes on from."""
@@ -77,7 +78,7 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         self.parts = parts
         for node, async_ in _NODES.items():
             self._add(node.__name__, Node(parts, node, async_), node)
-        tools = application_tools([*parts.tools.values()])
+        tools = application_tools([*parts.tools.values()], leaving(parts))
         self._add("application_tools", tools, application_tools)
 
         self.add_edge(START, "begin_turn")

@@ -50,9 +50,9 @@ from ..nodes.memory_tools import amemory_tools, memory_tools
 from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
-from ..nodes.turn.langchain_messages import closed, to_dicts
+from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.parts import STEADY, AgentParts, name_of
-from ..nodes.turn.state import TurnState, repacked, unpacked, updated
+from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
 from ..nodes.turn.turn import is_anothers, leave, owner_of, running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
@@ -60,10 +60,10 @@ from .agent_state import (
     as_edited,
     new_messages,
     not_begun,
-    state_after,
     with_ids,
     with_new,
 )
+from .hand_over import hand_over, hands_over
 from .kept import KeptRequests
 from .probe import UnknownModel, probed, take
 from .requests import (
@@ -245,7 +245,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         self._check_user(request.state, request.runtime)
         result = cleaned_result(handler(request), request)
-        if _hands_over(result):
+        if hands_over(result):
             self._hand_over(request, result)
         return result
 
@@ -255,7 +255,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Do what `wrap_tool_call` does."""
         await asyncio.to_thread(self._check_user, request.state, request.runtime)
         result = cleaned_result(await handler(request), request)
-        if _hands_over(result):
+        if hands_over(result):
             await asyncio.to_thread(self._hand_over, request, result)
         return result
 
@@ -407,21 +407,9 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         return ExtendedModelResponse(shown, Command(update=update))
 
     def _hand_over(self, request: ToolCallRequest, command: Command[Any]) -> None:
-        """Commit the turn of an agent that hands over to another agent: it ends here."""
-        raw = self._kept.whole(request.state)
-        given = command.update if isinstance(command.update, Mapping) else {}
-        there = {message.id for message in raw["messages"]}
-        results = [
-            message
-            for message in given.get("messages", ())
-            if getattr(message, "tool_call_id", None) == request.tool_call["id"]
-            and message.id not in there  # models repeat the ids of calls
-        ]
-        state = unpacked({**raw, "messages": [*raw["messages"], *results]})
-        messages = closed(state["messages"], state.get("nonce", ""))
-        state = updated(state, {"messages": messages})
-        for node in (detect_references, decay, persist):
-            state = state_after(state, node(state, request.runtime, parts=self._parts(raw)))
+        """Commit the turn of an agent that hands over to another agent."""
+        raw, runtime = self._kept.whole(request.state), request.runtime
+        hand_over(unpacked(raw), runtime, request.tool_call, command, parts=self._parts(raw))
 
     def _parts_from(self, request: ModelRequest[Any], *, known: bool = True) -> AgentParts:
         """Return the parts of the agent that sends a request; its model may not be `known`."""
@@ -463,8 +451,3 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         if state["messages"] != there:  # the state says what the archive says
             update.setdefault("messages", Overwrite(state["messages"]))
         return turn_state, update
-
-
-def _hands_over(result: Any) -> bool:
-    """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
-    return isinstance(result, Command) and result.graph == Command.PARENT

@@ -1,8 +1,9 @@
 """Run the application's own tools in LangGraph's ToolNode, and clean their results."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
 from langchain_core.tools import BaseTool
@@ -22,16 +23,24 @@ _RESERVED = ("memory", "bookkeeping")
 """Keys that no command of a tool may write; a key `context` may be the application's own."""
 
 
-def application_tools(tools: Sequence[BaseTool]) -> ToolNode:
+Leaving: TypeAlias = Callable[[ToolCallRequest, Any], None]
+"""Takes what a tool gave, which may leave the agent."""
+
+
+def application_tools(tools: Sequence[BaseTool], leaving: Leaving) -> ToolNode:
     """Run the application's tools, each call as a task; what a tool raises is its result."""
 
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        return _checked(cleaned_result(await execute(request), request))
+        result = _checked(cleaned_result(await execute(request), request))
+        await asyncio.to_thread(leaving, request, result)
+        return result
 
     def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        return _checked(cleaned_result(execute(request), request))
+        result = _checked(cleaned_result(execute(request), request))
+        leaving(request, result)
+        return result
 
     return ToolNode(
         tools,

@@ -29,6 +29,7 @@ from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numb
 from .turn.langchain_messages import kept_in_state, to_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import commit_unfinished, recovered
+from .turn.returning import returned
 from .turn.state import TurnState, updated
 from .turn.turn import (
     changed,
@@ -53,7 +54,8 @@ def begin_turn(
 
     The first turn of a session surfaces memories that are in the user's attention. A thread without
     state continues the archived turn that its messages end, or adopts them as history.
-    Results that a client sends for waiting calls continue their turn.
+    Results that a client sends for waiting calls continue their turn, and so do agents that call
+    this one again before the user speaks.
     Raises `SettingsError` if the run's budget is below the floor, `InputError` if no message is
     new, what `owner_of` raises, and what the archive raises when it cannot commit.
     """
@@ -65,19 +67,24 @@ def begin_turn(
     with parts.archive.together():
         before, arrived, settled = _settled(state, runtime, parts, owner, settings.earlier_turns)
         view = past(parts.archive, owner, Tip(settled["persisted"], settled["tip"]))
+        if again := returned(arrived, view.tip, parts.archive, owner, settings.earlier_turns):
+            return _again(updated(before, again), runtime, parts, owner, nonce)
         settled |= _right(updated(before, settled), view)
         efforts = _counted(updated(before, settled), cleared=_cleared(state))
         if efforts.turn == 1 + before.get("adopted", 0):
-            question = "\n".join(text(message) for message in to_dicts(arrived.new))
+            question = "\n".join(map(text, to_dicts(arrived.new)))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
         kept = arrived.kept_turns(settled["persisted"], settings.earlier_turns)
         update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
         update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
-        shown = {"texts": texts_of(efforts, view, {}), "references": []}
-        update |= {"archive": parts.archive.id, "nonce": nonce, "part": "", **shown}
+        update |= {**_fresh(parts, nonce), "texts": texts_of(efforts, view, {})}
         begun = _begun(updated(before, update), runtime, parts)
-        _stream(begun["banners"], runtime)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
+
+
+def _fresh(parts: AgentParts, nonce: str) -> dict[str, Any]:
+    """Return the update of what each run of a turn begins with."""
+    return {"archive": parts.archive.id, "nonce": nonce, "part": "", "references": []}
 
 
 def _begun(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
@@ -87,7 +94,19 @@ def _begun(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> d
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
     update = packed(work.state) | planned(work, read.plan)
+    for banner in update["banners"]:
+        runtime.stream_writer({"banner": banner})
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
+
+
+def _again(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner, nonce: str
+) -> dict[str, Any]:
+    """Return the update with which the last turn runs again; it has its day and its hints."""
+    messages = kept_in_state(parts.archive, owner, state["messages"])
+    state = updated(state, {**_fresh(parts, nonce), "messages": messages})
+    plan = _begun(state, runtime, parts)["plan"]
+    return {**state, "plan": plan, "messages": Overwrite(messages)}
 
 
 def _owner_and_nonce(
@@ -146,11 +165,6 @@ def _right(state: TurnState, view: ArchiveView) -> dict[str, Any]:
     update = {key: value for key, value in packed(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
     return {**update, "put_right": keys} if keys else {}
-
-
-def _stream(banners: Sequence[str], runtime: Runtime[Settings]) -> None:
-    for banner in banners:
-        runtime.stream_writer({"banner": banner})
 
 
 def _continued(

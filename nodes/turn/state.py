@@ -7,7 +7,7 @@ from typing import Annotated, Any, NotRequired, Required, TypeAlias, cast
 from langchain_core.messages import AnyMessage, BaseMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph import add_messages
-from langgraph.types import Command
+from langgraph.types import Command, Overwrite
 from pydantic import (
     AfterValidator,
     ConfigDict,
@@ -402,6 +402,13 @@ def updated(state: Mapping[str, Any], update: Mapping[str, Any]) -> TurnState:
     {'turn': 2, 'tip': 'ab'}
     """
     return cast("TurnState", {**state, **update})
+
+
+def state_after(state: TurnState, update: Mapping[str, Any]) -> TurnState:
+    """Return the state after an update that may overwrite the messages."""
+    messages = update.get("messages")
+    whole = {"messages": messages.value} if isinstance(messages, Overwrite) else {}
+    return updated(state, {**update, **whole})
 
 
 def repacked(

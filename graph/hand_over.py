@@ -1,0 +1,60 @@
+"""Commit the turn of an agent that hands over to another agent: its run ends there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import ToolCall
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
+
+from ..memory.settings import Settings
+from ..nodes.application_tools import Leaving
+from ..nodes.decay import decay
+from ..nodes.detect_references import detect_references
+from ..nodes.persist import persist
+from ..nodes.turn.langchain_messages import closed
+from ..nodes.turn.parts import AgentParts
+from ..nodes.turn.state import TurnState, state_after, unpacked, updated
+
+
+def leaving(parts: AgentParts) -> Leaving:
+    """Return what commits the turn of a graph with these parts when a tool leaves it."""
+
+    def left(request: ToolCallRequest, result: Any) -> None:
+        if hands_over(result):
+            state = unpacked(request.state)
+            hand_over(state, request.runtime, request.tool_call, result, parts=parts)
+
+    return left
+
+
+def hands_over(result: Any) -> bool:
+    """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
+    return isinstance(result, Command) and result.graph == Command.PARENT
+
+
+def hand_over(
+    state: TurnState,
+    runtime: Runtime[Settings],
+    call: ToolCall,
+    command: Command[Any],
+    *,
+    parts: AgentParts,
+) -> None:
+    """Commit the turn in which a tool's `call` gave a `command` that leaves the agent.
+
+    If the agent is called again before the user speaks, `begin_turn` goes on with this turn.
+    """
+    given = command.update if isinstance(command.update, Mapping) else {}
+    there = {message.id for message in state["messages"]}
+    results = [
+        message
+        for message in given.get("messages", ())
+        if getattr(message, "tool_call_id", None) == call["id"]
+        and message.id not in there  # models repeat the ids of calls
+    ]
+    messages = closed([*state["messages"], *results], state.get("nonce", ""))
+    state = updated(state, {"messages": messages})
+    for node in (detect_references, decay, persist):
+        state = state_after(state, node(state, runtime, parts=parts))
