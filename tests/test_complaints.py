@@ -10,6 +10,7 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from ebbtide import DiskArchive, Settings, create_memory_agent, erase
@@ -138,6 +139,29 @@ def test_everything_sent_is_counted(tmp_path: Path) -> None:
     read = state["messages"][-1].usage_metadata["input_tokens"]
     assert read > 2_500
     assert read <= state["memory"]["context_report"]["total"] <= 1.03 * read
+
+
+def test_summed_usage_takes_no_room(tmp_path: Path) -> None:
+    """Row 31: after a usage that a provider summed over its own passes, prompts are as long."""
+
+    def totals(name: str, summed: int) -> list[int]:
+        answers = [Say("At six.", usage=(summed if n == 1 else 900, 5)) for n in range(12)]
+        with serving(*answers) as server:
+            model = ChatOpenAI(model="gpt-4o", base_url=server.url, api_key="x")
+            archive, settings = DiskArchive(tmp_path / name), Settings(context_budget=3_000)
+            agent = create_memory_agent(
+                model, archive=archive, settings=settings, checkpointer=InMemorySaver()
+            )
+            asked = [f"When is the tide of day {n}? {LONG * 20}" for n in range(12)]
+            states = [agent.invoke({"messages": words}, THREAD) for words in asked]
+        reports = [state["memory"]["context_report"] for state in states]
+        assert {report["budget"] for report in reports} == {3_000}
+        return [report["total"] for report in reports]
+
+    summed, usual = totals("summed", 24_000), totals("usual", 900)
+
+    assert summed == usual
+    assert max(usual) > 2_500
 
 
 def test_other_scripts_are_counted_in_full(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
 
 
 def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
-    """03, Inside a long turn, 4: the user's request is never shortened."""
+    """03, Inside a long turn, 4; 08, row 29: the user's request is never shortened."""
     request = f"Mend the six defects. {PAGE[:1_200]} And mind the tests!"
     here = stage(tmp_path, settings=Settings(context_budget=8_000), tools=[look_up])
     rounds = [call("look_up", what=f"{n} {PAGE[:4_000]}") for n in range(7)]
@@ -65,7 +65,7 @@ def test_concluding_inside_a_turn_frees_at_once(tmp_path: Path) -> None:
 
 
 def test_rounds_that_left_are_named(tmp_path: Path) -> None:
-    """03, Inside a long turn, 1 and 2: each round that left is still named by a line."""
+    """03, Inside a long turn, 1 and 2; 08, row 29: each round that left is named by a line."""
     here = stage(tmp_path, settings=SMALL, tools=[look_up])
     rounds = [call("look_up", what=f"stone{n} {PAGE[:2_400]}") for n in range(7)]
 

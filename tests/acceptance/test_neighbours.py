@@ -198,7 +198,7 @@ def test_cleared_chat_says_so(tmp_path: Path) -> None:
 
 
 def test_result_that_a_client_sends(tmp_path: Path) -> None:
-    """00, `begin_turn`: results of waiting calls fill them and continue their turn."""
+    """00, `begin_turn`; 08, row 35: results of waiting calls continue their turn."""
     here = stage(tmp_path, entry="middleware", tools=[look_up])
     here.talk.model.answers = [call("look_up", what="the lamp"), "It is lit."]
     here.talk.agent.invoke({"messages": "Is it lit?"}, THREAD, interrupt_before=["tools"])
@@ -296,7 +296,7 @@ def test_attachment_is_found_by_its_name(tmp_path: Path) -> None:
 
 
 def test_thoughts_of_a_finished_turn_leave(tmp_path: Path) -> None:
-    """03: thoughts belong to the turn that thought them."""
+    """03; 08, row 33: thoughts belong to the turn that thought them."""
     here = stage(tmp_path, settings=EXACT)
     thought = {"type": "thinking", "thinking": "The cat sat on the mat.", "signature": "c2ln"}
     here.say("Think.", AIMessage([thought, {"type": "text", "text": "I thought."}]))

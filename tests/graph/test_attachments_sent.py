@@ -122,7 +122,7 @@ def test_attachments_reach_the_provider_and_come_back(tmp_path: Path, provider: 
 
 
 def test_document_is_found_by_name_and_words(tmp_path: Path) -> None:
-    """Names, addresses and texts are in the log and in the index."""
+    """Complaint row 28: names, addresses and texts are in the log and in the index."""
     chat = talk(tmp_path, ["Seen.", "Yes."])
     chat.agent.invoke({"messages": [asking(LEASE)]}, THREAD)
     chat.agent.invoke({"messages": "Thanks."}, THREAD)
@@ -145,7 +145,7 @@ def test_document_that_does_not_fit_is_read_like_text(tmp_path: Path) -> None:
 
 
 def test_photos_are_sent_as_far_as_the_budget_goes(tmp_path: Path) -> None:
-    """One after the other; each that is left out is named to the model and to the user."""
+    """Complaint row 27: one after the other; each left out is named to model and user."""
     photos = [{**PHOTO, "base64": png(800, 600 + at), "filename": f"{at}.png"} for at in range(11)]
     chat = talk(tmp_path, ["Seen."], settings=Settings(context_budget=8_000))
 
@@ -194,7 +194,7 @@ def test_results_of_a_provider_stay_with_their_answer(tmp_path: Path) -> None:
 
 
 def test_expanded_log_brings_its_attachments(tmp_path: Path) -> None:
-    """They stand after the log, in a message of the memory, in the turn that expands it."""
+    """Complaint row 28: they stand after the log, in the turn that expands it."""
     opened = call("open_effort", name="lease")
     expanded = call("expand_effort", effort_id="lease")
     closed = [call("close_effort"), "Closed."]
@@ -210,7 +210,7 @@ def test_expanded_log_brings_its_attachments(tmp_path: Path) -> None:
 def test_thoughts_of_another_provider_are_not_sent(
     tmp_path: Path, provider: str, sent: bool
 ) -> None:
-    """They are refused there: signatures hold for the model that thought."""
+    """Complaint row 33: they are refused there, signatures hold for the model that thought."""
     thought = {"type": "thinking", "thinking": "The cat sat.", "signature": "c2ln"}
     by = {"model_provider": provider}
     answer = AIMessage([thought, {"type": "text", "text": "I thought."}], response_metadata=by)
@@ -227,7 +227,7 @@ def test_thoughts_of_another_provider_are_not_sent(
 
 
 def test_spoken_answer_is_its_transcript(tmp_path: Path) -> None:
-    """It is sent in the next turn, and searched."""
+    """Complaint row 36: it is sent in the next turn, and searched."""
     audio = {"id": "audio_1", "data": wav(1), "transcript": "The parcel waits in Lyon."}
     chat = talk(tmp_path, [AIMessage("", additional_kwargs={"audio": audio}), "Yes."])
     chat.say("Where is it?")
@@ -239,7 +239,7 @@ def test_spoken_answer_is_its_transcript(tmp_path: Path) -> None:
 
 
 def test_deferred_tools_are_not_counted() -> None:
-    """The provider does not read them before a search for tools finds them."""
+    """Complaint row 30: the provider does not read them before a search for tools finds them."""
     read = {"name": "add", "description": "Add numbers. " * 20, "parameters": {"type": "object"}}
     deferred = {**read, "name": "subtract", "defer_loading": True}
 

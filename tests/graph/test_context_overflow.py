@@ -33,7 +33,7 @@ class Provider:
 
 @pytest.mark.parametrize("way", ["sync", "async"])
 async def test_context_that_is_too_long(tmp_path: Path, way: str) -> None:
-    """It is cut to 0.8 of its size and sent once more, so that no turn fails."""
+    """Complaint row 32: it is cut to 0.8 of its size and sent once more; no turn fails."""
     provider = Provider()
     chat = talk(tmp_path, provider)
 

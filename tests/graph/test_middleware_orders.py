@@ -138,7 +138,7 @@ def middleware(server: ProviderServer) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize("before", ORDERS, ids=lambda names: "-".join(names) or "none")
 def test_what_each_does_holds(tmp_path: Path, before: tuple[str, ...]) -> None:
-    """No address anywhere, one tool selected, a cache marked, one approval, each turn answered."""
+    """Complaint row 34: nothing unmasked, one tool selected, one approval, each turn answered."""
     delivered: list[str] = []
 
     @tool

@@ -192,7 +192,7 @@ class Added(AgentState[Any]):
 
 
 def test_messages_without_ids(tmp_path: Path) -> None:
-    """Not every reducer gives ids: the memory does."""
+    """Complaint row 35: not every reducer gives ids, the memory does."""
     model = ScriptedModel(answers=["Yes.", "Well."])
     ours = EbbtideMiddleware(archive=DiskArchive(tmp_path, durable=False))
     saver = InMemorySaver()

@@ -39,7 +39,7 @@ def asked(root: Path, entry: str, model: Any, server: ProviderServer, **config: 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_what_was_bound_is_sent(tmp_path: Path, entry: str) -> None:
-    """Arguments of `bind` and tags of `with_config` stay where tools are bound."""
+    """Complaint row 35: arguments of `bind` and tags of `with_config` stay."""
     tags = Tags()
     with provided(Say("Hello.")) as server:
         bound: Any = server.model("openai").bind(parallel_tool_calls=False, stop=["END"])
