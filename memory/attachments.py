@@ -161,7 +161,7 @@ def named_files(texts: Texts, contents: Iterable[Any]) -> dict[str, bytes]:
 def _files(content: Any) -> list[dict[str, Any]]:
     """Return the content blocks that may have a file."""
     blocks = content if isinstance(content, list) else []
-    return [b for b in blocks if isinstance(b, dict) and b.get("type") not in _WORDS]
+    return [b for b in blocks if isinstance(b, dict) and str(b.get("type")) not in _WORDS]
 
 
 def _mapped(content: Any, change: Callable[[str], Any]) -> Any:

@@ -46,6 +46,9 @@ _LONGEST = 200  # characters of a name or an address that are shown
 _MOST_PAGES = 500
 """Pages of a PDF whose text is read: of some thousand it takes a minute."""
 
+_MOST = 1e12
+"""Bytes, pages and seconds that a file has at most: more cannot be counted with."""
+
 _MEASURED = 256
 """Files whose facts are cached: those of a few long conversations."""
 
@@ -139,16 +142,29 @@ def attachment(block: Any) -> Attachment | None:
 def facts_of(data: Any) -> Mapping[str, Any]:
     """Return what is known of the data of a file: bytes, pixels, pages, seconds, text.
 
-    `data` are base64, a URL with them, or a reference that has the facts.
+    `data` are base64, a URL with them, or a reference that has the facts; facts in a form that
+    nothing writes are left out, as a state may have been edited.
     """
     if isinstance(data, Mapping):
-        facts = data.get("facts")
         size = data.get("size")
-        known = {"bytes": size * 3 // 4} if isinstance(size, int) else {}
-        return {**known, **(facts if isinstance(facts, Mapping) else {})}
+        known = {"bytes": size * 3 // 4} if type(size) is int else {}
+        facts = data.get("facts")
+        given = facts.items() if isinstance(facts, Mapping) else ()
+        return {**known, **{name: value for name, value in given if _is_fact(name, value)}}
     if not isinstance(data, str):
         return {}
     return _measured(data)
+
+
+def _is_fact(name: str, value: Any) -> bool:
+    if name == "pixels":
+        sides = value if isinstance(value, list) else []
+        return len(sides) == len("xy") and all(
+            type(side) is int and 0 < side < _MOST for side in sides
+        )
+    if name in {"mime", "text"}:
+        return isinstance(value, str)
+    return type(value) in {int, float} and 0 < value < _MOST
 
 
 def _digest(data: str) -> bytes:

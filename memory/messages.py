@@ -135,7 +135,7 @@ def speaks(content: Any) -> bool:
     return any(
         block_text(part).strip()
         for part in parts
-        if isinstance(part, str) or part.get("type") not in _THOUGHTS
+        if isinstance(part, str) or _kind_of(part) not in _THOUGHTS
     )
 
 
@@ -153,9 +153,9 @@ def reworded(content: Any, words: str) -> Any:
     if not isinstance(content, list):
         return words
     blocks = [block for block in content if isinstance(block, Mapping)]
-    for kind in (_THOUGHTS | _CALLS) & {block.get("type") for block in blocks}:
+    for kind in (_THOUGHTS | _CALLS) & {*map(_kind_of, blocks)}:
         words = words.replace(f"[{kind}]", "")  # the placeholder that `text` makes of a block
-    thoughts = [block for block in blocks if block.get("type") in _THOUGHTS and "id" not in block]
+    thoughts = [block for block in blocks if is_thought(block) and "id" not in block]
     return [*thoughts, {"type": "text", "text": words}] if words.strip() else thoughts
 
 
@@ -223,7 +223,7 @@ def is_call(block: Any) -> bool:
     >>> is_call({"type": "tool_use", "name": "look_up"}), is_call("It works.")
     (True, False)
     """
-    return isinstance(block, Mapping) and block.get("type") in _CALLS
+    return _kind_of(block) in _CALLS
 
 
 def is_thought(block: Any) -> bool:
@@ -232,7 +232,7 @@ def is_thought(block: Any) -> bool:
     >>> is_thought({"type": "thinking", "thinking": "Well"}), is_thought("Well")
     (True, False)
     """
-    return isinstance(block, Mapping) and block.get("type") in _THOUGHTS
+    return _kind_of(block) in _THOUGHTS
 
 
 def arguments(call: Mapping[str, Any]) -> str:
@@ -336,8 +336,9 @@ def _without_id(item: Any) -> Any:
     return {k: v for k, v in item.items() if k != "id"} if isinstance(item, Mapping) else item
 
 
-def _kind_of(block: Any) -> Any:
-    return block.get("type") if isinstance(block, Mapping) else None
+def _kind_of(block: Any) -> str:
+    """Return the type of a content block, as text whatever a client sent as its type."""
+    return str(block.get("type")) if isinstance(block, Mapping) else ""
 
 
 def block_text(block: Any) -> str:

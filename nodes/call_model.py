@@ -280,13 +280,22 @@ def _noted(answer: AIMessage, **own: Any) -> AIMessage:
     return answer.model_copy(update={"response_metadata": noted})
 
 
+_OWN_CALLS = "ebbtide_calls"
+"""The key of an answer's `response_metadata` for the ids of its calls of memory tools."""
+
+
 def _with_own_calls(answer: AIMessage) -> AIMessage:
     """Return an answer that names its calls of memory tools, so that a chat UI leaves them out."""
-    own = [call["id"] for call in answer.tool_calls if call["name"] in NAMES]
+    own = _own_calls(answer.tool_calls)
     if not own:
         return answer
-    metadata = {**answer.response_metadata, "ebbtide_calls": own}
+    metadata = {**answer.response_metadata, _OWN_CALLS: own}
     return answer.model_copy(update={"response_metadata": metadata})
+
+
+def _own_calls(called: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of calls of memory tools; of a streamed call one piece has name and id."""
+    return [call["id"] for call in called if call["name"] in NAMES and call["id"]]
 
 
 def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:
@@ -336,7 +345,10 @@ class _BlockFilter(BaseCallbackHandler):
             return
         cutter, config = self._runs[run_id]
         content = cutter.cut(message.content, last=message.chunk_position == "last")
-        piece = message.model_copy(update={"content": content})
+        update: dict[str, Any] = {"content": content}
+        if own := _own_calls(message.tool_call_chunks):
+            update["response_metadata"] = {**message.response_metadata, _OWN_CALLS: own}
+        piece = message.model_copy(update=update)
         with set_config_context(config) as context:
             context.run(push_message, piece, state_key=None)
 

@@ -20,6 +20,7 @@ from .langchain_messages import (
     MADE_HERE,
     cleaned,
     closed,
+    completed,
     from_dicts,
     question_start,
     to_dicts,
@@ -119,7 +120,8 @@ def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
         return replace(arrived, new=_renamed(questions))
     if not arrived.new:
         raise InputError(len(state.get("messages", [])))
-    return arrived
+    # A client may refer to a file, and say anything of it: it is read again.
+    return replace(arrived, new=completed(archive, owner, arrived.new))
 
 
 def split_messages(state: TurnState) -> SplitInput:

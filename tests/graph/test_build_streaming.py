@@ -75,6 +75,16 @@ def test_no_summary_token_in_the_users_stream(chat: Talk) -> None:
     assert {chunk.type for chunk in chunks} == {"AIMessageChunk", "tool"}
 
 
+def test_streamed_calls_of_the_memory_are_marked(chat: Talk) -> None:
+    """A chat UI that draws calls while they are streamed can leave them out."""
+    chunks = [chunk for chunk, _ in events(chat, LONG, "messages")]
+
+    drawn = [c for c in chunks if isinstance(c, AIMessageChunk) and c.tool_call_chunks]
+    ids = [one["id"] for chunk in drawn for one in chunk.tool_call_chunks if one["name"]]
+    assert ids
+    assert [c.response_metadata.get("ebbtide_calls") for c in drawn[:1]] == [ids]
+
+
 def prompts(streamed: list[Any]) -> list[int]:
     """Return how long the prompts are that updates show, as each kind of stream has them."""
     steps = [one["data"] if isinstance(one, dict) else one[-1] for one in streamed]
