@@ -1,5 +1,6 @@
 """Large files in a conversation: stored once, sent and shown whole, small in checkpoints."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ebbtide import EbbtideMiddleware, commands, delete_session, erase, restore
 from ebbtide.memory.record import Owner
 from tests.agents import THREAD, archive_in, inside, talk
 from tests.doubles import ScriptedModel, call
+from tests.files import png
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -87,6 +89,45 @@ def test_same_picture_sent_again_is_no_edit(tmp_path: Path) -> None:
     assert (state["memory"]["turn"], chat.branches) == (2, 1)
     assert [record.turn for record in chat.records(state)] == [1, 2]
     assert DATA not in str(state)
+
+
+FORGED = {"ebbtide_attachment": "0" * 64, "size": 9}
+NONSENSE = {"pixels": [-1, 1e400], "pages": "many", "seconds": None, "bytes": "q", "text": 5}
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "file", "base64": {**FORGED, "facts": NONSENSE}},
+        {"type": "image", "base64": {**FORGED, "facts": {"pixels": [1]}}, "mime_type": "image/png"},
+    ],
+)
+def test_block_that_nobody_writes_blocks_no_thread(tmp_path: Path, block: Any) -> None:
+    """A client may send anything in the place of a block, also what looks like a reference."""
+    chat = talk(tmp_path, ["What?", call("read_log", turns="1"), "Nothing."])
+
+    chat.agent.invoke({"messages": [asking(block)]}, THREAD)
+    state = chat.say("What did I send?")
+
+    assert state["messages"][-1].text == "Nothing."
+    assert len(chat.records(state)) == 2
+
+
+def test_facts_that_a_client_sends_do_not_count(tmp_path: Path) -> None:
+    """A picture that a client sends again by its reference costs what it cost, and is sent."""
+    chat = talk(tmp_path, lambda _: "Seen.")
+    data = base64.b64decode(png(2_000, 2_000)) + bytes(70_000)
+    picture = {**IMAGE, "base64": base64.b64encode(data).decode()}
+    first = chat.agent.invoke({"messages": [asking(picture)]}, THREAD)
+    (reference,) = [one["base64"] for one in first["messages"][0].content if "base64" in one]
+    cheap = {**picture, "base64": {**reference, "facts": {"pixels": [1, 1]}}}
+
+    again = chat.agent.invoke({"messages": [asking(cheap)]}, THREAD)
+
+    assert content_of(chat.model.sent[-1]) == asking(picture).content
+    costs = [one["memory"]["context_report"]["tokens"]["turn"] for one in (first, again)]
+    assert costs[0] > 4_000
+    assert costs[1] in range(costs[0] - 40, costs[0] + 40)
 
 
 def test_picture_of_a_tool_is_stored_once(tmp_path: Path) -> None:
