@@ -90,7 +90,7 @@ _GOOGLE = "ai.google.dev/gemini-api/docs/tokens and media-resolution, November 2
 
 RATES: Mapping[str, Rate] = {
     "openai-tiles": Rate(
-        r"gpt-4o|gpt-4\.1(?!-)|gpt-4-turbo|chatgpt-4o|gpt-4\.5|^o1|^o3|gpt-5(?=$|-chat|-20)",
+        r"gpt-4o|gpt-4\.1(?!-[mn])|gpt-4-turbo|chatgpt-4o|gpt-4\.5|^o1|^o3|gpt-5(?=$|-chat|-20)",
         *(_tiles(85, 170), 1_445, 800, 1_445, 10, 0, _OPENAI),
     ),
     "openai-small": Rate(
@@ -128,9 +128,12 @@ def family(model: str) -> str:
 
     >>> family("claude-sonnet-5"), family("gpt-5.4"), family("openai:gpt-4o"), family("llama")
     ('claude-large', 'openai', 'openai-tiles', '')
+    >>> family("us.anthropic.claude-sonnet-4-20250514-v1:0")
+    'claude'
     """
-    name = model.rpartition(":")[2].rpartition("/")[2].casefold()
-    return next((row for row, rate in RATES.items() if re.search(rate.models, name)), "")
+    names = re.split("[:/]", model.casefold())  # of a provider, a model, a version
+    rows = (row for row, rate in RATES.items() if any(re.search(rate.models, n) for n in names))
+    return next(rows, "")
 
 
 def price(one: Attachment, row: str = "") -> int:
@@ -146,8 +149,8 @@ def price(one: Attachment, row: str = "") -> int:
         return _image(one, rate)
     if one.kind in _BYTES_PER_SECOND:
         usual = one.size / _BYTES_PER_SECOND[one.kind] or _UNKNOWN_SECONDS
-        each = rate.audio if one.kind == "audio" else rate.video
-        return max(1, ceil((one.seconds or usual) * (each or _DEAREST.audio)))
+        each = [r.audio if one.kind == "audio" else r.video for r in (rate, _DEAREST)]
+        return max(1, ceil((one.seconds or usual) * (each[0] or each[1])))
     if one.text and not one.is_pdf:
         return ceil(len(one.text.encode("utf-8", "replace")) / 3)
     pages = one.pages or (ceil(one.size / _BYTES_PER_PAGE) if one.size else _UNKNOWN_PAGES)
@@ -155,7 +158,7 @@ def price(one: Attachment, row: str = "") -> int:
 
 
 def _image(one: Attachment, rate: Rate) -> int:
-    if one.detail == "low" and rate in (RATES["openai-tiles"], _DEAREST):
+    if one.detail == "low" and rate is RATES["openai-tiles"]:
         return _LOW_DETAIL
     width, height = one.pixels
     if not width and one.size:

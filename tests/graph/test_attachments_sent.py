@@ -73,8 +73,10 @@ def test_block_of_any_provider_is_named(block: dict[str, Any], said: str) -> Non
     [
         ("gpt-4o", (1_024, 1_024), 765),
         ("gpt-4o", (2_048, 4_096), 1_105),
+        ("openai:gpt-4.1-2025-04-14", (1_024, 1_024), 765),
         ("gpt-5.4", (1_024, 1_024), 1_229),
         ("claude-sonnet-4-5", (4_000, 3_000), 1_568),
+        ("eu.anthropic.claude-sonnet-4-20250514-v1:0", (4_000, 3_000), 1_568),
         ("claude-opus-4-7", (4_000, 3_000), 4_784),
         ("gemini-3-pro", (4_000, 3_000), 1_120),
     ],
@@ -103,6 +105,14 @@ def test_picture_without_a_known_size_costs_the_cap() -> None:
 
     assert price(unknown, "claude") == 1_568
     assert price(unknown) == 12_000
+
+
+def test_kind_that_a_family_has_no_price_for_costs_the_dearest() -> None:
+    """So it does for a model that is not known."""
+    tour = Attachment("video", seconds=60)
+
+    assert price(tour, "claude") == price(tour, "gemini") == price(tour)
+    assert price(Attachment("image", pixels=(2_048, 2_048), detail="low")) > 4_000
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
