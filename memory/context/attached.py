@@ -6,7 +6,7 @@ placeholder stands for each. What a provider's own tools gave belongs to the ans
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any, TypeAlias
@@ -35,6 +35,12 @@ What is left holds a marker and the newest exchange; where more stands before th
 _WORDS_SHARE = 0.25
 """Share of the room for the words of a document that is not sent: that of one new result."""
 
+_NOTE_TOKENS = 40
+"""Tokens of what is said of an attachment that is not sent, beside its name."""
+
+_LEAST_WORDS = 64
+"""Tokens that the words of a document have at least, to say what it is and where to read on."""
+
 _SHOWING = ("human", "tool")
 """The types of messages whose attachments are replaced."""
 
@@ -57,12 +63,29 @@ class Unsent:
 
 @dataclass(slots=True)
 class _Ledger:
-    """What is left of the room for attachments, and what was decided on the way."""
+    """What is left of the room for attachments, and what was decided on the way.
+
+    Of a message's attachments each has room for a note, until it is sent: so many that are not sent
+    take no room from those that are.
+    """
 
     work: RunningTurn
     free: int
+    used: int = 0
+    """Tokens that are taken, notes included."""
     sent: set[str] = field(default_factory=set)
     unsent: list[Unsent] = field(default_factory=list)
+
+    def reserve(self, found: Iterable[Attachment]) -> None:
+        """Take the room for a note on each of these."""
+        self._take(sum(map(self._note, found)))
+
+    def _take(self, tokens: int) -> None:
+        self.free -= tokens
+        self.used += tokens
+
+    def _note(self, one: Attachment) -> int:
+        return _NOTE_TOKENS + self.work.count(str(one))
 
     def takes(self, block: _Block, one: Attachment, kind: str) -> bool:
         """Tell whether a block is sent, and note it."""
@@ -73,13 +96,21 @@ class _Ledger:
             return False
         if (key := compact(without_facts([block])[0])) in self.sent:
             return False
-        tokens = price_of(block, self.work.count) or 0
-        if tokens > self.free:
-            self.unsent.append(Unsent(one, _budget(self.work, tokens)))
+        more = (price_of(block, self.work.count) or 0) - self._note(one)
+        if more > self.free:
+            self.unsent.append(Unsent(one, _budget(self.work, self.used + more)))
             return False
-        self.free -= tokens
+        self._take(more)
         self.sent.add(key)
         return True
+
+    def words(self, said: str, offset: int) -> str:
+        """Return what a document that is not sent says, as far as there is room."""
+        limit = min(int(_WORDS_SHARE * self.work.room), max(self.free, _LEAST_WORDS))
+        turn, count = self.work.view.running.turn, self.work.count
+        words = preview(said, limit, turn=turn, offset=offset, count=count)
+        self._take(count(words))
+        return words
 
 
 def _budget(work: RunningTurn, tokens: int) -> int:
@@ -130,9 +161,7 @@ def _text(said: str) -> dict[str, str]:
 
 def _mapped(message: Message, change: Any) -> Message:
     """Return a message with its attachments changed, by place and attachment."""
-    content = message["data"].get("content")
-    if message["type"] not in _SHOWING or not isinstance(content, list):
-        return message
+    content = _blocks(message)
     blocks = [
         block if (one := attachment(block)) is None else change(at, one)
         for at, block in enumerate(content)
@@ -183,10 +212,14 @@ def with_unsent(work: RunningTurn) -> EffortState:
     return state
 
 
-def _has_any(message: Message) -> bool:
+def _blocks(message: Message) -> Sequence[Any]:
+    """Return the blocks of a message whose attachments are replaced."""
     content = message["data"].get("content")
-    blocks = content if isinstance(content, list) else ()
-    return message["type"] in _SHOWING and any(map(attachment, blocks))
+    return content if message["type"] in _SHOWING and isinstance(content, list) else ()
+
+
+def _has_any(message: Message) -> bool:
+    return any(map(attachment, _blocks(message)))
 
 
 def _may_have(message: Message) -> bool:
@@ -208,20 +241,18 @@ def _as_sent(ledger: _Ledger, message: Message, offset: int) -> Message:
     """Return a message with the attachments that are sent; words or a note stand for others."""
     content = message["data"].get("content")
 
+    ledger.reserve(one for block in _blocks(message) if (one := attachment(block)) is not None)
+
     def shown(at: int, one: Attachment) -> Any:
         if ledger.takes(content[at], one, message["type"]):
             return content[at]
         if not ledger.unsent or ledger.unsent[-1].what != one:  # it stands above already
             return _text(f"[{one}]")
-        work, turn = ledger.work, ledger.work.view.running.turn
         if not one.text:
-            return _text(_not_sent(ledger.unsent[-1], turn))
+            return _text(_not_sent(ledger.unsent[-1], ledger.work.view.running.turn))
         said = f"[{one}]\n{one.text}"
         before = text(with_content(message, content[: at + 1])).removesuffix(said)
-        place = offset + place_in_log(before + said, len(before))
-        limit = int(_WORDS_SHARE * work.room)
-        words = preview(said, limit, turn=turn, offset=place, count=work.count)
-        return _text(words)
+        return _text(ledger.words(said, offset + place_in_log(before + said, len(before))))
 
     return _mapped(message, shown)
 
@@ -262,16 +293,15 @@ def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[Call, list[_Found
 
 def _attachments(turn: Logged) -> Iterator[_Found]:
     for message in turn.messages if turn.status != "erased" else ():
-        content = message["data"].get("content")
-        if message["type"] in _SHOWING and isinstance(content, list):
-            for block in content:
-                if (one := attachment(block)) is not None:
-                    yield turn.turn, block, one
+        for block in _blocks(message):
+            if (one := attachment(block)) is not None:
+                yield turn.turn, block, one
 
 
 def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
     """Return the memory's message with the attachments that a call brought back."""
     unsent = len(ledger.unsent)
+    ledger.reserve(one for _, _, one in found)
     blocks = [(turn, block, one) for turn, block, one in found if ledger.takes(block, one, "human")]
     missing = ledger.unsent[unsent:]
     ledger.unsent[unsent:] = []  # the user was told when it was sent

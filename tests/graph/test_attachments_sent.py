@@ -1,5 +1,6 @@
 """What is not text: how it is priced, sent, named, found and brought back."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -154,18 +155,23 @@ def test_document_that_does_not_fit_is_read_like_text(tmp_path: Path) -> None:
     assert "lease-2026.pdf" in state["memory"]["banners"][-1]
 
 
-def test_photos_are_sent_as_far_as_the_budget_goes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("many", [11, 40])
+def test_photos_are_sent_as_far_as_the_budget_goes(tmp_path: Path, many: int) -> None:
     """Complaint row 27: one after the other; each left out is named to model and user."""
-    photos = [{**PHOTO, "base64": png(800, 600 + at), "filename": f"{at}.png"} for at in range(11)]
+    photos = [
+        {**PHOTO, "base64": png(800, 600 + at), "filename": f"{at}.png"} for at in range(many)
+    ]
     chat = talk(tmp_path, ["Seen."], settings=Settings(context_budget=8_000))
 
     state = chat.agent.invoke({"messages": [asking(*photos)]}, THREAD)
 
     shown = kinds(chat.model.sent[-1].messages[-1])
     left_out = shown.count("text") - 1
-    assert 3 <= shown.count("image") < 11
-    assert shown == ["text", *["image"] * (11 - left_out), *["text"] * left_out]
+    assert 2 <= shown.count("image") < 11
+    assert shown == ["text", *["image"] * (many - left_out), *["text"] * left_out]
     assert len(state["memory"]["banners"]) == left_out
+    needed = re.findall(r"context_budget of ([\d,]+)", " ".join(state["memory"]["banners"]))
+    assert all(int(budget.replace(",", "")) > 8_000 for budget in needed)
     assert state["memory"]["context_report"]["total"] <= 8_000
 
 
