@@ -3,7 +3,7 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from urllib.parse import quote, unquote
 
@@ -39,11 +39,20 @@ def ranges(turns: Sequence[int]) -> str:
     >>> ranges([3, 4, 5, 8])
     '3-5,8'
     """
-    runs: list[tuple[int, int]] = []
-    for turn in turns:
-        first = runs.pop()[0] if runs and turn == runs[-1][1] + 1 else turn
-        runs.append((first, turn))
-    return ",".join(span(first, last) for first, last in runs)
+    return ",".join(span(first, last) for first, last in runs(turns))
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each run of ascending numbers.
+
+    >>> runs([3, 4, 5, 8])
+    [(3, 5), (8, 8)]
+    """
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        first = found.pop()[0] if found and number == found[-1][1] + 1 else number
+        found.append((first, number))
+    return found
 
 
 def turns_named(listed: str) -> str:

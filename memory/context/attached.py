@@ -8,6 +8,7 @@ placeholder stands for each. What a provider's own tools gave belongs to the ans
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -357,6 +358,19 @@ def turns_of_log(result: Mapping[str, Any]) -> list[int]:
         return sorted(numbers(result["turns"]))
     except ToolError:
         return []
+
+
+def log_rounds(messages: Sequence[Message], logs: Collection[str]) -> set[int]:
+    """Return the places of the messages of the rounds that brought the logs of these efforts."""
+    places: set[int] = set()
+    begin = 0
+    for at, _, result in log_results(messages) if logs else ():
+        if result["effort_id"] in logs:
+            begin = max(n for n in range(at) if messages[n]["type"] == "ai")
+            answers = (n for n in range(begin + 1, len(messages)))
+            results = takewhile(lambda n: messages[n]["type"] == "tool", answers)
+            places |= {begin, *results}
+    return places
 
 
 def loaded_in(record: Logged, effort: str) -> set[int]:

@@ -124,10 +124,10 @@ def _rounds(work: RunningTurn, before: Plan | None) -> Rounds | None:
     same = before is not None and before.after_turn == work.view.tip.turn
     rounds = before.rounds if before is not None and same else None
     gone = concluded(work)
-    if not gone:
+    if gone == (rounds.gone if rounds else ()):
         return rounds
     rounds = rounds or Rounds()
-    return replace(rounds, gone=gone, until=max(rounds.until, gone[-1][-1]))
+    return replace(rounds, gone=gone, until=max([rounds.until, *(end for *_, end in gone)]))
 
 
 def _block_before(work: RunningTurn) -> Mapping[str, str] | None:

@@ -1,8 +1,8 @@
 """The plan as messages: which parts the context has, in which order, how each turn is shown."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from .attached import (
     attached,
     loaded_in,
     log_results,
+    log_rounds,
     placeholders,
     results_of,
     turns_of_log,
@@ -37,7 +38,7 @@ from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_
 from .hints import Hint, hint_lines
 from .plan import Plan, Rounds
 from .quotes import Quoted, log_quote, quote
-from .rounds import RESULT_SHARE, cut_turn, within
+from .rounds import RESULT_SHARE, cut_turn, hidden, within
 from .shortening import (
     UNLIMITED,
     Limits,
@@ -215,14 +216,14 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
         turns = turns if fits else f"{turns[:_LIST_LENGTH].rpartition(',')[0]},…"
         message = work.fences.note(render("out_of_view", turns=turns_named(turns)))
         yield Part.of("turns", [message], work.count)
-    hidden = [
+    away = [
         name
         for name, turn in plan.logs.items()
         # An open effort is not listed: its turns are, among the turns out of view.
         if turn <= plan.after_turn and turn not in plan.turns and name not in plan.open
     ]
-    if hidden:
-        content = render("logs_out_of_view", efforts=", ".join(hidden))
+    if away:
+        content = render("logs_out_of_view", efforts=", ".join(away))
         # A third at most: what is open matters more than a log that was asked for once.
         message = work.fences.note_within(content, limit // 3)
         limit -= count_message(message, work.count)
@@ -381,8 +382,10 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     end, insertions = 0, _Insertions()
     if (cut := _cut_of(turn, plan)) is not None:
         end = min(cut.until, len(messages))  # an application may have removed some
-        head = replace(turn, messages=turn.messages[:end])
-        insertions = _insertions(work, head, plan, known, frozenset())
+        # Of calls with one id a call is told by how many of those that are shown come after it.
+        away = hidden(turn.messages[:end], cut)
+        head, early = (_without(turn, range(to), away) for to in (end, min(end, known)))
+        insertions = _insertions(work, head, plan, len(early.messages), frozenset())
         insertions = _with_back(insertions, head, back)
         if cut.limits or cut.bare:
             free = 0 if cut.bare else int(LOGS_SHARE * (plan.room or work.room))
@@ -411,10 +414,15 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     finished = _finished(turn, plan)
     tail = [m for at, m in enumerate(shown_whole, end) if at not in finished]
     loaded = frozenset(load for one in insertions.values() for load in one.loaded)
-    rest = replace(turn, messages=turn.messages[end:])
+    rest = _without(turn, range(end, len(turn.messages)), finished)
     insertions = _insertions(work, rest, plan, max(0, known - end), loaded)
     insertions = _with_back(insertions, rest, back)
     yield from _with_insertions(valid_history(tail, work.fences), insertions, name)
+
+
+def _without(turn: Logged, places: range, away: Collection[int]) -> Logged:
+    """Return a turn with the messages at some places, without those that are away."""
+    return replace(turn, messages=tuple(turn.messages[at] for at in places if at not in away))
 
 
 def _anchor(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
@@ -436,15 +444,19 @@ def _block_left(work: RunningTurn, plan: Plan) -> bool:
 
 
 def _finished(turn: Logged, plan: Plan) -> frozenset[int]:
-    """Return the places of a past turn's rounds of efforts that are concluded."""
+    """Return the places of a past turn's rounds of efforts that are concluded.
+
+    The rounds that brought a log which is shown are not among them.
+    """
     last = len(turn.messages) - 1
-    return frozenset(
+    places = frozenset(
         at
         for name, begin, end in (kept(turn) if turn.turn <= plan.after_turn else ())
         if name and name not in plan.open
         for at in range(begin, end)
         if turn.messages[at]["type"] != "human" and at != last
     )
+    return places - _log_rounds(turn, plan) if places else places
 
 
 def _cut_of(turn: Logged, plan: Plan) -> Rounds | None:
@@ -516,15 +528,7 @@ def _edge_pieces(
 def _log_rounds(turn: Logged, plan: Plan) -> set[int]:
     """Return the places of the messages of the rounds that brought a log which is shown."""
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
-    places: set[int] = set()
-    begin = 0
-    for at, _, result in log_results(turn.messages) if logs else ():
-        if result["effort_id"] in logs:
-            begin = max(n for n in range(at) if turn.messages[n]["type"] == "ai")
-            answers = (n for n in range(begin + 1, len(turn.messages)))
-            results = takewhile(lambda n: turn.messages[n]["type"] == "tool", answers)
-            places |= {begin, *results}
-    return places
+    return log_rounds(turn.messages, logs)
 
 
 def _part_name(work: RunningTurn, turn: Logged) -> PartName:

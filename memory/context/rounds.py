@@ -15,12 +15,14 @@ from ..efforts import one_line
 from ..fences import Fences
 from ..messages import Growing, Message, arguments, calls
 from ..messages import text as text_of
+from ..names import runs
 from ..record import first_round
 from ..running_turn import RunningTurn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
 from ..transcript import DECIDING, Logged, Offsets, offsets, visible_text
 from ..valid_history import valid_history
+from .attached import log_rounds
 from .budget import LEAST_PREVIEW, first_below, ladder
 from .forms import PREVIEW
 from .plan import Rounds
@@ -103,32 +105,32 @@ def cut_turn(
     if cut.excerpt:
         return log_excerpt(turn, messages, cut.excerpt, fences)
     valid = partial(valid_history, fences=fences)
-    first, hidden = first_round(messages), _hidden(messages, cut)
-    visible = [at for at in range(len(messages)) if at not in hidden]
+    first, away = first_round(messages), hidden(messages, cut)
+    visible = [at for at in range(len(messages)) if at not in away]
     limits = [UNLIMITED] * len(messages)
     for at in visible:
         limits[at] = _limits(cut, at, messages[at], room)
     short = previewed_each(turn, messages, limits, fences.count)
     rest = [short[at] for at in visible if at >= first]
     limit = 0 if cut.bare else room // _INDEX_SHARE
-    notes = [_index(turn, hidden, cut, limit, fences)] if hidden else []
+    notes = [_index(turn, away, cut, limit, fences)] if away else []
     notes += _active_note(turn, [*rest, *turn.messages[len(messages) :]], room, fences)
     return (*valid(short[:first]), *notes, *valid(rest))
 
 
-def _hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
+def hidden(messages: Sequence[Message], cut: Rounds) -> set[int]:
     """Return the places of the messages of rounds that left; what the user said stays."""
     first = first_round(messages)
-    hidden = {*range(first, min(cut.left, len(messages)))}
+    away = {*range(first, min(cut.left, len(messages)))}
     for _, begin, end in cut.gone:
-        hidden |= {*range(max(first, begin), min(end, len(messages)))}
-    return hidden.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
+        away |= {*range(max(first, begin), min(end, len(messages)))}
+    return away.difference(at for at, kind in enumerate(_kinds(messages)) if kind == "human")
 
 
 def out_of_view(messages: Sequence[Message], cut: Rounds) -> frozenset[int]:
     """Return the places of the messages that left, or of which a cut may have left previews."""
     shortened = max((end for end, *_ in cut.limits), default=0)
-    return frozenset({*range(first_round(messages), shortened)} | _hidden(messages, cut))
+    return frozenset({*range(first_round(messages), shortened)} | hidden(messages, cut))
 
 
 _kinds = Growing[str](lambda messages, _: [str(message["type"]) for message in messages])
@@ -157,7 +159,8 @@ def within(
 def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
     """Return the efforts that the running turn concluded, and from where to where their rounds are.
 
-    The newest round is not among them: the model has not answered it.
+    The newest round is not among them: the model has not answered it. Nor are those that brought a
+    log which is shown: it stands in them.
     """
     names = {event["effort"] for event in work.state.events if event["type"] == "concluded"}
     names -= work.state.open.keys()
@@ -165,12 +168,22 @@ def concluded(work: RunningTurn) -> tuple[tuple[str, int, int], ...]:
         return ()
     messages = (*work.view.running.messages, *work.results)
     places = begins(messages)
-    clipped = (
-        (name, max(begin, places[0]), min(end, places[-1]))
+    shown = log_rounds(messages, _logs(work))
+    return tuple(
+        (name, first, last + 1)
         for name, begin, end in spans(messages, active_before(work.state))
         if name in names
+        for first, last in runs(
+            at for at in range(max(begin, places[0]), min(end, places[-1])) if at not in shown
+        )
     )
-    return tuple((name, begin, end) for name, begin, end in clipped if begin < end)
+
+
+def _logs(work: RunningTurn) -> set[str]:
+    """Return the efforts whose log the running turn expanded or reopened, and which is shown."""
+    state = work.state
+    expanded = {name for name, log in state.expanded.items() if log["expanded_turn"] == state.turn}
+    return expanded | {name for name, one in state.open.items() if one["opened_turn"] == state.turn}
 
 
 def left_until(cut: Rounds, messages: Sequence[Message]) -> int:
@@ -211,13 +224,13 @@ def _active_note(
     yield fences.note_within("\n".join(purpose), room // _ACTIVE_SHARE, form)
 
 
-def _index(turn: Logged, hidden: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
+def _index(turn: Logged, away: set[int], cut: Rounds, limit: int, fences: Fences) -> Message:
     """Return the index of the rounds that left: a line for each call, the oldest merged.
 
     Of a concluded effort, for whose rounds its summary stands, it says where they are read.
     """
     messages, places, count = turn.messages, offsets(turn.messages), fences.count
-    left = sorted(at for at in hidden if not cut.has_gone(at))
+    left = sorted(at for at in away if not cut.has_gone(at))
     called = _called(messages)
     made = [one for at in left for one in called[at]]
     head = _concluded_lines(turn, cut, limit // _CONCLUDED_SHARE, count)

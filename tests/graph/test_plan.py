@@ -1,9 +1,14 @@
-"""The plan through the graph goes on whatever fails."""
+"""The plan through the graph: it goes on whatever fails, and shows the logs of the state."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ebbtide.nodes.turn.state import unpacked
+from tests.acceptance.stage import AUTH, BILLING, PERF, log_in, stage
+from tests.doubles import call, together
 from tests.graph.long_effort import SMALL, compressing, talked
 
 
@@ -17,3 +22,50 @@ def test_a_pass_that_fails_leaves_the_change(tmp_path: Path) -> None:
 
     assert states[-1].get("compressed", {}) == {}
     assert [state["plan"]["after_turn"] for state in states if state["plan"]] == [*range(2, 21)]
+
+
+EXPAND, CLOSE = call("expand_effort", effort_id="auth-bug"), call("close_effort")
+
+
+@pytest.mark.parametrize("then", [(CLOSE,), (CLOSE, call("open_effort", name="billing"))])
+def test_log_outlives_the_effort_that_expanded_it(tmp_path: Path, then: tuple[Any, ...]) -> None:
+    """The rounds of an effort that the turn concluded leave, but for the one with the log."""
+    here = stage(tmp_path)
+    here.work(AUTH)
+    here.say(PERF.log, call("open_effort", name="perf-fix"), "Opened.")
+
+    said = here.say("How was it there?", call("effort_status"), EXPAND, *then, "Done.")
+    following = here.say("Go on.")
+
+    assert [*said.memory["expanded"]] == ["auth-bug"]
+    assert {log_in(sent, AUTH) for sent in (*said.calls[2:], following.sent)} == {1}
+    assert "effort_status" not in str([m.name for m in following.sent.messages])
+
+
+def test_logs_of_calls_with_one_id(tmp_path: Path) -> None:
+    """A log stays when the round of another effort leaves whose call has the same id."""
+    here = stage(tmp_path)
+    here.works(AUTH, BILLING)
+    reopen = [call("reopen_effort", effort_id=name) for name in ("auth-bug", "billing")]
+    here.say("Once more.", *reopen, "Reopened.")
+
+    here.say("That was it.", call("close_effort", effort_id="billing"), "Closed.")
+    following = here.say("Go on.")
+
+    assert [log_in(following.sent, work) for work in (AUTH, BILLING)] == [1, 0]
+
+
+def test_effort_reopened_in_the_turn_that_closed_it(tmp_path: Path) -> None:
+    """Its rounds come back with it, and the plan changes no more after that."""
+    here = stage(tmp_path)
+    here.say(AUTH.log, call("open_effort", name="auth-bug"), "Opened.")
+    look = call("effort_status")
+    looking = together(look, text="I look at the gate.")
+    reopen = call("reopen_effort", effort_id="auth-bug")
+
+    said = here.say("Well?", looking, CLOSE, reopen, look, look, "Done.")
+
+    shown = ["I look at the gate." in sent.text for sent in said.calls]
+    assert shown == [False, True, False, True, True, True]
+    prompts = [[message.content for message in sent.messages] for sent in said.calls[3:]]
+    assert all(one == two[: len(one)] for one, two in pairwise(prompts))

@@ -29,6 +29,7 @@ from ebbtide.graph.server import routes
 from ebbtide.graph.studio import make_graph
 from ebbtide.inspector.server import app
 from ebbtide.memory.settings import Settings
+from tests.acceptance.test_state import NODES
 from tests.conftest import SECRETS
 from tests.processes import begun
 
@@ -536,19 +537,30 @@ def test_an_assistant_has_settings_of_its_own(client: SyncLangGraphClient, user:
     assert [line["turn"] for line in turns["lines"]] == [1]
 
 
-def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str, user: str) -> None:
-    """The state shows what follows, and the turn is answered and stored once."""
-    how: Any = {"context": {"user_id": user}}
-    say(client, thread, "Which port?", interrupt_before=["call_model"], **how)
-    waiting = client.threads.get_state(thread)["next"]
+def test_nodes_say_what_they_do(client: SyncLangGraphClient) -> None:
+    """Studio draws each node of the turn with its description."""
+    assistant = client.assistants.search()[0]["assistant_id"]
 
-    found = client.runs.wait(thread, "ebbtide", input=None, **how)
+    nodes = {node["id"]: node for node in client.assistants.get_graph(assistant)["nodes"]}
+
+    told = {name for name in NODES if nodes[name]["metadata"]["description"]}
+    assert told == {*NODES}
+
+
+def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str, user: str) -> None:
+    """At a breakpoint before any node the state shows what follows; each turn is stored once."""
+    how: Any = {"context": {"user_id": user}}
+    stops = [*NODES[:3], *NODES[5:8]]
+    for node in stops:
+        say(client, thread, f"Which port, {node}?", interrupt_before=[node], **how)
+        assert client.threads.get_state(thread)["next"] == [node]
+        found = client.runs.wait(thread, "ebbtide", input=None, **how)
+        assert isinstance(found, dict)
+        assert found["messages"][-1]["type"] == "ai"
 
     turns = asked(client, "GET", f"threads/{thread}/messages", user_id=user).json()
-    assert waiting == ["call_model"]
-    assert isinstance(found, dict)
-    assert (found["memory"]["turn"], found["messages"][-1]["type"]) == (3, "ai")
-    assert [line["turn"] for line in turns["lines"]] == [3, 2, 1]
+    assert found["memory"]["turn"] == 2 + len(stops)
+    assert [line["turn"] for line in turns["lines"]] == [*range(2 + len(stops), 0, -1)]
 
 
 def test_a_server_that_was_killed_has_its_archive(tmp_path: Path) -> None:
