@@ -1,8 +1,8 @@
 """Quotes in the context: what stands for compressed turns, and logs that are brought back."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...prompts.loader import render
@@ -15,7 +15,6 @@ from ..search.passages import best_piece
 from ..search.terms import query_terms, terms
 from ..tokens import TokenCounter, count_message, cut_marked, fit
 from ..transcript import INDENT, Logged, offsets, rendered, speaker_at, transcript
-from .forms import edges
 from .shortening import marked_pointers
 
 _ITEM_SHARES = (1.0, 0.85, 0.7, 0.5, 0.25, 0.0)
@@ -112,14 +111,15 @@ def _left_out(compression: Compression, items: Sequence[Item]) -> Iterator[str]:
 class Quoted:
     """The turns of a log that are quoted, without what stands in the context already.
 
-    That are the turns `above`, and request and final answer of the turns in `edges`. `whole` are
-    the same turns with what they have of other efforts, if they have any. A single turn that is too
-    long is quoted from `begin` on, a place in the whole turn.
+    That are the turns `above`, and of the turns in `edges` request, final answer and what else
+    stands of them, by the `id`s of the messages. `whole` are the same turns with what they have of
+    other efforts, if they have any. A single turn that is too long is quoted from `begin` on, a
+    place in the whole turn.
     """
 
     turns: tuple[Logged, ...]
     above: frozenset[int] = frozenset()
-    edges: frozenset[int] = frozenset()
+    edges: Mapping[int, Collection[int]] = field(default_factory=dict)
     whole: tuple[Logged, ...] = ()
     begin: int = 0
 
@@ -133,8 +133,10 @@ class Quoted:
     def missing(self) -> str:
         """What the heading of the quote says of the rest, "" if there is none."""
         named = [turns_named(ranges(sorted(self.above)))] if self.above else []
-        if self.edges:
-            named.append(render("edges_above", turns=turns_named(ranges(sorted(self.edges)))))
+        asked = {turn.turn for turn in self.turns if self._is_request(turn)}
+        for how, turns in (("edges_above", self.edges.keys() - asked), ("requests_above", asked)):
+            if turns:
+                named.append(render(how, turns=turns_named(ranges(sorted(turns)))))
         return render("stands_above", turns="; ".join(named)) if named else ""
 
     def _full(self, turn: Logged) -> Logged:
@@ -159,11 +161,17 @@ class Quoted:
         begin, there = own[number - 1].end if number else 0, said.index(id(turn.messages[number]))
         return (places[there - 1].end if there else 0) + at - begin
 
+    def _is_request(self, turn: Logged) -> bool:
+        """Tell whether of a turn no more than what the user said stands in the context."""
+        above = self.edges.get(turn.turn, ())
+        said = (message for message in turn.messages if id(message) in above)
+        return bool(above) and all(message["type"] == "human" for message in said)
+
     def _without_edges(self, turn: Logged) -> Logged:
         if turn.turn not in self.edges:
             return turn
-        above = {*edges(turn.messages)}
-        rounds = (message for at, message in enumerate(turn.messages) if at not in above)
+        above = self.edges[turn.turn]
+        rounds = (message for message in turn.messages if id(message) not in above)
         return replace(turn, messages=tuple(rounds))
 
 

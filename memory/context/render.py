@@ -618,19 +618,42 @@ def _quoted(
     if is_qualified(name):  # its turns have the numbers of another session
         numbers_above = frozenset(above & {one.turn for one in turns})
         return Quoted(turns, numbers_above, whole=whole, begin=begin)
+    in_others = {number for effort, number in loaded if effort != name}
     for other, entry in work.state.expanded.items():
         is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
         is_before = entry["expanded_turn"] < turn.turn and other != name
-        above |= {*entry["turns"]} if is_shown and is_before and not is_qualified(other) else set()
+        if is_shown and is_before and not is_qualified(other):
+            above |= {*entry["turns"]}
+            in_others |= {*entry["turns"]}
     # The log of another effort has other rounds of a turn, but for those of one effort.
     several = {one.turn for one in whole if kept(one)}
     above -= several - {number for effort, number in loaded if effort == name}
     standing = [one for one in whole if plan.shows(one.turn) and one.status != "erased"]
     without = {one.turn for one in standing if not is_whole(one, plan) or _finished(one, plan)}
     above |= {one.turn for one in standing if _stands_whole(work, one, plan)} - without
-    partly = without - above - {*plan.short}
+    without -= above | {*plan.short}
+    requests = (several & in_others) - above
+    partly = {
+        one.turn: (_standing(one, plan) if one.turn in without else frozenset())
+        | (_requests(one) if one.turn in requests else frozenset())
+        for one in whole
+        if one.turn in without | requests
+    }
     numbers_above = frozenset(above & {one.turn for one in turns})
-    return Quoted(turns, numbers_above, frozenset(partly), whole, begin)
+    return Quoted(turns, numbers_above, partly, whole, begin)
+
+
+def _requests(turn: Record) -> frozenset[int]:
+    """Return the `id`s of what the user said in a turn, which each log of the turn has."""
+    return frozenset(id(message) for message in turn.messages if message["type"] == "human")
+
+
+def _standing(turn: Record, plan: Plan) -> frozenset[int]:
+    """Return the `id`s of the messages of a past turn that stand in the context."""
+    places = {*range(len(turn.messages))} - _finished(turn, plan)
+    if not is_whole(turn, plan):
+        places = {*edges(turn.messages)} | _log_rounds(turn, plan)
+    return frozenset(id(turn.messages[at]) for at in places)
 
 
 def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:

@@ -69,3 +69,21 @@ def test_effort_reopened_in_the_turn_that_closed_it(tmp_path: Path) -> None:
     assert shown == [False, True, False, True, True, True]
     prompts = [[message.content for message in sent.messages] for sent in said.calls[3:]]
     assert all(one == two[: len(one)] for one, two in pairwise(prompts))
+
+
+def test_logs_that_share_a_turn(tmp_path: Path) -> None:
+    """The request of a turn that closed one effort and opened the next stands there once."""
+    here = stage(tmp_path)
+    here.say(AUTH.log, call("open_effort", name="auth-bug"), "Opened.")
+    request = "The gate is mended, on to the index."
+    here.say(request, CLOSE, call("open_effort", name="perf-fix"), "Opened.")
+    here.say(PERF.log)
+    here.use("close_effort")
+    here.chat(1)
+
+    opening = together(EXPAND, call("expand_effort", effort_id="perf-fix"))
+    said = here.say("Show me both.", opening, "Here.")
+    following = here.say("Go on.")
+
+    for sent in (said.sent, following.sent):
+        assert [sent.text.count(words) for words in (request, AUTH.log, PERF.log)] == [1, 1, 1]
