@@ -12,6 +12,7 @@ from ..messages import fingerprint
 from ..names import ranges
 from ..record import Event, Record
 from ..running_turn import RunningTurn
+from ..spans import event_of
 from ..state_block import shown
 from ..tokens import count_message
 from ..transcript import Logged, transcript
@@ -174,7 +175,7 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
     newer = range(plan.after_turn + 1, work.view.tip.turn + 1)
     past = work.view.turns([*plan.turns, *newer])
     window = settings.ambient_window
-    ambient = sum(not turn.efforts for turn in past) + (not running.efforts)
+    ambient = sum(not turn.efforts for turn in past) + (not _efforts(work))
     if window and ambient > window + window // 2:
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
@@ -248,8 +249,17 @@ def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
     """Return the ambient turns in the window, at most `limit`."""
     window = work.settings.ambient_window or limit
     turns = [*work.view.ambient_turns(min(window, limit))]
-    running = work.view.running
-    return [*turns, *([running.turn] if ended and not running.efforts else [])][-window:]
+    return [*turns, *([work.view.running.turn] if ended and not _efforts(work) else [])][-window:]
+
+
+def _efforts(work: RunningTurn) -> set[str]:
+    """Return the efforts of a turn that has ended, those that it left for another one too."""
+    parts = [
+        part
+        for event in event_of(work.view.running.messages, work.state)
+        for part in event["spans"]
+    ]
+    return {*work.view.running.efforts, *(name for name, *_ in parts if name)}
 
 
 def _open_effort_turns(
@@ -261,11 +271,12 @@ def _open_effort_turns(
     older turns are shown as a log where it was reopened, until they are compressed.
     """
     running = work.view.running
+    own = _efforts(work) if ended else ()
     reopened: dict[str, int] = {}
     turns: dict[str, list[int]] = {}
     for name, entry in work.state.open.items():
         log, opened = [*work.view.log_turns(name)], entry["opened_turn"]
-        log += [running.turn] if ended and name in running.efforts else []
+        log += [running.turn] if name in own else []
         compression = work.view.compression(name) if name in work.state.compressed else None
         if compression is None and log and log[0] < opened:
             reopened[name] = opened

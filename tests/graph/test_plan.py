@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ebbtide import Settings
 from ebbtide.nodes.turn.state import unpacked
-from tests.acceptance.stage import AUTH, BILLING, PERF, log_in, stage
+from tests.acceptance.stage import AUTH, BILLING, PERF, ambient_in, log_in, stage
 from tests.doubles import call, together
 from tests.graph.long_effort import SMALL, compressing, talked
 
@@ -87,3 +88,14 @@ def test_logs_that_share_a_turn(tmp_path: Path) -> None:
 
     for sent in (said.sent, following.sent):
         assert [sent.text.count(words) for words in (request, AUTH.log, PERF.log)] == [1, 1, 1]
+
+
+def test_turn_that_paused_its_effort_is_not_ambient(tmp_path: Path) -> None:
+    """It takes nothing out of the window, though no effort is active at its end."""
+    here = stage(tmp_path, settings=Settings(ambient_window=2, rebuild="every-turn"))
+    here.chat(2)
+    here.say(AUTH.log, call("open_effort", name="auth-bug"), "Opened.")
+
+    here.use("switch_effort", effort_id="")
+
+    assert ambient_in(here.say("Go on.").sent) == 2
