@@ -3,7 +3,7 @@
     python benchmarks/search_scale.py --out results 1000 10000
     python benchmarks/search_scale.py --out results --semantic 1000 10000
     python benchmarks/search_scale.py --out results --semantic --url postgresql+psycopg://... 10000
-    python benchmarks/search_scale.py --out results --vectors 1000000 1000
+    python benchmarks/search_scale.py --out results 10000 --vectors 100000 1000000
 
 Made-up efforts have two turns each. Half of their words are from a vocabulary of 50,000 with Zipf's
 frequencies. A query is five words of one turn; "found first" is how often its effort comes first.
@@ -11,29 +11,27 @@ CPU is the CPU time of a search, which other programs hardly influence.
 
 With --semantic each passage and each heading has a random vector of 384 numbers. The first search
 reads the vectors. The time to embed a query is not included. With --url the archive is in that
-database, which must be empty, and the CPU time does not include the server's.
+database, which must be empty; "server CPU" is the time of the process there that searches, if it
+runs on this machine.
 
-With --vectors the session has so many vectors in all: beside those of its passages random ones, of
-passages that no turn has.
+With --vectors the session has so many vectors of passages in all: its turns are given random ones.
+"Nearest found" is how many of the 50 nearest passages a search looks at: all on SQLite.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
-import numpy as np
-import sqlalchemy as sa
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from made_up import group, text
+from random_vectors import SIZE, fill, nearest_found
 from report import argument_parser, percent, spread, stored_bytes, timed, write
 
 from ebbtide import SqlArchive
-from ebbtide.memory.archive.lineage import Session
-from ebbtide.memory.archive.schema import passage_id, turn_id, vectors
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.settings import Settings
@@ -44,10 +42,8 @@ _APPENDS = 200
 """Turns that are appended to a full archive, and timed."""
 _OFTEN = 1_000
 """Turns between two lines that say how far it is."""
-_DIFFERENT = 5_000
-"""Random vectors that differ."""
-_NUMBERS = 384
-"""Dimensions of a vector, as MiniLM's."""
+_EXACT = 10
+"""Queries whose nearest passages are looked for without an index, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,78 +84,82 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
     return Built(tip, queries, appends, raw)
 
 
-def filled(archive: SqlArchive, owner: Owner, model: str, number: int) -> None:
-    """Add random vectors to a session until it has so many; the database copies some thousands."""
-    chance, table = np.random.default_rng(1), vectors
-    with archive.database.writing() as connection:
-        session = Session.of(connection, owner)
-        first = passage_id(turn_id(session.id, session.turns + 1))
-        known = connection.execute(
-            sa.select(sa.func.count()).where(table.c.session == session.id)
-        ).scalar_one()
-        rows = chance.standard_normal((min(_DIFFERENT, number - known), _NUMBERS), np.float32)
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        values = [
-            {"id": first + at, "session": session.id, "model": model, "vector": row.tobytes()}
-            for at, row in enumerate(rows)
-        ]
-        connection.execute(sa.insert(table), values)
-        for start in range(len(rows), number - known, len(rows)):
-            some = table.c.id.between(first, first + min(len(rows), number - known - start) - 1)
-            copies = sa.select(table.c.id + start, table.c.session, table.c.model, table.c.vector)
-            names = ["id", "session", "model", "vector"]
-            connection.execute(sa.insert(table).from_select(names, copies.where(some)))
-    print(f"{number:,} vectors written", flush=True)
-
-
-def measured(
-    place: Path | str, efforts: int, embedder: Embedder | None, number: int = 0
+def searched(
+    place: Path | str, owner: Owner, session: Built, embedder: Embedder | None
 ) -> dict[str, Any]:
-    """Return the row of one size."""
-    owner = Owner("scale", str(efforts))
-    with SqlArchive(place, durable=False) as archive:
-        session = built(archive, owner, efforts)
-        while embedder and archive.embed(owner, embedder, _OFTEN):
-            pass
-        if embedder and number:
-            filled(archive, owner, embedder.name, number)
+    """Return what a reopened archive takes to search a session."""
     with SqlArchive(place, durable=False) as archive:
         opening, _ = timed(lambda: archive.newest(owner))
-        times, cpu_times, first = [], [], []
+        times, cpu_times, server_times, first = [], [], [], []
         for name, query in session.queries:
             meaning = embedder.meaning(query, Settings().semantic_floor) if embedder else None
-            start = process_time()
+            start, server_start = process_time(), server_time(archive)
             milliseconds, results = timed(
                 lambda query=query, meaning=meaning: archive.at(owner, session.tip).search(
                     query, 5, meaning
                 )
             )
             cpu_times.append((process_time() - start) * 1_000)
+            server_times.append(server_time(archive) - server_start)
             times.append(milliseconds)
             first.append(bool(results) and results[0].effort == name)
-    row = {"efforts": efforts, **({"vectors": number} if number else {})}
-    row |= {**spread("search", times), **spread("CPU", cpu_times)}
+    row = {**spread("search", times), **spread("CPU", cpu_times)}
+    row |= spread("server CPU", server_times) if any(server_times) else {}
     row |= {"first search ms": round(times[0], 1), "open ms": round(opening, 1)}
-    row |= spread("append", session.appends)
-    if isinstance(place, Path):
-        stored = stored_bytes(place, "**/*.sqlite*")
-        row |= {"archive / raw": round(stored / session.raw, 2)}
     return {**row, "found first %": percent(first)}
+
+
+def server_time(archive: SqlArchive) -> float:
+    """Return the CPU time in milliseconds of the process that serves the archive, 0 on SQLite."""
+    if archive.database.url.get_backend_name() != "postgresql":
+        return 0.0
+    with archive.database.reading() as connection:
+        process = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    status = Path(f"/proc/{process}/schedstat")
+    return int(status.read_text().split()[0]) / 1e6 if status.exists() else 0.0
+
+
+def measured(
+    place: Path | str, efforts: int, embedder: Embedder | None, numbers: Sequence[int] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of one size, or one for each of these numbers of vectors."""
+    owner = Owner("scale", str(efforts))
+    with SqlArchive(place, durable=False) as archive:
+        session = built(archive, owner, efforts)
+        while embedder and archive.embed(owner, embedder, _OFTEN):
+            pass
+    row = {"efforts": efforts, **spread("append", session.appends)}
+    for number in numbers:
+        with SqlArchive(place, durable=False) as archive:
+            fill(archive, owner, embedder.name, number)
+        found = searched(place, owner, session, embedder)
+        with SqlArchive(place, durable=False) as archive:
+            queries = [query for _, query in session.queries[:_EXACT]]
+            meanings = [embedder.meaning(query, Settings().semantic_floor) for query in queries]
+            nearest = nearest_found(archive, owner, meanings)
+        yield {**row, "vectors": number, **found, "nearest found %": round(100 * nearest, 1)}
+    if not numbers:
+        row |= searched(place, owner, session, embedder)
+        if isinstance(place, Path):
+            stored = stored_bytes(place, "**/*.sqlite*")
+            row |= {"archive / raw": round(stored / session.raw, 2)}
+        yield row
 
 
 def main() -> None:
     """Measure each size of the command line."""
-    parser = argument_parser(__doc__, url="", vectors=0)
+    parser = argument_parser(__doc__, url="")
     parser.add_argument("--semantic", action="store_true")
+    parser.add_argument("--vectors", type=int, nargs="*", default=[])
     parser.add_argument("efforts", type=int, nargs="+")
     options = parser.parse_args()
     rows = []
     is_semantic = options.semantic or options.vectors
-    embedder = Embedder(DeterministicFakeEmbedding(size=_NUMBERS)) if is_semantic else None
+    embedder = Embedder(DeterministicFakeEmbedding(size=SIZE)) if is_semantic else None
     for efforts in options.efforts:
         with TemporaryDirectory() as folder:
             place = options.url or Path(folder)
-            rows.append(measured(place, efforts, embedder, options.vectors))
+            rows += measured(place, efforts, embedder, options.vectors)
     name = "search_scale_semantic" if options.semantic else "search_scale"
     name += "_vectors" if options.vectors else ""
     name += "_postgresql" if options.url else ""

@@ -36,7 +36,7 @@ from .query import (
     turns_between,
 )
 from .schema import PASSAGE_BITS, TURN_BITS, members, turns
-from .vectors import MOST, Nearness
+from .vectors import MOST, Nearness, growing
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def search(
         looked_up = _look_up(lineage, query, meaning, when)
         ranking = _rank_by_words(looked_up)
         if looked_up.near is not None:
-            ranking = _blend(looked_up, looked_up.near, ranking)
+            ranking = _blend(looked_up.near, ranking)
         hits = _hits(looked_up, ranking)
     if hits and terms(words):
         return hits
@@ -353,18 +353,28 @@ def _candidates(query: _Query) -> list[Any]:
     order = strongest(said, weights)
     best = _visible(query.lineage, order, _CANDIDATES)
     if query.near:
-        passages = query.near.passages.best(MOST, 0.0)
-        nearest = dict.fromkeys(passage >> PASSAGE_BITS for passage in passages)
-        near = _visible(query.lineage, [*nearest], _NEAR)
+        near = _nearest(query.lineage, query.near)
         best = [*{row.id: row for row in (*best, *near)}.values()]
     return best
+
+
+def _nearest(lineage: Lineage, near: Nearness) -> list[Any]:
+    """Return the visible turns that are nearest in meaning."""
+    seen: list[Any] = []
+    for passages in growing(near.passages, MOST, 0.0):
+        order = [*dict.fromkeys(passage >> PASSAGE_BITS for passage in passages)]
+        seen = _visible(lineage, order, _NEAR)
+        if len(seen) in {len(order), _NEAR}:
+            break
+    return seen
 
 
 def _visible(lineage: Lineage, order: Sequence[int], limit: int) -> list[Any]:
     """Return the first `limit` visible turns among these, in their order."""
     first: list[Any] = []
-    for start in range(0, len(order), limit):
-        part = order[start : start + limit]
+    size = max(limit, len(order) // 8)  # few questions even if none of many turns is visible
+    for start in range(0, len(order), size):
+        part = order[start : start + size]
         rows = {row.id: row for row in lineage.visible(_CANDIDATE, ids=part)}
         first += [rows[number] for number in part if number in rows]
         if len(first) >= limit:
@@ -384,14 +394,14 @@ def _passages(
     return ids, replace(passages, named=named, dated=of_dates)
 
 
-def _blend(query: _Query, near: Nearness, ranking: _Ranking) -> _Ranking:
+def _blend(near: Nearness, ranking: _Ranking) -> _Ranking:
     """Return the ranking by words and by meaning as one.
 
     What shares no word with the query, and whose cosine is below the floor, has no score.
     """
     passages, topics, words = ranking.passages, ranking.topics, ranking.scores
     floor = near.meaning.floor
-    cosines = near.cosines(query.lineage, ranking.ids)
+    cosines = near.passages.of(ranking.ids)
     headings = [near.efforts.get(name, 0.0) for name in topics.names]
     both = words.blended(passages.similarity(cosines, headings))
     near_rows = frozenset(
