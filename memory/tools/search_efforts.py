@@ -1,36 +1,21 @@
-"""The tool `search_efforts`: the best passages on a query, by the effort or turn that they are of.
-
-Passages are stored as references, so that no text of another session is copied into this one.
-"""
+"""The tool `search_efforts`: the best passages on a query, by their efforts or turns."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from ...prompts.loader import render
 from ..archive.protocol import WEAK, Elsewhere, Found
-from ..context.rounds import RESULT_SHARE
-from ..dates import UNDATED, When, dates, instant, local, period, shown, undated
-from ..efforts import Effort, happened
+from ..dates import When, dates, instant, period, undated
+from ..efforts import happened
 from ..errors import EmbeddingError, ToolError
-from ..messages import compact
-from ..names import qualified, session_name
-from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.embeddings import QueryEmbedding
-from ..search.literal import Literal
-from ..search.passages import Passage, best_excerpt, excerpt, passages
 from ..search.terms import query_terms, terms, unsaid_words
-from ..spans import kept
-from ..tokens import fit
-from ..transcript import Logged, Recalled, offsets, quotations, rendered, result_of, speaker_at
-from ..view import past
 from .arguments import Number, Text, Texts
-from .read_log import DEFAULT_LIMIT
+from .search_results import Hit, SearchResults, is_within
 from .search_running import running_hits
-
-_Hit: TypeAlias = Found | Elsewhere
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -41,33 +26,6 @@ _PASSAGES = 200  # passages that are read: all that a search finds
 _UNMATCHED = 20  # words that are named as said by nobody
 _READ = 4_000  # characters of a phrasing whose words are looked for: a pasted page has thousands
 _PHRASINGS = 3  # further phrasings of a query: each costs a search
-
-_BUDGET = 1_200
-"""Tokens of the results: of LoCoMo's evidence they have 80 %, with 1,000 it is 77."""
-
-_NEAR = 0.3
-"""Share of the best score that a passage must have which only stands beside what matches."""
-
-_APART = 3
-"""Hours between two turns of one day from which on a result shows the hour."""
-
-
-@dataclass(slots=True)
-class _Range:
-    """Characters of a turn that are shown; `score` is of the best passage in them."""
-
-    record: Logged
-    begin: int
-    end: int
-    score: float
-    weak: bool = False
-    foreign: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def quote(self) -> Recalled:
-        """The range as it is stored."""
-        score = round(self.score, 2)
-        return Recalled(self.record.turn, self.begin, self.end, **self.foreign, score=score)
 
 
 def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
@@ -98,7 +56,7 @@ def search_efforts(  # noqa: PLR0913 (the arguments of the tool)
     own = sorted([*own, *running], key=lambda hit: (hit.weak, -hit.score)) if running else own
     foreign = _foreign(work, phrasings, when)
     limit = min(limit, _MOST) if limit > 0 else work.settings.search_limit
-    results, quotes, turns = _Answer(work, phrasings, when).filled(own, foreign, limit)
+    results, quotes, turns = SearchResults(work, phrasings, when).filled(own, foreign, limit)
     ids = dict.fromkeys(entry["id"] for entry in results if "id" in entry)
     state = happened(work.state, {"type": "searched", "efforts": [*ids]})
     if not results and not any(map(terms, phrasings)):
@@ -168,17 +126,13 @@ def _foreign(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[El
         words = undated(query, when.today)
         for hit in view.archive.elsewhere(view.owner, words, _COUNTED):
             key = hit.owner, hit.tip.id, hit.effort.id if hit.effort else hit.passage
-            if _is_within(hit.at, when) and (key not in best or best[key].score < hit.score):
+            if is_within(hit.at, when) and (key not in best or best[key].score < hit.score):
                 best[key] = hit
     return sorted(best.values(), key=lambda hit: -hit.score)
 
 
-def _is_within(at: str, when: When) -> bool:
-    return when.since <= at and (not when.until or at < when.until)
-
-
 def _unmatched(
-    work: RunningTurn, phrasings: Sequence[str], when: When, hits: Sequence[_Hit]
+    work: RunningTurn, phrasings: Sequence[str], when: When, hits: Sequence[Hit]
 ) -> list[str]:
     """Return the words of the phrasings that nothing says, as they are written there."""
     texts = [undated(query, when.today)[:_READ] for query in phrasings]
@@ -187,331 +141,3 @@ def _unmatched(
     absent = absent.difference(*(hit.said for hit in hits))
     words = dict.fromkeys(word for text in texts for word in unsaid_words(text, absent))
     return [*words][:_UNMATCHED]
-
-
-class _Answer:
-    """The results of a search, filled with passages up to a budget of tokens."""
-
-    def __init__(self, work: RunningTurn, phrasings: Sequence[str], when: When) -> None:
-        self._work, self._when = work, when
-        self._terms = frozenset(term for text in phrasings for term in query_terms(text))
-        self._free = min(work.free, _BUDGET)
-        self._ranges: dict[str | tuple[str, int], list[_Range]] = {}
-        self._heads: dict[str | tuple[str, int], dict[str, Any]] = {}
-        self._records: dict[int, Logged] = {}
-        self._passages: dict[int, list[Passage]] = {}
-        self._literals = [Literal(text) for text in phrasings]
-        self._summaries: dict[str | tuple[str, int], tuple[dict[str, Any], Recalled]] = {}
-
-    def filled(
-        self, own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int
-    ) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
-        """Return the results, the quoted ranges in their order, and the turns that are shown."""
-        numbers = sorted({hit.turn + step for hit in own for step in (0, 1)})
-        running = self._work.view.running
-        self._records = {record.turn: record for record in self._work.view.turns(numbers)}
-        if any(hit.turn == running.turn for hit in own):
-            self._records[running.turn] = running
-        own = self._literal_first(map(self._in_span, own))
-        least = _NEAR * max((hit.score for hit in own), default=0.0)
-        own = [hit for hit in own if self._is_shown(hit) and (not hit.near or hit.score >= least)]
-        first = {_key(hit): hit for hit in reversed(own)}
-        best = [hit for hit in own if first[_key(hit)] is hit]
-        chosen = in_one_list(best, foreign, limit)
-        efforts = [hit.effort for hit in chosen if isinstance(hit, Found) and hit.effort]
-        known = {effort.id: effort for effort in self._work.known(efforts)}
-        for hit in _in_order(own, chosen):
-            if isinstance(hit, Elsewhere):
-                self._add_foreign(hit)
-            elif not self._add(hit, known.get(hit.effort or "")):
-                break
-        return self._written()
-
-    def _literal_first(self, hits: Iterable[Found]) -> list[Found]:
-        """Return the hits, each passage once for its effort, with what says it literally first."""
-        own: dict[tuple[str | None, int, int | None], Found] = {}
-        for hit in hits:
-            effort = None if self._is_of_several(hit) else hit.effort
-            own.setdefault((effort, hit.turn, hit.passage), hit)
-        if not any(literal.telling for literal in self._literals):
-            return [*own.values()]
-        scored = [replace(hit, score=hit.score * (1 + self._share(hit))) for hit in own.values()]
-        return sorted(scored, key=lambda hit: (hit.weak, -hit.score))
-
-    def _is_of_several(self, hit: Found) -> bool:
-        """Tell whether a passage is of the request of several efforts: one result has it."""
-        record = self._records.get(hit.turn)
-        return hit.user and record is not None and bool(kept(record))
-
-    def _share(self, hit: Found) -> float:
-        """Return how much of a phrasing a passage has literally."""
-        pieces = self._pieces(hit.turn)
-        if hit.passage is None or not pieces:
-            return 0.0
-        return max(literal.share(pieces[hit.passage].text) for literal in self._literals)
-
-    def _pieces(self, turn: int) -> list[Passage]:
-        """Return the passages of a turn, none if it was erased since."""
-        if turn not in self._passages:
-            record = self._records.get(turn)
-            self._passages[turn] = passages(record.messages) if record else []
-        return self._passages[turn]
-
-    def _in_span(self, hit: Found) -> Found:
-        """Return a passage as one of the effort whose round it is; the request is of each."""
-        record = self._records.get(hit.turn)
-        rounds = kept(record) if record and hit.passage is not None else []
-        if not record or not rounds:
-            return hit
-        at = self._pieces(hit.turn)[hit.passage or 0].message
-        if record.messages[at]["type"] == "human":
-            return hit
-        owner = next((name for name, begin, end in rounds if begin <= at < end), "")
-        return replace(hit, effort=owner or None)
-
-    def _is_shown(self, hit: Found) -> bool:
-        record = self._records.get(hit.turn)
-        if not isinstance(record, Record):  # the running one, which is now
-            return record is not None and not self._when.until
-        return _is_within(record.at, self._when)
-
-    def _add(self, hit: Found, effort: Effort | None) -> bool:
-        """Add a passage; return whether there was room for it."""
-        record, key = self._records[hit.turn], _key(hit)
-        if key not in self._heads and not self._add_head(key, _head(hit, effort)):
-            return False
-        if hit.passage is None:
-            return True
-        part = excerpt(record.messages, hit.passage) or best_excerpt(record.messages, self._terms)
-        one = _Range(record, part.begin, part.end, hit.score, hit.weak)
-        if not self._add_range(key, one):
-            return False
-        # A question is often answered only in the next turn.
-        after = self._records.get(hit.turn + 1)
-        if part.asks and isinstance(after, Record) and (answer := excerpt(after.messages, 0)):
-            self._add_range(key, _Range(after, answer.begin, answer.end, hit.score, hit.weak))
-        return True
-
-    def _add_head(self, key: str | tuple[str, int], head: dict[str, Any]) -> bool:
-        cost = self._work.count(compact(head))
-        if self._heads and cost > self._free:
-            return False
-        self._free -= cost
-        self._heads[key] = head
-        return True
-
-    def _spend(self, cost: int) -> bool:
-        """Take tokens for a passage, of the first in any case; return whether there were any."""
-        is_first = not any(self._ranges.values()) and not self._summaries
-        if not is_first and cost > self._free:
-            return False
-        self._free -= cost
-        return True
-
-    def _add_range(self, key: str | tuple[str, int], one: _Range) -> bool:
-        """Add a range, or what of it is not shown yet; return whether there was room for it."""
-        every = [other for ranges in self._ranges.values() for other in ranges]
-        shown = [
-            other
-            for other in every
-            if (other.record.turn, other.foreign) == (one.record.turn, one.foreign)
-            if other.begin <= one.end + 1 and one.begin <= other.end + 1
-        ]
-        begin = min((other.begin for other in shown), default=one.begin)
-        end = max((other.end for other in shown), default=one.end)
-        log = rendered(one.record.messages)
-        whole = log[min(begin, one.begin) : max(end, one.end)]
-        before = sum(self._work.count(log[other.begin : other.end]) for other in shown)
-        cost = self._work.count(whole) - before
-        cost += 0 if shown else self._work.count(compact(self._around(one, "", one.begin)))
-        if not self._spend(cost):
-            return False
-        if shown:
-            kept, *others = shown
-            kept.begin, kept.end = min(begin, one.begin), max(end, one.end)
-            for name, ranges in self._ranges.items():
-                self._ranges[name] = [r for r in ranges if all(r is not other for other in others)]
-        else:
-            self._ranges.setdefault(key, []).append(one)
-        return True
-
-    def _add_foreign(self, hit: Elsewhere) -> None:
-        """Add an effort of another session with its summary, or the best passage of a turn."""
-        session, tip = session_name(hit.owner), hit.tip
-        if effort := hit.effort:
-            name = qualified(hit.owner, effort.id)
-            head = {"id": name, "session": session, "status": "concluded"}
-            text = effort.summary
-            stored = session, tip.id, effort.id
-            quote = Recalled(tip.turn, 0, len(text), *stored, score=round(hit.score, 2))
-            passage = {
-                "turn": tip.turn,
-                "at": shown(hit.at, self._when.zone) or UNDATED,
-                "text": text,
-            }
-            passage |= {"weak": True} if hit.weak else {}
-            if self._spend(self._work.count(compact({**head, **passage}))):
-                self._heads[name] = head
-                self._summaries[name] = passage, quote
-            return
-        (record,) = past(self._work.view.archive, hit.owner, tip).turns([tip.turn])
-        part = excerpt(record.messages, hit.passage or 0)
-        part = part or best_excerpt(record.messages, self._terms)
-        key = tip.id, tip.turn
-        if self._add_head(key, {"session": session}):
-            place = {"session": session, "id": tip.id}
-            one = _Range(record, part.begin, part.end, hit.score, hit.weak, place)
-            if not self._add_range(key, one):
-                del self._heads[key]
-
-    def _written(self) -> tuple[list[Mapping[str, Any]], list[Recalled], set[int]]:
-        """Return the results as the model reads them, the quoted ranges, and the turns."""
-        above, summarised = self._earlier()
-        turns = {one.record.turn for ranges in self._ranges.values() for one in ranges}
-        hours = _hours(self._ranges.values(), self._when.zone)
-        results: list[Mapping[str, Any]] = []
-        quotes: list[Recalled] = []
-        for key, head in self._heads.items():
-            if head.get("id") in summarised:
-                head.pop("summary", None)
-            passages: list[Mapping[str, Any]] = []
-            if key in self._summaries:
-                passage, quote = self._summaries[key]
-                if _covered(quote, above):
-                    passage = {"turn": passage["turn"], "above": True}
-                else:
-                    quotes.append(quote)
-                passages.append(passage)
-            for one in self._ranges.get(key, ()):
-                if _covered(one.quote, above):
-                    passages.append({"turn": one.record.turn, "above": True})
-                    continue
-                passage, quote = self._passage(one, hour=one.record.turn in hours)
-                passages.append(passage)
-                quotes.append(quote)
-            results.append({**head, "passages": passages})
-        return results, quotes, turns
-
-    def _passage(self, one: _Range, *, hour: bool) -> tuple[dict[str, Any], Recalled]:
-        """Return a passage, and an offset if one `read_log` call cannot reach it."""
-        messages, log = one.record.messages, rendered(one.record.messages)
-        begin, speaker = one.begin, speaker_at(messages, one.begin)
-        if not speaker:  # the log names him at the beginning
-            speaker = speaker_at(messages, begin + 1)
-            texts = [place.text for place in offsets(messages)]
-            after = next((at for at in texts if at > begin), begin)
-            if "\n" not in log[begin:after] and log[:after].endswith(": ") and after < one.end:
-                begin = after
-        passage = self._around(one, speaker, begin, hour=hour) | {"text": log[begin : one.end]}
-        passage |= {"weak": True} if one.weak else {}
-        return passage, replace(one.quote, offset=begin)
-
-    def _around(
-        self, one: _Range, speaker: str, begin: int, *, hour: bool = False
-    ) -> dict[str, Any]:
-        """Return what stands before the text: with an offset if one reading does not reach it."""
-        zone, log = self._when.zone, rendered(one.record.messages)
-        none = UNDATED if isinstance(one.record, Record) else "now"
-        around: dict[str, Any] = {
-            "turn": one.record.turn,
-            "at": shown(one.record.at, zone, hour=hour) or none,
-            "speaker": speaker,
-        }
-        reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)
-        is_far = not one.foreign and fit(log, reach, self._work.count) < one.end
-        return around | ({"offset": begin} if is_far else {})
-
-    def _earlier(self) -> tuple[list[Recalled], set[str]]:
-        """Return the ranges and the summaries that earlier searches of this turn have shown.
-
-        None if the turn is shortened, or may soon be for want of room: those results may then be
-        gone from the context.
-        """
-        work = self._work
-        is_short = work.plan is not None and work.plan.rounds is not None
-        if is_short or work.room - work.used < work.free:
-            return [], set()
-        searches = [
-            message
-            for message in (*work.view.running.messages, *work.results)
-            if message["data"].get("name") == "search_efforts"
-        ]
-        parts = [part for message in searches for part in result_of(message).get("results", ())]
-        return (
-            [quote for message in searches for _, quote in quotations(message)],
-            {part["id"] for part in parts if "summary" in part and "id" in part},
-        )
-
-
-def _key(hit: Found) -> str | tuple[str, int]:
-    return hit.effort or ("", hit.turn)
-
-
-def _head(hit: Found, effort: Effort | None) -> dict[str, Any]:
-    """Return what stands before the passages of a result."""
-    if effort is None:
-        return {"id": hit.effort} if hit.effort else {}
-    summary = effort.summary or effort.goal
-    return {"id": effort.id, "status": effort.status, **({"summary": summary} if summary else {})}
-
-
-def _covered(quote: Recalled, above: Iterable[Recalled]) -> bool:
-    """Tell whether an earlier result shows a range."""
-    place = quote.turn, quote.session, quote.id, quote.effort
-    return any(
-        place == (other.turn, other.session, other.id, other.effort)
-        and other.end >= quote.end
-        # A range begins after the name of its speaker once it is written.
-        and other.offset - _LABEL <= quote.offset
-        for other in above
-    )
-
-
-_LABEL = 80  # characters of the name of a speaker at most
-
-
-def _hours(groups: Iterable[Sequence[_Range]], zone: str) -> set[int]:
-    """Return the turns that are of the same day as another one shown, some hours apart."""
-    times = {
-        one.record.turn: local(one.record.at, zone)
-        for ranges in groups
-        for one in ranges
-        if one.record.at
-    }
-    return {
-        turn
-        for turn, at in times.items()
-        for other in times.values()
-        if other.date() == at.date() and abs((other - at).total_seconds()) > _APART * 3600
-    }
-
-
-def _in_order(own: Sequence[Found], chosen: Sequence[_Hit]) -> Iterator[_Hit]:
-    """Yield the passages of the chosen results, the best first, each foreign one at its place."""
-    keys = {_key(hit) for hit in chosen if isinstance(hit, Found)}
-    first = next((place for place, hit in enumerate(chosen) if isinstance(hit, Found)), len(chosen))
-    yield from chosen[:first]
-    waiting = [*chosen[first:]]
-    for hit in own:
-        if _key(hit) not in keys:
-            continue
-        yield hit
-        if waiting and waiting[0] is hit:
-            waiting.pop(0)
-        while waiting and isinstance(waiting[0], Elsewhere):
-            yield waiting.pop(0)
-    yield from (hit for hit in waiting if isinstance(hit, Elsewhere))
-
-
-def in_one_list(own: Sequence[Found], foreign: Sequence[Elsewhere], limit: int) -> tuple[_Hit, ...]:
-    """Merge the results of this session and of others, each list in its own order; first `limit`.
-
-    The scores of two searches cannot be compared, but the numbers of query terms can: a result of
-    another session comes right after the last own result that has as many terms or more, so that it
-    never displaces one of these.
-    """
-    places: list[tuple[int, _Hit]] = [(2 * place, hit) for place, hit in enumerate(own)]
-    for hit in foreign:
-        as_good = [n for n, own_hit in enumerate(own) if len(own_hit.said) >= len(hit.said)]
-        places.append((2 * as_good[-1] + 1 if as_good else -1, hit))
-    return tuple(hit for _, hit in sorted(places, key=lambda pair: pair[0]))[:limit]

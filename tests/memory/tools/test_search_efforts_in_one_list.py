@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.archive.protocol import Elsewhere, Found
 from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Owner, Tip
-from ebbtide.memory.tools.search_efforts import in_one_list
+from ebbtide.memory.tools.search_results import in_one_list
 
 
 def own(said: str, turn: int = 1) -> Found:
