@@ -17,6 +17,7 @@ from ..prompts.loader import render
 from .messages import Growing, Message, arguments, calls, compact, text, with_content
 from .names import ranges
 from .record import Group, Record
+from .search.terms import query_terms, terms
 from .state_block import START, blocks, without_blocks
 from .tokens import TokenCounter, fit, slices
 
@@ -45,6 +46,8 @@ _UNPRINTABLE = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 )
 """Escape sequences of terminals, and control characters but tabs and line feeds."""
+
+_SENTENCE_END = re.compile(r"[.!?;]['\")]*\s+(?=\S)|\n\s+(?=\S)")
 
 _TURN = re.compile(r"\[turn \d+\]")
 _SPEAKING = re.compile(r"((?:tool [\w.-]*|[\w.-]+?)(?: calls [\w.-]+(?= )|(?=: )))")
@@ -185,13 +188,14 @@ def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
     Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
     """
     quotes = quotations(message)
+    asked = frozenset(query_terms(str(result_of(message).get("query", ""))))
     parts = [part for part, _ in quotes]
     sizes = [count(str(part["text"])) for part in parts]
     *worse, best = [place for _, place in _worst_first([quotes])]
     for place in worse:
         if sum(sizes) <= limit:
             break
-        parts[place] = _line(*quotes[place], count)
+        parts[place] = _line(*quotes[place], asked, count)
         sizes[place] = count(str(parts[place]["text"]))
     if sum(sizes) > limit:
         text, quote = str(parts[best]["text"]), quotes[best][1]
@@ -205,23 +209,50 @@ def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
 
 
 def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
-    """Return the places of quotations, (message, part), the first to shrink first."""
+    """Return the places of quotations, (message, part), the first to shrink first.
+
+    Of a search's with one score the later ones: each of its phrasings has a best one.
+    """
     ranked = sorted(
-        (quote.score is None, quote.score or 0.0, at, place)
+        (quote.score is None, quote.score or 0.0, at, place if quote.score is None else -place)
         for at, quotations in enumerate(quotes)
         for place, (_, quote) in enumerate(quotations)
     )
-    return [(at, place) for *_, at, place in ranked]
+    return [(at, abs(place)) for *_, at, place in ranked]
 
 
-def _line(part: Mapping[str, Any], quote: Recalled, count: TokenCounter) -> Mapping[str, Any]:
-    """Return a part with only the beginning of its text; names and numbers stay."""
+def _line(
+    part: Mapping[str, Any], quote: Recalled, asked: frozenset[str], count: TokenCounter
+) -> Mapping[str, Any]:
+    """Return a part with one line of its text; names and numbers stay.
+
+    Of what was read that is the beginning, of what was found the sentence that says most of the
+    query.
+    """
     text = str(part["text"])
-    line = _head(text, count)
+    is_read = quote.score is None
+    line = _head(text, count) if is_read else _telling_line(text, asked, count)
     if line == text:
         return part
-    is_read = quote.score is None
     return {**part, "text": line, **(_reads_on(quote, len(line) - 1) if is_read else {})}
+
+
+def _telling_line(text: str, asked: frozenset[str], count: TokenCounter) -> str:
+    """Return about one line of a text, from the sentence on that says most of the query."""
+    line = _head(text, count)
+    if line == text:
+        return line
+
+    def said(at: int) -> int:
+        return len(asked & {*terms(text[at : at + len(line)])})
+
+    # Of equals the latest, as what stands after a word tells more than what stands before it.
+    at = max([match.end() for match in _SENTENCE_END.finditer(text)][::-1], key=said, default=0)
+    if said(at) <= said(0):
+        return line
+    speaking = [match[1] for one in text[:at].split("\n")[1:] if (match := _SPEAKING.match(one))]
+    before = f"…\n{speaking[-1]}: " if speaking else "…"
+    return f"{before}{_head(text[at:], count)}"
 
 
 def _head(text: str, count: TokenCounter) -> str:

@@ -256,7 +256,8 @@ class SearchResults:
                 passage, quote = self._passage(one, hour=one.record.turn in hours)
                 passages.append(passage)
                 quotes.append(quote)
-            results.append({**head, "passages": passages})
+            if passages or head:  # for the passage of a turn there may have been no room
+                results.append({**head, "passages": passages})
         return results, quotes, turns
 
     def _passage(self, one: _Range, *, hour: bool) -> tuple[dict[str, Any], Recalled]:

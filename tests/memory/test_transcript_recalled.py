@@ -13,6 +13,8 @@ from ebbtide.memory.transcript import (
     Recalled,
     recalled,
     restored,
+    result_of,
+    shortened,
     stored,
 )
 from tests.memory.conversations import Conversation, ai, call, human, tool
@@ -54,6 +56,28 @@ def test_a_stored_search_is_restored_byte_for_byte(logs: list[str]) -> None:
 
     assert restored(stored(message), lambda one: logs[one.turn]) == message
     assert '"text":""' in stored(message)["data"]["content"]
+
+
+def test_a_search_that_is_cut_keeps_its_first_result_and_what_the_query_asks_for() -> None:
+    """Of equal scores the first result stays; the others keep the sentence that was asked for."""
+    port = (
+        "user: Good morning.\nassistant: It rains. "
+        + "I looked it up. " * 9
+        + "The port is 8443 "
+        + "there " * 30
+    )
+    first, last = "The port. " + "one " * 30, port.removeprefix("user: ") + "now."
+    ranges = [{"turn": 2, "offset": 0, "end": len(text), "score": 1.0} for text in (first, last)]
+    message = found([first, last], ranges)
+    content = message["data"]["content"].replace('"query":"q"', '"query":"Which port?"')
+    message["data"]["content"] = content
+
+    cut = result_of(shortened(message, 60, lambda text: len(text) // 4))
+    texts = [result["passages"][0]["text"] for result in cut["results"]]
+
+    assert texts[0] == first
+    assert texts[1].startswith("…\nassistant: The port is 8443 there")
+    assert texts[1].endswith("…")
 
 
 def test_the_stored_result_does_not_hold_the_text() -> None:
