@@ -47,7 +47,7 @@ _STATES: Mapping[str, str] = {
 }
 """The state of an effort after an event of this type."""
 
-_UNSEEN = frozenset({"asked", "context", "fixed", "referenced", "sent", "dated"})
+_UNSEEN = frozenset({"asked", "context", "fixed", "language", "referenced", "sent", "dated"})
 """Events that the page shows as figures and mentions, not in the list of what happened."""
 
 _OF_A_CALL = ("tokens", "budget", "prefix", "usage")
@@ -329,7 +329,7 @@ def search(archive: Archive, owner: Owner, tip: Tip | None, wanted: Search) -> d
     )
     given = wanted.given(work)
     terms = query_terms(wanted.query)
-    when = When(work.now, settings.timezone)
+    when = When(work.now, settings.timezone, language=settings.language)
     meaning = meaning_of(work, wanted.query)
     found = archive.at(owner, tip).search(wanted.query, _PASSAGES, meaning, when=when)
     records = {record.turn: record for record in view.turns(sorted({hit.turn for hit in found}))}

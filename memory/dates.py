@@ -18,17 +18,18 @@ _WEEK = timedelta(weeks=1)
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """How a search reads time: the present, the time zone, and the period that narrows it.
+    """How a search reads a query: the present, the time zone, the period that narrows it.
 
     `now` is a time of the clock, "" for none, and then no relative date is read. `zone` is a name
     such as "Europe/Berlin", "" for the machine's. `since` and `until` are times too, the latter not
-    included, "" for no bound.
+    included, "" for no bound. `language` is that of words which do not show theirs.
     """
 
     now: str = ""
     zone: str = ""
     since: str = ""
     until: str = ""
+    language: str = ""
 
     @property
     def today(self) -> date | None:

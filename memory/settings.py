@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .errors import SettingsError
 from .messages import clean
+from .search.languages import ALL as LANGUAGES
 
 ATTENTION_THRESHOLD = 40.0
 """Minimum strength in attention. An unused memory of base 50 stays above it for 20 days."""
@@ -92,6 +93,10 @@ class Settings(BaseModel):
     attention_limit: int = Field(
         10, ge=0, le=200, description="Maximum memories surfaced when a session starts; 0 = off"
     )
+    language: str = Field(
+        "english",
+        description="Language of words whose text does not show it, such as finnish",
+    )
     timezone: str = Field(
         "",
         description="Time zone of dates and hours, such as Europe/Berlin; default: the machine's",
@@ -110,6 +115,13 @@ class Settings(BaseModel):
         """
         fields = type(self).model_fields
         return ((name, value) for name, value in self if value != fields[name].default)
+
+    @field_validator("language")
+    @classmethod
+    def _known_language(cls, language: str) -> str:
+        if language not in LANGUAGES:
+            raise ValueError(f"pass one of {', '.join(sorted(LANGUAGES))}")
+        return language
 
     @field_validator("timezone")
     @classmethod

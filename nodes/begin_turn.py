@@ -125,7 +125,8 @@ def _settled(
 
     Returns the state, its messages told apart, and the update that the commits make.
     """
-    before = recovered(state, parts.archive, owner, window + 1)
+    language = parts.settings_of(runtime.context).language
+    before = recovered(state, parts.archive, owner, window + 1, language)
     if before is not state:
         before = resumed(before, runtime, parts)
     if before.get("command"):

@@ -78,7 +78,7 @@ def _recovered(
     """Return the session, and the state as the archive knows it."""
     settings = resolve(runtime.context, parts.settings)
     owner = owner_of(state, runtime, settings)
-    before = recovered(state, parts.archive, owner, settings.earlier_turns + 1)
+    before = recovered(state, parts.archive, owner, settings.earlier_turns + 1, settings.language)
     return owner, before if before is state else resumed(before, runtime, parts)
 
 

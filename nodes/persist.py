@@ -9,6 +9,7 @@ from langchain_core.messages import BaseMessage
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 
+from ..memory.archive.index import language_event
 from ..memory.archive.memories import touches_attention
 from ..memory.context.budget import fixed_parts
 from ..memory.errors import ArchiveError, EmbeddingError
@@ -49,7 +50,8 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     work, messages = running_turn(state, runtime, parts), running(state)
     with parts.archive.together(STEADY):
         fixed = _fixed(state, work.settings, parts)
-        record = _committed(state, messages, work.view.owner, parts, fixed)
+        events = (*fixed, *language_event(work.settings.language))
+        record = _committed(state, messages, work.view.owner, parts, events)
         read = {**(work.view.read or {}), record.turn: record}
         view = replace(past(parts.archive, work.view.owner, record.tip), read=read)
         after = replace(work, state=replace(work.state, events=()), view=view)
@@ -76,18 +78,19 @@ def _committed(
     messages: Sequence[BaseMessage],
     owner: Owner,
     parts: AgentParts,
-    fixed: tuple[Mapping[str, Any], ...],
+    events: tuple[Mapping[str, Any], ...],
 ) -> Record:
-    """Commit the running turn with its cost, embed it, and invalidate caches of memories."""
+    """Commit the running turn with these events and its cost, embed it, and invalidate caches."""
     archive, tip = parts.archive, tip_of(state)
     # Also a turn that ends with a result: of a tool that answers directly, or structured output.
     turn = replace(group(state, messages, left_rounds(archive, owner, state)), status="done")
+    turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
         own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
         alone = sum(part.tokens for part in own)
         spent = cost(shown(turn.messages), alone, parts.count, NAMES)
-        turn = replace(turn, events=(*turn.events, *fixed, spent))
+        turn = replace(turn, events=(*turn.events, spent))
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
     moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip
     record = commit(archive, owner, tip, turn, parts.embedder)

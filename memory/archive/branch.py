@@ -105,7 +105,8 @@ class SqlBranch(Branch):
             # Not cached with a meaning: vectors are added at any time.
             if meaning:
                 return run()
-            key = lineage.session.turns, query, when.today, when.zone, when.since, when.until
+            period = when.zone, when.since, when.until
+            key = lineage.session.turns, query, when.today, period, when.language
             return lineage.cached("search", key, run)
 
         passages: tuple[Found, ...] = self._ask(*self._place, (), find)

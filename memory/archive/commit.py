@@ -15,7 +15,7 @@ from ..record import Group, Owner, Record, Tip, commit_id
 from ..search.passages import passages
 from . import attachments, parts
 from .database import added
-from .index import add_terms, headings, layout, postings
+from .index import add_terms, headings, layout, postings, preset
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, memberships
 from .records import columns, packed, record_of, storable, zipped
 from .schema import (
@@ -142,7 +142,7 @@ def write(
     at = {"run": run, "place": place, "turn": record.turn}
     if rows := [{"effort": effort, **at} for effort in memberships(record)]:
         connection.execute(insert(members), rows)
-    add_terms(connection, said, session.owner, postings(number, said_in))
+    add_terms(connection, said, session.owner, postings(number, said_in, preset(record)))
     add_changes(connection, session, {"id": number, **at}, record)
     if group.attachments:
         attachments.put(connection, session.owner, number, group.attachments)

@@ -289,7 +289,7 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
     values["nonce"] = "" if after.status == "erased" else row.nonce
     connection.execute(update(turns).where(turns.c.id == row.id).values(values))
     connection.execute(delete(changes).where(changes.c.id.between(*index.places(row.id))))
-    index.add_terms(connection, said, owner, index.postings(row.id, said_in))
+    index.add_terms(connection, said, owner, index.postings(row.id, said_in, index.preset(after)))
     place = {name: getattr(row, name) for name in ("id", "run", "place", "turn")}
     add_changes(connection, replace(scope.session, id=row.session), place, after)
 
@@ -297,7 +297,7 @@ def _put(scope: Scope, row: Any, before: Record, after: Record) -> None:
 def unpost(scope: Scope, turn: int, record: Record) -> None:
     """Take the terms of a turn, and of its changes of efforts, out of the search index."""
     connection, owner = scope.connection, scope.session.owner
-    rows = index.postings(turn, passages(record.messages))
+    rows = index.postings(turn, passages(record.messages), index.preset(record))
     index.remove_terms(connection, said, owner, rows)
     index.remove_terms(connection, headed, owner, index.headings(turn, record))
 

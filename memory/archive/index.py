@@ -18,7 +18,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from ..efforts import Effort, left_by
-from ..record import Record
+from ..record import Event, Group, Record
 from ..search.passages import Passage
 from ..search.terms import indexed
 from .schema import TERM_BITS, Listed, headed, is_sqlite, passage_id, said
@@ -66,17 +66,30 @@ def unpack_layout(data: bytes) -> list[tuple[int, bool, bool]]:
     return [(number >> 2, bool(number & 1), bool(number & 2)) for number in numbers]
 
 
-def postings(turn: int, parts: Sequence[Passage]) -> Rows:
-    """Return each passage's id with its terms and a term for its speaker."""
+def language_event(language: str) -> tuple[Event, ...]:
+    """Return the event of a turn that is indexed in a language too; none for English."""
+    return () if language == "english" else ({"type": "language", "language": language},)
+
+
+def preset(turn: Group | Record) -> str:
+    """Return the language in which a turn is indexed whatever its words show, "" for none."""
+    events = (event for event in turn.events if event["type"] == "language")
+    return str(next(events, {}).get("language", ""))
+
+
+def postings(turn: int, parts: Sequence[Passage], language: str) -> Rows:
+    """Return each passage's id with its terms and a term for its speaker; see `preset`."""
     by_passage = (
-        [*indexed(part.searched), *map(SPEAKER.__add__, indexed(part.speaker))] for part in parts
+        [*indexed(part.searched, language), *map(SPEAKER.__add__, indexed(part.speaker))]
+        for part in parts
     )
     return [(passage_id(turn, place), terms) for place, terms in enumerate(by_passage) if terms]
 
 
 def headings(turn: int, record: Record) -> Rows:
     """Return the ids of a turn's changes of efforts with the terms of the headings."""
-    return [(passage_id(turn, nth), heading(effort)) for nth, effort in enumerate(left_by(record))]
+    efforts, language = enumerate(left_by(record)), preset(record)
+    return [(passage_id(turn, nth), heading(effort, language)) for nth, effort in efforts]
 
 
 def places(turn: int) -> tuple[int, int]:
@@ -84,13 +97,14 @@ def places(turn: int) -> tuple[int, int]:
     return passage_id(turn), passage_id(turn + 1) - 1
 
 
-def heading(effort: Effort) -> list[str]:
+def heading(effort: Effort, language: str = "") -> list[str]:
     """Return the terms of an effort's heading, each once: of its id, goal, summary and keywords.
 
     >>> heading(Effort("auth-bug", "concluded", summary="Fixed the login.", keywords=("login",)))
     ['auth', 'bug', 'fix', 'login', 'authbug']
     """
-    return indexed(" ".join((effort.id, effort.goal, effort.summary, *effort.keywords)))
+    words = " ".join((effort.id, effort.goal, effort.summary, *effort.keywords))
+    return indexed(words, language)
 
 
 def add_terms(connection: sa.Connection, table: sa.Table, owner: int, rows: Rows) -> None:

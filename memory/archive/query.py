@@ -95,14 +95,16 @@ def said_in(
     query: str,
     terms: Sequence[str],
     limits: tuple[int, int],
+    language: str = "",
 ) -> list[dict[str, list[int]]]:
     """Look up terms of a query, in passages and in headings, with what a text may say instead.
 
     `place` is as `look_up` takes it. A word that nobody said is looked up as two. Of a long query
-    only its own terms are looked up.
+    only its own terms are looked up. `language` is the one that is set.
     """
     is_long = len(terms) > RAREST
-    others = {} if is_long else {t: more for t, more in variants(query).items() if t in {*terms}}
+    instead_of = {} if is_long else variants(query, language)
+    others = {term: more for term, more in instead_of.items() if term in {*terms}}
     asked = list(dict.fromkeys([*terms, *chain.from_iterable(others.values())]))
     found = look_up(*place, *((asked, limit) for limit in limits))
     for said in found:

@@ -230,6 +230,7 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
             words,
             [*wanted, *speakers],
             (_PASSAGES_READ, _HEADINGS_READ),
+            when.language,
         )
     )
     by_turn = in_turns({term: passages[term] for term in wanted})

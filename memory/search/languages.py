@@ -1,7 +1,8 @@
 """Languages: which one a text is in, and the stems that its words have there.
 
 Every word has its English stem. Beside it the index has the stem of the language that the words
-around it show; that depends on the text alone, so that what was indexed can be taken out again.
+around it show, and that of the language which was set when the turn was committed. The turn has
+the latter, so that what was indexed can be taken out again whatever is set then.
 """
 
 import re
@@ -65,6 +66,9 @@ if in into is it its just me my not of on or our out she so than that the their 
 this to up us was we were what when where which who why will with would you your
 """
 
+ALL = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
+"""Languages whose words can be stemmed; the others are older ways to stem English and Dutch."""
+
 _SHORT_QUERY = 4
 """Words of a query up to which none need tell its language: then it may be any."""
 
@@ -93,20 +97,22 @@ def language(text: str) -> str:
     return "english" if "english" in best else best[0] if len(best) == 1 else ""
 
 
-def stems(text: str, words: list[str]) -> Iterator[str]:
-    """Yield the stems of the words of a text in its language, unless that is English.
+def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:
+    """Yield the stems of the words of a text in its language and in a preset one, but English.
 
     >>> [*stems("Die Rechnungen sind bezahlt", ["rechnungen", "bezahlt"])]
     ['rechnung', 'bezahlt']
+    >>> [*stems("Laivat satamassa", ["laivat", "satamassa"], "finnish")]
+    ['laiv', 'satam']
     """
     of_text = language(text)
     for word in words:
-        if one := _of_script(word) or of_text:
+        for one in dict.fromkeys([_of_script(word) or of_text, preset]):
             yield from _stem(word, one)
 
 
-def query_stems(query: str, words: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return by word of a query the stems that it may have.
+def query_stems(query: str, words: Collection[str], preset: str = "") -> dict[str, frozenset[str]]:
+    """Return by word of a query the stems that it may have, in a preset language too.
 
     >>> "rechnung" in query_stems("Rechnungen Hollberg", ["rechnungen", "hollberg"])["rechnungen"]
     True
@@ -116,7 +122,7 @@ def query_stems(query: str, words: Collection[str]) -> dict[str, frozenset[str]]
 
     def of_word(word: str) -> frozenset[str]:
         script = _of_script(word)
-        found = (_stem(word, one) for one in ([script] if script else maybe))
+        found = (_stem(word, one) for one in ([script] if script else [*maybe, preset]))
         return frozenset(chain.from_iterable(found))
 
     return {word: of_word(word) for word in words}

@@ -250,8 +250,10 @@ def further_terms(query: str) -> list[str]:
     return [term for term in dict.fromkeys(_further(query)) if term not in {*query_terms(query)}]
 
 
-def indexed(text: str) -> list[str]:
+def indexed(text: str, language: str = "") -> list[str]:
     """Return the distinct terms to index a text by; the characters of CJK pairs are terms too.
+
+    With a `language` the stems that its words have there are among them.
 
     >>> indexed("修复 axios")
     ['修复', 'axio', '修', '复']
@@ -261,7 +263,7 @@ def indexed(text: str) -> list[str]:
     said = words(text)
     whole_terms = [term for word in said if (term := _term(word))]
     pairs = () if text.isascii() else filter(is_pair, whole_terms)
-    more = ("".join(pairs), _names(text), _further(text), stems(text, said))
+    more = ("".join(pairs), _names(text), _further(text), stems(text, said, language))
     return list(dict.fromkeys(chain(whole_terms, *more)))
 
 

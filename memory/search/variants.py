@@ -21,8 +21,8 @@ _MOST_WORDS = 64
 """Words of a query, from which on it is text that was pasted, and says enough by itself."""
 
 
-def variants(query: str) -> dict[str, frozenset[str]]:
-    """Return by term of a query the terms that a text may have instead.
+def variants(query: str, language: str = "") -> dict[str, frozenset[str]]:
+    """Return by term of a query the terms that a text may have instead, in a language too.
 
     >>> variants("sind Rechnungen da?")["rechnungen"] - {"sindrechnungen", "rechnungenda"}
     frozenset({'rechnung'})
@@ -33,7 +33,7 @@ def variants(query: str) -> dict[str, frozenset[str]]:
     said = words(query)
     if len(said) > _MOST_WORDS:
         return {}
-    for word, stems in query_stems(query, said).items():
+    for word, stems in query_stems(query, said, language).items():
         found.setdefault("".join(terms(word)), set()).update(stems)
     for part in _APART.split(folded(query)):
         for pair in pairwise(part.split()):

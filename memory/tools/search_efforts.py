@@ -80,7 +80,7 @@ def _when(work: RunningTurn, since: str, until: str) -> When:
             raise ToolError(render("no_date", name=name, value=repr(written[:40])))
         # Until a day is until its end.
         bounds[name] = instant(days[name == "until"], zone) if days else ""
-    return When(work.now, zone, **bounds)
+    return When(work.now, zone, language=work.settings.language, **bounds)
 
 
 def _own(work: RunningTurn, phrasings: Sequence[str], when: When) -> list[Found]:

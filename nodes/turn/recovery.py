@@ -9,6 +9,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, HumanMessage
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from ...memory.archive.index import language_event
 from ...memory.archive.protocol import Archive
 from ...memory.archive.records import mark
 from ...memory.errors import ArchiveLockedError, TipNotFoundError
@@ -207,30 +208,32 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     return updated(memory, update)
 
 
-def recovered(state: TurnState, archive: Archive, owner: Owner, window: int) -> TurnState:
+def recovered(
+    state: TurnState, archive: Archive, owner: Owner, window: int, language: str
+) -> TurnState:
     """Return the state of a run; restore it from the archive by its messages if it has none.
 
-    Commits history that the archive does not know as turns first. A state whose turn the user does
-    not have goes on from the session's newest turn. Raises `TipNotFoundError` if it is of another
-    archive.
+    Commits history that the archive does not know as turns first, to be found in a language too. A
+    state whose turn the user does not have goes on from the session's newest turn. Raises
+    `TipNotFoundError` if it is of another archive.
     """
     tip = tip_of(state)
     known = archive.at(owner, tip).tip() if tip.id else None
     if known is not None:
         state = state if known == tip else updated(state, tip_update(known))
-        return state if known.turn else _adopted(state, archive, owner)
+        return state if known.turn else _adopted(state, archive, owner, language)
     is_foreign = is_anothers(state, archive, owner)
     messages: list[BaseMessage] = [*state.get("messages", [])]
     if is_foreign:  # what the other user said stays in the checkpoints alone
         messages = [*split_messages(state).new]
     if not tip.id:
         state = cast("TurnState", {"messages": messages}) if is_foreign else state
-        return _adopted(remembered(state, archive, owner, window), archive, owner)
+        return _adopted(remembered(state, archive, owner, window), archive, owner, language)
     if state.get("archive", archive.id) != archive.id:
         raise TipNotFoundError(tip.id, tip.turn)
     newest = archive.newest(owner)
     if newest is None:
-        adopted = _adopted(cast("TurnState", {"messages": messages}), archive, owner)
+        adopted = _adopted(cast("TurnState", {"messages": messages}), archive, owner, language)
         return updated(adopted, {"lost": True})
     before = state_at(archive, owner, newest, window)
     new = messages[question_start(messages) :]
@@ -378,7 +381,7 @@ def _turn_start(history: Sequence[Message], end: int) -> int:
     return at
 
 
-def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
+def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) -> TurnState:
     """Commit the history that the archive does not know as turns; return the state after them."""
     messages: list[Any] = [*state.get("messages", [])]
     ids = [message.id for message in messages]
@@ -397,7 +400,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner) -> TurnState:
         turn = closed(said, nonce)
         ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
         # Not filed under today: at the time that its messages carry, or at none.
-        ambient = replace(ambient, at=time_of(said), efforts=(), events=())
+        ambient = replace(ambient, at=time_of(said), efforts=(), events=language_event(language))
         tip = commit(archive, owner, tip, ambient).tip
         numbers[tip.turn] = turn
     adopted = [message for turn in numbers.values() for message in turn]
