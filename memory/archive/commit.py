@@ -17,8 +17,10 @@ from . import attachments, parts
 from .database import added
 from .index import add_terms, headings, layout, postings, preset
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, memberships
-from .records import columns, packed, record_of, storable, zipped
+from .records import columns, packed, parted_state, record_of, storable, unzipped, zipped
 from .schema import (
+    ANCHOR,
+    blocks,
     changes,
     headed,
     members,
@@ -35,6 +37,7 @@ _STORED = select(*RECORD).where(
     turns.c.hash == bindparam("id"), turns.c.session == bindparam("of_session")
 )
 _END = select(turns.c.end).where(turns.c.id == bindparam("number"))
+_BLOCK = select(turns.c.block, ANCHOR).where(turns.c.id == bindparam("number"))
 _EXTEND_RUN = (
     update(runs)
     .where(runs.c.id == bindparam("of_run"), runs.c.last == bindparam("newest_place") - 1)
@@ -124,6 +127,7 @@ def write(
     lineage = Lineage(lambda: connection, session, snapshot)
     names = [*{effort.id: effort for effort in left_by(record)}]
     said_in = passages(record.messages)
+    state, anchor = parted_state(group.state)
     row = {
         **columns(record),
         "id": number,
@@ -134,7 +138,8 @@ def write(
         "nonce": group.nonce,
         "passages": layout(said_in),
         "efforts_seen": lineage.effort_count() + len(names) - len(lineage.efforts_named(names)),
-        "state": None if group.state is None else zipped(packed(group.state)),
+        "state": None if state is None else zipped(packed(state)),
+        "block": None if anchor is None else _block(connection, number, anchor, snapshot),
     }
     if record.status == "command":  # found like the turn that it follows
         row["end"] = connection.execute(_END, {"number": snapshot.row}).scalar() or ""
@@ -170,6 +175,17 @@ def add_changes(
     if rows:
         connection.execute(insert(changes), rows)
         add_terms(connection, headed, session.owner, headings(at["id"], record))
+
+
+def _block(
+    connection: Connection, number: int, anchor: Mapping[str, str], snapshot: Snapshot
+) -> int:
+    """Return the row of a state block: the parent's if that one is the same, else a new one."""
+    text, before = packed(anchor), connection.execute(_BLOCK, {"number": snapshot.row}).first()
+    if before is not None and before.anchor is not None and unzipped(before.anchor) == text:
+        return int(before.block)
+    connection.execute(insert(blocks), {"id": number, "anchor": zipped(text)})
+    return number
 
 
 def _segments(

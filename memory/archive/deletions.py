@@ -17,6 +17,7 @@ from .schema import (
     OF_RUNS,
     PASSAGE_BITS,
     attached,
+    blocks,
     changes,
     extractions,
     has_vectors,
@@ -93,6 +94,7 @@ def _delete(scope: Scope) -> None:
     own_turns = select(turns.c.id).where(turns.c.session == session, _unseen(turns, seen))
     attachments.forget(connection, scope.session.owner, own_turns, awaiting_in=scope.owner)
     parts.forget_all(connection, scope.session.owner, scope.owner)
+    connection.execute(delete(blocks).where(blocks.c.id.in_(own_turns)))
     for table in (vectors, heading_vectors) if has_vectors(connection) else ():
         of_gone = (table.c.id // (1 << PASSAGE_BITS)).in_(own_turns)
         connection.execute(delete(table).where(table.c.session == session, of_gone))

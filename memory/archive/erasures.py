@@ -20,9 +20,11 @@ from . import attachments, facts, index, parts
 from .commit import add_changes
 from .database import upsert
 from .lineage import RECORD, Lineage, Segment, Session, Snapshot, effort_of
-from .records import columns, packed, plain, record_of, remains, state_of, unzipped, zipped
+from .records import anchor_of, columns, packed, plain, record_of, remains, unzipped, zipped
 from .schema import (
+    ANCHOR,
     PASSAGE_BITS,
+    blocks,
     changes,
     compressions,
     extractions,
@@ -46,7 +48,7 @@ _CHUNK = 500
 _COLUMNS = (
     *RECORD,
     *(turns.c.session, turns.c.run, turns.c.place),
-    *(turns.c.nonce, turns.c.state, turns.c.content),
+    *(turns.c.nonce, turns.c.state, turns.c.block, ANCHOR, turns.c.content),
 )
 
 
@@ -216,18 +218,10 @@ def _target(scope: Scope, record: Record) -> Target:
     """Return the turn to erase with what its erasure must know of the turn before it."""
     past = scope.lineage(Tip(record.turn - 1, record.parent))
     of_parent = turns.c.hash == record.parent, index.among(turns.c.session, scope.sessions)
-    own = select(turns.c.turn, turns.c.hash, turns.c.state).where(*of_parent)
-    parent = scope.connection.execute(own).first()
+    parent = scope.connection.execute(select(ANCHOR).where(*of_parent)).first()
     rows = past.changes([event["effort"] for event in record.events if "effort" in event])
     efforts = {name: effort_of(row) for name, row in rows.items()}
-    return Target(record, efforts, _anchor(parent))
-
-
-def _anchor(row: Any) -> dict[str, str]:
-    """Return the fields of the state block in a row's state."""
-    state = (row and state_of(row)) or {}
-    anchor: dict[str, str] = state.get("memory", {}).get("anchor") or {}
-    return anchor
+    return Target(record, efforts, anchor_of(parent))
 
 
 def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
@@ -250,21 +244,23 @@ def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
                 after = record if target.erased else target.tombstone()
             if after != record:
                 _put(scope, row, record, after)
-            anchor = _anchor(row)
-            if target.erased and row.hash != buried:
-                before = before.with_leftovers(anchor, record, anchors[origin])
-            anchors[row.hash] = target.remaining(anchor, before)
-            if anchors[row.hash] != anchor:
-                _put_anchor(scope, row, anchors[row.hash])
+            if row.block == row.id:  # else it is its parent's
+                anchor = anchor_of(row)
+                if target.erased and row.hash != buried:
+                    before = before.with_leftovers(anchor, record, anchors[origin])
+                anchors[row.hash] = _emptied_block(scope, row, target.remaining(anchor, before))
+            else:
+                anchors[row.hash] = anchors.get(origin, target.anchor) if row.block else {}
             carried[row.hash] = reached[row.run, row.place] = before
     return reached
 
 
-def _put_anchor(scope: Scope, row: Any, anchor: Mapping[str, str]) -> None:
-    """Overwrite the state block in a row's state."""
-    state = state_of(row)
-    values = {"state": _zipped({**state, "memory": {**state["memory"], "anchor": anchor}})}
-    scope.connection.execute(update(turns).where(turns.c.id == row.id).values(values))
+def _emptied_block(scope: Scope, row: Any, left: dict[str, str]) -> dict[str, str]:
+    """Overwrite the state block that a row wrote with what is left of it, and return that."""
+    if left != anchor_of(row):
+        own = update(blocks).where(blocks.c.id == row.block)
+        scope.connection.execute(own.values(anchor=_zipped(left)))
+    return left
 
 
 def _quoting(scope: Scope, target: Target) -> tuple[Tip, ...]:

@@ -19,8 +19,8 @@ from .database import upsert
 from .index import among
 from .lineage import Lineage
 from .memories import FREE, lock, moment, put, row_of
-from .records import packed, state_of
-from .schema import facts, memories, sessions, turns, users
+from .records import anchor_of, packed
+from .schema import ANCHOR, facts, memories, sessions, turns, users
 
 _NEWEST_FIRST = (facts.c.at.desc(), facts.c.turn.desc(), facts.c.hash)
 
@@ -58,8 +58,8 @@ def said_of(
     block = next(filter(None, reversed(raw)), block) if written else block
     if not written and not block.get("Rules"):
         return Said(items(block), (), anchored=False, shown=frozenset(), first_of_day=False)
-    row = connection.execute(select(turns.c.at, turns.c.state).where(turns.c.id == parent)).first()
-    earlier = ((row and state_of(row)) or {}).get("memory", {}).get("anchor") or {}
+    row = connection.execute(select(turns.c.at, ANCHOR).where(turns.c.id == parent)).first()
+    earlier = anchor_of(row)
     before = tuple(item for item in items(earlier) if not item.text.endswith("…"))
     shown = frozenset(memory.get("summaries") or ())
     is_first = row is None or row.at[:10] != record.at[:10]

@@ -25,6 +25,7 @@ from .index import any_of
 from .protocol import EffortList
 from .records import record_of, unzipped
 from .schema import (
+    ANCHOR,
     TURN_BITS,
     changes,
     compressions,
@@ -95,7 +96,7 @@ _EFFORTS_SEEN = (
     .limit(1)
 )
 _STATE = (
-    select(*TIP, turns.c.state)
+    select(*TIP, turns.c.state, ANCHOR)
     .where(*_in_segment(turns), turns.c.turn <= bindparam("until"))
     .order_by(turns.c.turn.desc(), turns.c.place.desc())
     .limit(1)

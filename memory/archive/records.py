@@ -141,11 +141,34 @@ def record_of(row: Any) -> Record:
 
 
 def state_of(row: Any) -> Any:
-    """Return the state in a row, None if it has none; raises as `record_of`."""
+    """Return the state in a row with its block, None if it has none; raises as `record_of`."""
     try:
-        return None if row.state is None else dict(json.loads(unzipped(row.state)))
+        if row.state is None:
+            return None
+        state = dict(json.loads(unzipped(row.state)))
+        if row.anchor is None:
+            return state
+        return {**state, "memory": {**state.get("memory", {}), "anchor": anchor_of(row)}}
     except (TypeError, ValueError) as error:
         raise _unreadable(row, error) from error
+
+
+def anchor_of(row: Any) -> dict[str, str]:
+    """Return the fields of the state block in a row; none if there is no row, or no block in it."""
+    return {} if row is None or row.anchor is None else dict(json.loads(unzipped(row.anchor)))
+
+
+def parted_state(state: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Return a state without its state block, and that block, None if it has none.
+
+    >>> parted_state({"memory": {"turn": 2, "anchor": {"Goal": "tidy"}}})
+    ({'memory': {'turn': 2}}, {'Goal': 'tidy'})
+    """
+    memory = (state or {}).get("memory", {})
+    if state is None or "anchor" not in memory:
+        return state, None
+    rest = {key: value for key, value in memory.items() if key != "anchor"}
+    return {**state, "memory": rest}, memory["anchor"]
 
 
 def _unreadable(row: Any, error: Exception) -> ArchiveFormatError:

@@ -19,7 +19,7 @@ from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from ..errors import ArchiveError, ArchiveFormatError
 
-VERSION = 2
+VERSION = 3
 """The version of the tables; tables of another version are refused."""
 
 TURN_BITS, PASSAGE_BITS = 22, 10
@@ -170,7 +170,8 @@ runs = _table(
 # messages. `hash` is its id and `place` its distance from the first one, in a run one after the
 # other. `efforts_seen` counts the efforts that are visible from this turn; `end` is the mark of the
 # last message so far, `size` the length of its messages, `content` the digest of what remains of
-# a commit that lost a copy of something erased, `state` the memory's state after it.
+# a commit that lost a copy of something erased, `state` the memory's state after it, whose texts
+# stand in other tables: `block` is the row of its state block.
 turns = _table(
     "turns",
     *_key(id=_ID),
@@ -181,11 +182,20 @@ turns = _table(
     sa.Column("content", sa.String),
     *_required(efforts=sa.Text, passages=sa.LargeBinary, events=sa.LargeBinary),
     sa.Column("state", sa.LargeBinary),
+    sa.Column("block", _ID),
     *_required(messages=sa.LargeBinary),
     sa.UniqueConstraint("hash", "session"),
     sa.Index("ebbtide_turns_turn", "run", "turn", "place"),
     sa.Index("ebbtide_turns_end", "session", "end"),
 )
+
+# The versions of state blocks, by the row after which each was there first. Erasing empties them in
+# this one place.
+blocks = _table("blocks", *_key(id=_ID), *_required(anchor=sa.LargeBinary))
+ANCHOR = (
+    sa.select(blocks.c.anchor).where(blocks.c.id == turns.c.block).scalar_subquery().label("anchor")
+)
+"""The column of a query for turns with the text of their state block."""
 
 # The turns of each effort; ambient turns are under `lineage.AMBIENT`, which no effort is called.
 members = _table(

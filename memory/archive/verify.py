@@ -42,6 +42,8 @@ def verify(scope: Scope) -> tuple[Finding, ...]:
                 if effort
             ]
             sound = _is_sound(row, record)
+            if row.block and row.anchor is None:
+                findings.append(_finding(row, "its state block is missing"))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             findings.append(_finding(row, f"damaged: it is no record ({error})"))
             continue

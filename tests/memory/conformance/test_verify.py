@@ -1,5 +1,6 @@
 """Verifying: a sound session has no fatal finding, a damaged one says what is wrong and where."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -142,3 +143,30 @@ def test_nothing_is_locked(archive: SqlArchive) -> None:
 
     assert [one for one in statements if "IMMEDIATE" in one or "FOR UPDATE" in one] == []
     assert archive.commit(OWNER, tip, turn(4)).turn == 4
+
+
+def test_state_block_is_stored_once_and_missed_where_it_is_needed(archive: SqlArchive) -> None:
+    """Turns that keep a block name its row; it goes with its session, and verifying misses it."""
+    blocks = [{"Goal": "tidy"}, {"Goal": "tidy"}, {"Goal": "rest"}, {"Goal": "rest"}]
+    tip = commit_all(
+        archive,
+        [
+            replace(turn(number), state={"memory": {"turn": number, "anchor": block}})
+            for number, block in enumerate(blocks, 1)
+        ],
+    )
+    saved = [archive.at(OWNER, Tip(number, tip.id)).saved() for number in range(1, 5)]
+
+    stored = _count(archive)
+    damaged(archive, "DELETE FROM ebbtide_blocks WHERE id % 2 = 1")
+    findings = archive.verify(OWNER)
+    archive.delete_session(OWNER)
+
+    assert [one and one.state["memory"]["anchor"] for one in saved] == blocks
+    assert (stored, _count(archive)) == (2, 0)
+    assert {one.what for one in findings} == {"its state block is missing"}
+
+
+def _count(archive: SqlArchive) -> int:
+    with archive.database.reading() as connection:
+        return int(connection.execute(text("SELECT count(*) FROM ebbtide_blocks")).scalar_one())
