@@ -28,7 +28,7 @@ from .command import commit_command
 from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
 from .turn.langchain_messages import kept_in_state, to_dicts
 from .turn.parts import AgentParts
-from .turn.recovery import commit_unfinished, recovered
+from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.returning import returned
 from .turn.state import TurnState, updated
 from .turn.turn import (
@@ -70,7 +70,8 @@ def begin_turn(
         if again := returned(arrived, view.tip, parts.archive, owner, settings.earlier_turns):
             return _again(updated(before, again), runtime, parts, owner, nonce)
         settled |= _right(updated(before, settled), view)
-        efforts = _counted(updated(before, settled), cleared=_cleared(state))
+        cleared = _cleared(state) and not arrived.known.turns
+        efforts = _counted(updated(before, settled), cleared=cleared)
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(map(text, to_dicts(arrived.new)))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
@@ -132,6 +133,7 @@ def _settled(
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, owner, parts.archive)
+    before, arrived = adopted_beside(before, owner, arrived, parts.archive)
     is_running = before.get("turn", 0) > before.get("persisted", 0)
     if is_running and answered(to_dicts(arrived.unfinished)):
         before = _ended(before, arrived, runtime, parts)

@@ -22,7 +22,7 @@ from ...memory.state_block import ANCHOR_TOKENS, limited, newest
 from ...memory.tokens import fit_end
 from ...memory.transcript import transcript
 from ...memory.view import fence_key
-from ...nodes.turn.arrivals import split_messages, unarchived
+from ...nodes.turn.arrivals import SplitInput, told_apart, unarchived
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import TurnState, repacked, updated
 from ...nodes.turn.turn import tip_of
@@ -189,11 +189,11 @@ def _archive_unfinished(thread: Thread) -> None:
     if not unarchived(thread.state):
         return
     state, archive = thread.state, thread.parts.archive
-    arrived = split_messages(state)
+    arrived = told_apart(state, thread.owner, archive)
     settled = commit_unfinished(state, thread.owner, arrived, archive)
     if arrived.new:
         begun = updated(state, {**settled, "turn": settled["persisted"] + 1})
-        unanswered = replace(arrived, last=None, unfinished=arrived.new, new=[])
+        unanswered = SplitInput([], arrived.new, [])
         commit_unfinished(begun, thread.owner, unanswered, archive)
 
 

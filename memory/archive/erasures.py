@@ -250,7 +250,7 @@ def _bury(scope: Scope, target: Target) -> dict[tuple[int, int], Carried]:
                     before = before.with_leftovers(anchor, record, anchors[origin])
                 anchors[row.hash] = _emptied_block(scope, row, target.remaining(anchor, before))
             else:
-                anchors[row.hash] = anchors.get(origin, target.anchor) if row.block else {}
+                anchors[row.hash] = anchors.get(origin, {**target.anchor}) if row.block else {}
             carried[row.hash] = reached[row.run, row.place] = before
     return reached
 

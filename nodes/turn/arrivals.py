@@ -1,21 +1,21 @@
 """The messages in state, told apart: archived turns, an unfinished turn, and what is new."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
-from operator import itemgetter
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import NamedTuple
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ...memory.archive.protocol import Archive
-from ...memory.attachments import without_facts
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.state_block import shown
 from ...memory.transcript import OWN_TOOLS
 from ...memory.view import ArchiveView, past
+from .edits import Compared, compared
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -30,14 +30,9 @@ from .state import TurnState
 from .turn import tip_of
 
 
-@dataclass(frozen=True, slots=True)
-class Boundaries:
-    """Where the parts of the messages begin: the last archived turn, an unfinished one, the new.
+class Boundaries(NamedTuple):
+    """Where an unfinished turn begins, and the new one: what comes before them is of the past."""
 
-    Each part ends where the next begins. `last` is None if the archived turn is not there.
-    """
-
-    last: int | None
     unfinished: int
     new: int
 
@@ -53,37 +48,31 @@ def boundaries(messages: Sequence[BaseMessage], state: TurnState) -> Boundaries:
     put it in the place of that message.
     """
     turn_at = _turn_positions(messages, state)
-    starts = _starts(turn_at)
     last_id = state.get("archived")
     archived = next((at for at, m in enumerate(messages) if m.id and m.id == last_id), None)
     accepted = max((at for at, n in turn_at.items() if n == state.get("turn")), default=None)
     foreign = None if accepted is None else _first_foreign(messages, accepted + 1)
     running = state.get("turn", 0) > state.get("persisted", 0)
-    if archived is not None and accepted is not None and archived < accepted and not running:
-        return Boundaries(None, foreign or 0, foreign or 0)
+    repeats = archived is not None and accepted is not None and archived < accepted
+    if repeats and not running:
+        return Boundaries(foreign or 0, foreign or 0)
     if archived is not None:
         end = archived + 1
     elif running:
-        end = starts.get(state["turn"], question_start(messages))
+        began = (at for at, number in turn_at.items() if number == state["turn"])
+        end = next(began, question_start(messages))
     elif foreign is not None:
         end = foreign
     else:
         after_turns = _first_foreign(messages, max(turn_at) + 1) if turn_at else 0
         end = max(question_start(messages), after_turns)
-    last = starts.get(state.get("persisted", 0), end)
-    new = foreign if running and foreign is not None else end
-    return Boundaries(last if last < end else None, end, new)
+    return Boundaries(end, foreign if running and foreign is not None else end)
 
 
 def _turn_positions(messages: Sequence[BaseMessage], state: TurnState) -> dict[int, int]:
     """Return the numbers of the turns by the positions of the messages that began them."""
     numbers = state.get("asked", {})
     return {at: numbers[m.id] for at, m in enumerate(messages) if m.id in numbers}
-
-
-def _starts(turn_at: Mapping[int, int]) -> dict[int, int]:
-    """Return the first position of each turn by its number, from the numbers by position."""
-    return {number: at for at, number in reversed([*turn_at.items()])}
 
 
 def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
@@ -94,26 +83,32 @@ def _first_foreign(messages: Sequence[BaseMessage], start: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SplitInput:
-    """The messages in state; `past` has the archived turns by their numbers.
+    """The messages in state: `past` is before the last turn, and `unfinished` what broke off left.
 
-    `last` is the newest archived turn, None if it is not among the messages. `unfinished` is what
-    a turn that broke off left, with an error result for each open call.
+    It has an error result for each open call. `known` is the past beside the archived turns.
     """
 
-    past: Mapping[int, list[BaseMessage]]
-    last: list[BaseMessage] | None
+    past: list[BaseMessage]
     unfinished: list[BaseMessage]
     new: list[BaseMessage]
+    known: Compared = field(default_factory=Compared)
 
     def kept_turns(self, persisted: int, window: int) -> dict[int, list[BaseMessage]]:
         """Return the earlier turns that stay in `messages`; `persisted` is the newest's number."""
-        turns = {**self.past, **({persisted: self.unfinished} if self.unfinished else {})}
+        unfinished = {persisted: self.unfinished} if self.unfinished else {}
+        turns = {**self.known.turns, **unfinished}
         return dict([*turns.items()][max(0, len(turns) - window) :])
 
 
 def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
-    """Tell the messages in state apart; raises `InputError` if nothing is new."""
-    arrived = _with_repeated(split_messages(state), state, past(archive, owner, tip_of(state)))
+    """Tell the messages in state apart; raises `InputError` if nothing is new.
+
+    An edited question is a new one if nothing follows: LangGraph puts a message that repeats an id
+    in the place of the old one.
+    """
+    arrived = told_apart(state, owner, archive)
+    if not arrived.new and arrived.known.questions:
+        return _with_repeated(arrived, past(archive, owner, tip_of(state)))
     if not arrived.new and arrived.unfinished and not answered(to_dicts(arrived.unfinished)):
         # The run that broke off is tried again: its question is asked once more.
         questions = (m for m in arrived.unfinished if isinstance(m, HumanMessage))
@@ -124,18 +119,28 @@ def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
     return replace(arrived, new=completed(archive, owner, arrived.new))
 
 
+def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
+    """Tell the messages in state apart, and compare what is past with the archive.
+
+    A history that a client hands over once more before its question is not new.
+    """
+    arrived = split_messages(state)
+    view = past(archive, owner, tip_of(state))
+    handed = arrived.new[: question_start(arrived.new)]
+    if handed and state.get("nonce") and not owner.namespace:  # a larger graph has other agents
+        again = compared(handed, {}, view)
+        is_known = sum(map(len, again.turns.values())) == len(handed) and not again.edits
+        if is_known and max(again.turns) == view.tip.turn:
+            arrived = replace(arrived, new=arrived.new[len(handed) :])
+    return replace(arrived, known=compared(arrived.past, state.get("asked", {}), view))
+
+
 def split_messages(state: TurnState) -> SplitInput:
     """Return the messages in state told apart by their ids; there may be no new ones."""
     messages: list[BaseMessage] = [*state.get("messages", [])]
     parts = boundaries(messages, state)
-    archived = messages[: parts.unfinished]
-    starts = sorted(_starts(_turn_positions(archived, state)).items(), key=itemgetter(1))
-    turns = {
-        turn: archived[begin:end] for (turn, begin), (_, end) in pairwise([*starts, (0, None)])
-    }
     return SplitInput(
-        past=turns,
-        last=None if parts.last is None else archived[parts.last :],
+        past=messages[: parts.unfinished],
         unfinished=closed(messages[parts.unfinished : parts.new], state.get("nonce", "")),
         new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
     )
@@ -183,42 +188,15 @@ def turn_numbers(turns: Mapping[int, Sequence[BaseMessage]]) -> dict[str, int]:
     }
 
 
-def _with_repeated(arrived: SplitInput, state: TurnState, view: ArchiveView) -> SplitInput:
-    """Take a message that repeats an archived id as new, and restore the archived message.
-
-    If new messages came as well, another text in the last turn is an edit of that turn instead.
-    """
-    edited = arrived.new and arrived.last is not None
-    settled = {n: turn for n, turn in arrived.past.items() if not edited or turn != arrived.last}
-    records = view.turns(sorted(settled))
-    archived = {record.turn: from_dicts(shown(view.messages(record))) for record in records}
-    repeated = [
-        message
-        for number, turn in settled.items()
-        for message in turn
-        if isinstance(message, HumanMessage) and archived.get(number)
-        if not _is_archived(message, archived[number])
-    ]
-    if not repeated:
-        return arrived
-    return SplitInput(
-        past={n: turn for n, turn in {**arrived.past, **archived}.items() if turn},
-        last=arrived.last if edited or arrived.last is None else archived[state["persisted"]],
-        unfinished=arrived.unfinished,
-        new=[*map(cleaned, _renamed(repeated)), *arrived.new],
-    )
-
-
-def _is_archived(message: BaseMessage, turn: Sequence[BaseMessage]) -> bool:
-    """Tell whether a message is one of an archived turn; a history may give it another id."""
-    namesake = next((archived for archived in turn if archived.id == message.id), None)
-    if namesake is not None:
-        same = [
-            one.model_copy(update={"content": without_facts(one.content)})
-            for one in (message, namesake)
-        ]
-        return same[0] == same[1] or to_dicts(same[:1]) == to_dicts(same[1:])
-    return any((m.type, m.content) == (message.type, message.content) for m in turn)
+def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
+    """Take the edited questions as new, and restore the archived turns."""
+    known = arrived.known
+    records = view.turns(sorted(known.questions))
+    restored = {record.turn: from_dicts(shown(view.messages(record))) for record in records}
+    edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
+    whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
+    said = [message for turn in known.questions.values() for message in turn]
+    return replace(arrived, known=whole, new=[*map(cleaned, _renamed(said))])
 
 
 def _renamed(messages: Iterable[BaseMessage]) -> list[BaseMessage]:

@@ -1,6 +1,6 @@
 """Commit turns, commit edited ones again, and find the turn that the messages of a thread end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Any, cast
@@ -17,9 +17,9 @@ from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.search.embeddings import Embedder
 from ...memory.state_block import shown, with_blocks
-from ...memory.transcript import OWN_TOOLS
 from ...memory.view import past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
+from .edits import MOST_TURNS, identity
 from .langchain_messages import (
     MADE_HERE,
     cleaned,
@@ -34,8 +34,6 @@ from .langchain_messages import (
 from .state import TurnState, updated
 from .turn import (
     NO_ROUNDS,
-    as_archived,
-    command_group,
     committed,
     group,
     is_anothers,
@@ -44,9 +42,6 @@ from .turn import (
     tip_of,
     tip_update,
 )
-
-_CHUNK = 100
-"""Archived turns read at once when a history is compared with them."""
 
 _ENDS, _ALIKE = 32, 1_000
 """How many of a history's newest messages are tried as the end of an archived turn, and with how
@@ -105,11 +100,12 @@ def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, 
 def commit_unfinished(
     state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive
 ) -> dict[str, Any]:
-    """Commit the last turn if it was edited, and an unfinished turn; return the state's update."""
-    tip, archived = tip_of(state), {}
-    if arrived.last is not None and (edited := _edited(state, owner, arrived.last, archive)):
-        tip = _with_commands(state, owner, commit(archive, owner, tip, edited).tip, archive)
-        archived = {"archived": str(arrived.last[-1].id)}
+    """Commit edited turns and an unfinished one; return the state's update."""
+    tip, archived = tip_of(state), dict[str, Any]()
+    if arrived.known.edits:
+        tip = _edited(archive, owner, tip, arrived.known.edits)
+    if last := arrived.known.turns.get(tip.turn):
+        archived = {"archived": str(last[-1].id)}
     is_running = state.get("turn", 0) > state.get("persisted", 0)
     # Rounds that left are kept, though an application may have removed all other messages.
     left = left_rounds(archive, owner, state) if is_running else NO_ROUNDS
@@ -121,43 +117,26 @@ def commit_unfinished(
     return committed(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 
 
-def _with_commands(state: TurnState, owner: Owner, edited: Tip, archive: Archive) -> Tip:
-    """Commit the commands that followed a turn after its edited form too; return the last tip."""
-    before = tip_of(state)
-    for record in archive.at(owner, before).turns([before.turn], commands=True):
-        if record.status == "command":
-            nonce = archive.keyed_digest(f"{owner} {edited.id} {record.id}")
-            again = command_group(updated(state, {"events": record.events, "command": nonce}))
-            edited = archive.commit(owner, edited, replace(again, at=record.at)).tip
-    return edited
-
-
 def _edited(
-    state: TurnState, owner: Owner, last: Sequence[BaseMessage], archive: Archive
-) -> Group | None:
-    """Return the last archived turn with its messages in state, None if they were not edited.
+    archive: Archive, owner: Owner, tip: Tip, edits: Mapping[int, tuple[Message, ...]]
+) -> Tip:
+    """Commit edited turns beside the archived ones, and after them what followed; return the tip.
 
-    An erasure may have cut text from the archived turn: the text before and after it is no edit.
-    Nor are missing calls and results, which clients do not keep, or other ids. A turn that was
-    erased has nothing to compare with, and must not come back.
+    Their nonces follow from what is committed, so that a retry commits nothing twice.
     """
-    tip, is_running = tip_of(state), state.get("turn", 0) > state.get("persisted", 0)
-    records = archive.at(owner, tip).turns([tip.turn])
-    if any(record.status == "erased" for record in records):
-        return None
-    left = NO_ROUNDS if is_running else left_rounds(archive, owner, state)
-    messages, archived = (
-        as_archived(to_dicts(last), left),
-        {digest(one.messages) for one in records},
-    )
-    if archived & {digest(messages), digest(_with_blocks_again(messages, records))}:
-        return None
-    edited = group(state, last, left)
-    for record in records:
-        is_same = _before_turn(edited.messages, record.messages) == 0
-        if is_same and _ids(edited.messages) != _ids(record.messages):
-            return None
-    return replace(edited, turn=tip.turn, events=())
+    branch, after = archive.at(owner, tip), None
+    for record in branch.turns(range(min(edits), tip.turn + 1), commands=True):
+        before = after or Tip(record.turn - 1, record.parent)
+        is_turn = record.status != "command"
+        messages = edits.get(record.turn, record.messages) if is_turn else record.messages
+        saved = archive.at(owner, record.tip).saved()
+        again = Group(
+            *(record.turn, messages, record.at, record.efforts, record.events, record.status),
+            state=saved.state if saved else None,
+            nonce=archive.keyed_digest(f"{owner} {before.id} {record.id} {digest(messages)}"),
+        )
+        after = commit(archive, owner, before, again).tip
+    return after or tip
 
 
 def _with_blocks_again(
@@ -175,20 +154,11 @@ def _before_turn(history: Sequence[Message], turn: Sequence[Message]) -> int | N
     """
     start = len(history)
     for message in reversed(turn):
-        if start and _identity(message) == _identity(history[start - 1]):
+        if start and identity(message) == identity(history[start - 1]):
             start -= 1
         elif start and message["type"] != "tool" and not calls(message):
             return None
     return start
-
-
-def _identity(message: Message) -> list[Any]:
-    """Return what two copies of a message share; of a memory tool's result only its name."""
-    data = message["data"]
-    name = data.get("name") if message["type"] == "tool" else None
-    words = "" if name in OWN_TOOLS else mark([message])
-    called = [(call.get("name"), call.get("args")) for call in calls(message)]
-    return [message["type"], words, called]
 
 
 def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState:
@@ -270,7 +240,7 @@ def _aligned(
     """Return the turns of a history by their numbers in the archive, newest first."""
     turns: dict[int, Sequence[BaseMessage]] = {}
     plain, end = to_dicts(history), len(history)
-    numbers = range(max(1, tip.turn - _CHUNK + 1), tip.turn + 1)
+    numbers = range(max(1, tip.turn - MOST_TURNS + 1), tip.turn + 1)
     for record in reversed(archive.at(owner, tip).turns(numbers)):
         begin = _before_turn(plain[:end], record.messages) if record.messages else end
         if begin is None:
@@ -340,8 +310,8 @@ def _is_past_of(history: Sequence[Message], archive: Archive, owner: Owner, tip:
     """
     # The positions up to which the history may still be unmatched: an erased turn leaves two.
     starts, has_own_ids = {len(history)}, False
-    for last in range(tip.turn, 0, -_CHUNK):
-        numbers = range(max(1, last - _CHUNK + 1), last + 1)
+    for last in range(tip.turn, 0, -MOST_TURNS):
+        numbers = range(max(1, last - MOST_TURNS + 1), last + 1)
         records = archive.at(owner, tip).turns(numbers)
         for record in reversed(records):
             ends = starts
@@ -365,7 +335,7 @@ def _replaced(history: Sequence[Message], records: Sequence[Record]) -> bool:
     originals = [archived.get(message_id) for message_id in _ids(history)]
     pairs = zip(originals, history, strict=True)
     return None in originals and all(
-        original is None or _identity(original) == _identity(message) for original, message in pairs
+        original is None or identity(original) == identity(message) for original, message in pairs
     )
 
 
@@ -394,8 +364,21 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
     if archived and not any(m.type not in MADE_HERE for m in messages[archived:question]):
         return state  # what other agents said after the turn begins the next one
     before = [with_ids(cleaned(message)) for message in messages[:question]]
-    tip, numbers = tip_of(state), cast("dict[int, list[BaseMessage]]", {})
-    for said in turns_of(before[archived:]):
+    after, numbers = adopted(state, owner, before[archived:], archive)
+    said = [message for turn in numbers.values() for message in turn]
+    update = {
+        "messages": [*before[:archived], *said, *messages[question:]],
+        "asked": {**state.get("asked", {}), **turn_numbers(numbers)},
+    }
+    return updated(after, update)
+
+
+def adopted(
+    state: TurnState, owner: Owner, history: Sequence[BaseMessage], archive: Archive
+) -> tuple[TurnState, dict[int, list[BaseMessage]]]:
+    """Commit a history as ambient turns; return the state after them, and them by number."""
+    tip, numbers = tip_of(state), dict[int, list[BaseMessage]]()
+    for said in turns_of(history):
         nonce = archive.keyed_digest(f"{owner} {tip.id} {digest(to_dicts(said))}")
         turn = closed(said, nonce)
         ambient = group(updated(state, {"turn": tip.turn + 1, "nonce": nonce}), turn)
@@ -403,17 +386,28 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
         ambient = replace(ambient, at=time_of(said), efforts=(), events=language_event(language))
         tip = commit(archive, owner, tip, ambient).tip
         numbers[tip.turn] = turn
-    adopted = [message for turn in numbers.values() for message in turn]
     update = {
         **tip_update(tip),
         "archive": archive.id,
         "turn": tip.turn,
-        "messages": [*before[:archived], *adopted, *messages[question:]],
-        "asked": {**state.get("asked", {}), **turn_numbers(numbers)},
-        "archived": adopted[-1].id,
+        "archived": numbers[tip.turn][-1].id,
         "adopted": len(numbers),
     }
-    return updated(state, update)
+    return updated(state, update), numbers
+
+
+def adopted_beside(
+    state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive
+) -> tuple[TurnState, SplitInput]:
+    """Adopt what stands in no turn of the archive; while a turn runs, the next has it."""
+    unknown = [with_ids(cleaned(message)) for message in arrived.known.unknown]
+    if not unknown:
+        return state, arrived
+    if state.get("turn", 0) > state.get("persisted", 0):
+        return state, replace(arrived, new=[*unknown, *arrived.new])
+    after, numbers = adopted(state, owner, unknown, archive)
+    turns = {**arrived.known.turns, **numbers}
+    return after, replace(arrived, known=replace(arrived.known, turns=turns))
 
 
 def turns_of(history: Sequence[BaseMessage]) -> list[list[BaseMessage]]:

@@ -10,6 +10,7 @@ from ebbtide import DiskArchive
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.record import Owner
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
+from ebbtide.nodes.turn.edits import Compared
 from tests.doubles import call
 
 ONE, A = HumanMessage("one", id="1"), AIMessage("a", id="2")
@@ -28,10 +29,10 @@ def arrived(root: Path, messages: list[BaseMessage], **marks: Any) -> SplitInput
 
 
 def test_what_follows_the_archived_turn_is_new(tmp_path: Path) -> None:
-    """The last turn and its past stay what they were."""
+    """What comes before it stays what it was."""
     found = arrived(tmp_path, [ONE, A, TWO], **SETTLED)
 
-    assert found == SplitInput(past={1: [ONE, A]}, last=[ONE, A], unfinished=[], new=[TWO])
+    assert (found.past, found.unfinished, found.new) == ([ONE, A], [], [TWO])
 
 
 def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_a_broken_turn_is_closed(tmp_path: Path) -> None:
     assert isinstance(result, ToolMessage)
     assert (result.tool_call_id, result.status) == ("call_1_add", "error")
     assert [message.text for message in found.new] == ["three"]
-    assert found.kept_turns(2, 5) == {1: [ONE, A], 2: found.unfinished}
+    assert found.past == [ONE, A]
 
 
 def test_a_question_that_is_asked_again_is_new(tmp_path: Path) -> None:
@@ -71,6 +72,6 @@ def test_nothing_new_is_an_error(
 )
 def test_the_newest_turns_are_kept(window: int, kept: dict[int, list[BaseMessage]]) -> None:
     """As many earlier turns stay in the messages as the window says, a broken one included."""
-    found = SplitInput(past={1: [ONE, A]}, last=None, unfinished=[TWO, B], new=[])
+    found = SplitInput([ONE, A], [TWO, B], [], Compared({1: [ONE, A]}))
 
     assert found.kept_turns(2, window) == kept

@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from ebbtide import erase, restore
 from ebbtide.memory.messages import text
+from ebbtide.memory.record import Owner
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
 pytestmark = pytest.mark.usefixtures("entry")
 
+OWNER = Owner("", "t")
 CUT = ConnectionError("gone")
 
 
@@ -154,15 +157,87 @@ def test_edit_after_an_id_was_repeated(tmp_path: Path) -> None:
 def test_edit_of_an_older_turn_beside_an_erased_one(
     tmp_path: Path, erased: list[int], edited: str
 ) -> None:
-    """It is kept, as something said anew; the archived turn stays."""
+    """It begins a branch at its place, and what followed stands there too, as far as it is left."""
     chat = three(tmp_path, "4")
     erase_all(chat, erased)
     edit(chat, edited, "Zwei.")
 
     state = chat.say("New.")
 
-    assert "Zwei." in told(chat, state)[-1]
-    assert [edited] == [turn[0] for turn in told(chat, state) if turn[:1] == [edited]]
+    turns = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    kept = [[] if at in erased else turn for at, turn in enumerate(turns, 1)]
+    changed = [["Zwei." if one == edited else one for one in turn] for turn in kept]
+    assert told(chat, state) == [*changed, ["New.", "4"]]
+    assert chat.branches == 2
+    assert not [one for one in chat.archive.verify(OWNER) if one.fatal]
+
+
+@pytest.mark.parametrize("new_ids", ["none", "one", "all"])
+@pytest.mark.parametrize("edited", ["Two.", "2", "Three.", "3"])
+def test_edit_by_whatever_ids(tmp_path: Path, edited: str, new_ids: str) -> None:
+    """A message that differs at its place is an edit, whatever ids the messages have now."""
+    chat = three(tmp_path, "4")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    fresh = [
+        {"id": None} if new_ids == "all" or (new_ids == "one" and m.text == edited) else {}
+        for m in messages
+    ]
+    now = [
+        m.model_copy(update={**new, **({"content": "Edited."} if m.text == edited else {})})
+        for m, new in zip(messages, fresh, strict=True)
+    ]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *now]})
+
+    state = chat.say("New.")
+
+    turns = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    changed = [["Edited." if one == edited else one for one in turn] for turn in turns]
+    assert told(chat, state) == [*changed, ["New.", "4"]]
+    assert chat.branches == 2
+    assert state["memory"]["banners"] == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 3, 4, 5])
+def test_removed_message_is_no_edit(tmp_path: Path, kept: int) -> None:
+    """The archive has what a client removed, and the thread goes on from its last turn."""
+    chat = three(tmp_path, "4")
+    gone = chat.agent.get_state(THREAD).values["messages"][kept]
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(gone.id)]})
+
+    state = chat.say("New.")
+
+    assert told(chat, state) == [["One.", "1"], ["Two.", "2"], ["Three.", "3"], ["New.", "4"]]
+    assert chat.branches == 1
+
+
+def test_history_that_is_handed_over_with_each_message(tmp_path: Path) -> None:
+    """A client that sends all it knows, without ids, has said only the last message anew."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history: list[Any] = []
+    for words in ("One.", "Two.", "Three."):
+        history.append(("user", words))
+        state = chat.agent.invoke({"messages": history}, THREAD)
+        history.append(("ai", "OK."))
+
+    assert told(chat, state) == [[words, "OK."] for words in ("One.", "Two.", "Three.")]
+    assert [m.text for m in state["messages"]] == ["One.", "OK.", "Two.", "OK.", "Three.", "OK."]
+
+
+@pytest.mark.parametrize("at", [0, 2, 6])
+def test_unknown_messages_of_the_past_are_adopted(tmp_path: Path, at: int) -> None:
+    """Instead of the known messages or between them; before all of them they may be a summary."""
+    chat = three(tmp_path, "4", "5")
+    messages = chat.agent.get_state(THREAD).values["messages"]
+    other = [HumanMessage("To another."), AIMessage("Of another.")]
+    now = [*messages[:at], *other, *messages[at:]] if at < len(messages) else other
+    chat.agent.update_state(THREAD, {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), *now]})
+
+    chat.say("New.")
+    state = chat.say("Newer.")
+
+    adopted = [["To another.", "Of another."]] if at else []
+    assert told(chat, state)[3:] == [*adopted, ["New.", "4"], ["Newer.", "5"]]
+    assert chat.branches == 1
 
 
 def test_last_turn_erased_and_the_next_cut_short(tmp_path: Path) -> None:
@@ -233,7 +308,7 @@ def test_last_turn_that_was_removed_behind_one_without_an_answer(tmp_path: Path)
 
 
 def test_old_question_that_is_said_anew_behind_a_removed_turn(tmp_path: Path) -> None:
-    """Its new text is asked with the new message, and the archived one stays."""
+    """It is an edit of its turn, and the archive has the removed one."""
     chat = three(tmp_path, "4")
     messages = chat.agent.get_state(THREAD).values["messages"]
     chat.agent.update_state(THREAD, {"messages": [RemoveMessage(m.id) for m in messages[-2:]]})
@@ -241,16 +316,16 @@ def test_old_question_that_is_said_anew_behind_a_removed_turn(tmp_path: Path) ->
 
     state = chat.agent.invoke({"messages": [first, ("user", "New.")]}, THREAD)
 
-    kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
-    assert told(chat, state) == [*kept, ["One, changed.", "New.", "4"]]
-    assert chat.branches == 1
+    edited = [["One, changed.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    assert told(chat, state) == [*edited, ["New.", "4"]]
+    assert chat.branches == 2
 
 
 @pytest.mark.parametrize("erased", [[], [2]])
 def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
     tmp_path: Path, erased: list[int]
 ) -> None:
-    """The thread lost its checkpoints and its history has ids of its own: nothing is lost."""
+    """The thread lost its checkpoints and its history has ids of its own: the edit is seen."""
     chat = three(tmp_path, "4", "5")
     erase_all(chat, erased)
     messages = chat.agent.get_state(THREAD).values["messages"]
@@ -263,10 +338,10 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
     state = chat.agent.invoke({"messages": [again, ("user", "New.")]}, THREAD)
 
     assert told(chat, state)[2:] == [
-        *(["Three.", "3"], ["Four.", "4"]),
-        ["Three, changed.", "New.", "5"],
+        *(["Three, changed.", "3"], ["Four.", "4"]),
+        ["New.", "5"],
     ]
-    assert chat.branches == 1
+    assert chat.branches == 2
 
 
 @pytest.mark.parametrize(
@@ -277,7 +352,7 @@ def test_old_question_that_is_said_anew_in_a_history_with_other_ids(
     ],
 )
 def test_answer_that_is_removed_from_a_turn_of_two_questions(tmp_path: Path, change: Any) -> None:
-    """Both questions stay in their turn, also in a state that was made from the archive."""
+    """The turn stays whole, also in a state that was made from the archive."""
     chat = talk(tmp_path, ["1", "2", "3"], checkpointer=InMemorySaver())
     chat.say("One.")
     chat.agent.invoke({"messages": [("user", "Two."), ("user", "And two.")]}, THREAD)
@@ -287,7 +362,7 @@ def test_answer_that_is_removed_from_a_turn_of_two_questions(tmp_path: Path, cha
 
     state = chat.say("New.")
 
-    assert told(chat, state)[1:] == [["Two.", "And two."], ["New.", "3"]]
+    assert told(chat, state)[1:] == [["Two.", "And two.", "2"], ["New.", "3"]]
 
 
 def test_edit_behind_a_removed_answer_and_a_turn_that_was_cut_short(tmp_path: Path) -> None:
@@ -300,7 +375,7 @@ def test_edit_behind_a_removed_answer_and_a_turn_that_was_cut_short(tmp_path: Pa
 
     state = chat.say("New.")
 
-    assert told(chat, state)[2:] == [["Drei."], ["Go on."], ["New.", "4"]]
+    assert told(chat, state)[2:] == [["Drei.", "3"], ["Go on."], ["New.", "4"]]
 
 
 def test_old_question_that_is_said_anew_alone_behind_a_turn_that_was_cut_short(

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from ebbtide import DiskArchive
 from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.memory.search.embeddings import Embedder
-from ebbtide.nodes.turn.arrivals import SplitInput
+from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
 from ebbtide.nodes.turn.turn import committed
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
@@ -69,9 +69,10 @@ def test_nothing_left_behind_changes_nothing(archive: Failing) -> None:
     """A settled turn that stands in the state as it was archived is not committed again."""
     state: Any = after(archive, turn(1))
 
-    update = commit_unfinished(state, OWNER, SplitInput({}, [ASKED, SAID], [], [ASKED]), archive)
+    state["messages"] = [ASKED, SAID, HumanMessage("more", id="3")]
+    update = commit_unfinished(state, OWNER, split_input(state, OWNER, archive), archive)
 
-    assert update == {key: state[key] for key in ("persisted", "tip", "events")}
+    assert update == {key: state[key] for key in ("persisted", "tip", "archived", "events")}
     assert archive.attempts == 1
 
 
@@ -80,7 +81,7 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
     left = HumanMessage("lost?", id="3")
     state: Any = {**after(archive, turn(1)), "turn": 2}
 
-    update = commit_unfinished(state, OWNER, SplitInput({}, None, [left], [ASKED]), archive)
+    update = commit_unfinished(state, OWNER, SplitInput([], [left], [ASKED]), archive)
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "lost?"]
@@ -91,9 +92,11 @@ def test_an_unfinished_turn_is_committed(archive: Failing) -> None:
 def test_an_edited_turn_begins_a_branch(archive: Failing) -> None:
     """The last turn with other words is committed beside the old one, which stays."""
     state: Any = after(archive, turn(1), turn(2))
-    edited = [HumanMessage("better", id="1"), SAID]
+    state |= {"asked": {"1": 2}}
+    better = HumanMessage("better", id="1")
+    state["messages"] = [better, AIMessage("about question 2", id="2"), HumanMessage("more")]
 
-    update = commit_unfinished(state, OWNER, SplitInput({}, edited, [], [ASKED]), archive)
+    update = commit_unfinished(state, OWNER, split_input(state, OWNER, archive), archive)
 
     tip = Tip(update["persisted"], update["tip"])
     assert visible(archive, tip) == ["question 1", "better"]

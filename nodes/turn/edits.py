@@ -1,0 +1,179 @@
+"""Tell by digests which archived messages a state has, which were edited, and what is unknown.
+
+Ids alone do not tell: models repeat them, clients choose them, and an edit keeps them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from langchain_core.messages import BaseMessage
+
+from ...memory.archive.records import mark
+from ...memory.messages import Message, calls, digest, fingerprint
+from ...memory.record import Record
+from ...memory.state_block import as_stored, shown, with_blocks
+from ...memory.transcript import OWN_TOOLS, stored
+from ...memory.view import ArchiveView
+from .langchain_messages import to_dicts
+
+MOST_TURNS = 100
+"""Archived turns read at once, and the most that messages are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Messages of a state beside the archived turns.
+
+    `turns` has by number those that are of archived turns, `edits` all messages of the turns that
+    differ now, as the archive stores them, and `questions` the edited ones of users in these.
+    `unknown` are in no turn.
+    """
+
+    turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
+    edits: Mapping[int, tuple[Message, ...]] = field(default_factory=dict)
+    questions: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
+    unknown: Sequence[BaseMessage] = ()
+
+
+class _Archived(NamedTuple):
+    """A message of an archived turn, as it is stored and as users see it."""
+
+    record: Record
+    at: int
+    stored: Message
+    shown: Message
+
+    @property
+    def turn(self) -> int:
+        """The number of its turn."""
+        return self.record.turn
+
+
+def compared(
+    messages: Sequence[BaseMessage], numbers: Mapping[str, int], view: ArchiveView
+) -> Compared:
+    """Compare the messages before a new turn with the archived turns, each at its place.
+
+    `numbers` are those of turns by the ids of messages, as far as they are known. A message that
+    is missing is no edit. What stands before all known messages, such as a summary, is left alone,
+    and so is what is unknown beside an erased turn, since it may be of that turn.
+    """
+    last = view.tip.turn
+    if not messages or not last:
+        return Compared(unknown=messages)
+    known = [min(numbers[one.id], last) for one in messages if one.id in numbers]
+    first = max(1, min(known, default=1), last - MOST_TURNS + 1)
+    records = view.turns(range(first, last + 1))
+    archived = [*_messages(records, view)]
+    plain = to_dicts(messages)
+    places = {at: archived[place] for at, place in _places(archived, plain)}
+    turns: dict[int, list[BaseMessage]] = {}
+    for at, original in sorted(places.items()):
+        turns.setdefault(original.turn, []).append(messages[at])
+    edited = {at: one for at, one in places.items() if _is_edited(plain[at], one)}
+    questions: dict[int, list[BaseMessage]] = {}
+    for at, original in edited.items():
+        if plain[at]["type"] == "human":
+            questions.setdefault(original.turn, []).append(messages[at])
+    return Compared(
+        turns,
+        dict(_edits(edited, plain)),
+        questions,
+        ()
+        if any(record.status == "erased" for record in records)
+        else _unknown(messages, places, archived),
+    )
+
+
+def _messages(records: Sequence[Record], view: ArchiveView) -> Iterator[_Archived]:
+    for record in records:
+        both = zip(record.messages, shown(view.messages(record)), strict=True)
+        yield from (_Archived(record, at, *forms) for at, forms in enumerate(both))
+
+
+def _places(archived: Sequence[_Archived], plain: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Yield the positions of messages that are archived, each with its place in `archived`."""
+    once = {key for key, n in Counter(_key(one.stored) for one in archived).items() if n == 1}
+    once &= {_key(message) for message in plain}
+
+    def symbol(message: Message) -> Any:
+        key = _key(message)
+        return key if key in once else fingerprint(identity(message))
+
+    before, now = [symbol(one.shown) for one in archived], [*map(symbol, plain)]
+    elsewhere = {*before}
+    for kind, i, end, j, until in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+        kinds = [one.shown["type"] for one in archived[i:end]]
+        if kind == "equal":
+            yield from zip(range(j, until), range(i, end), strict=True)
+        elif kind == "replace" and (j or kinds == [one["type"] for one in plain[j:until]]):
+            next_one = 0
+            for at in range(j, until):
+                # A model that repeats an id puts its answer in the place of an earlier one.
+                if plain[at]["type"] in kinds[next_one:] and now[at] not in elsewhere:
+                    place = kinds.index(plain[at]["type"], next_one)
+                    yield at, i + place
+                    next_one = place + 1
+
+
+def _is_edited(message: Message, original: _Archived) -> bool:
+    """Tell whether a message differs from the archived one, as it is stored or as users see it."""
+    if _key(message) != _key(original.stored) and identity(message) == identity(original.shown):
+        return False  # a client may leave out more than the ids
+    if message["type"] == "tool" and message["data"].get("name") in OWN_TOOLS:
+        return False  # it quotes what may be erased since
+    forms = {digest([message]), digest([_as_archived(message, original)])}
+    return forms.isdisjoint({digest([original.stored]), digest([original.shown])})
+
+
+def _as_archived(message: Message, original: _Archived) -> Message:
+    """Return a message as the archive stores it, with the state block that the original has."""
+    plain = as_stored([message])
+    raw = {str(message["data"].get("id")): original.stored["data"].get("content")}
+    (whole,) = with_blocks(plain, raw) if message["type"] == "ai" else plain
+    return stored(whole) if message["type"] == "tool" else whole
+
+
+def _edits(
+    edited: Mapping[int, _Archived], plain: Sequence[Message]
+) -> Iterator[tuple[int, tuple[Message, ...]]]:
+    """Yield the number and all messages of each turn of which some were edited."""
+    for record in {one.turn: one.record for one in edited.values()}.values():
+        new = {
+            one.at: _as_archived(plain[at], one)
+            for at, one in edited.items()
+            if one.turn == record.turn
+        }
+        yield record.turn, tuple(new.get(at, one) for at, one in enumerate(record.messages))
+
+
+def _unknown(
+    messages: Sequence[BaseMessage],
+    places: Mapping[int, _Archived],
+    archived: Sequence[_Archived],
+) -> tuple[BaseMessage, ...]:
+    """Return the messages that no turn has, but for those before all known ones."""
+    ids = {_key(one.stored) for one in archived}
+    first = min(places, default=0)
+    return tuple(
+        message
+        for at, message in enumerate(messages)
+        if at >= first and at not in places and (message.type, message.id) not in ids
+    )
+
+
+def identity(message: Message) -> list[Any]:
+    """Return what two copies of a message share; of a memory tool's result only its name."""
+    data = message["data"]
+    name = data.get("name") if message["type"] == "tool" else None
+    words = "" if name in OWN_TOOLS else mark([message])
+    called = [(call.get("name"), call.get("args")) for call in calls(message)]
+    return [message["type"], words, called]
+
+
+def _key(message: Message) -> tuple[str, str | None]:
+    """Return by what a message is known, if no other one has it."""
+    return message["type"], message["data"].get("id")
