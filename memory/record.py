@@ -94,7 +94,8 @@ class Group:
 class Record:
     """A committed turn, with its id and the id of its parent ("" for the first turn).
 
-    An `erased` record is a tombstone: it has an id and no text.
+    An `erased` record is a tombstone: it has an id and no text. `beside` is of one that was just
+    committed: the newest turn of its session before it and that one's time, if it is no parent.
     """
 
     turn: int
@@ -105,6 +106,7 @@ class Record:
     efforts: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     status: Status = "done"
+    beside: tuple[Tip, str] | None = field(default=None, compare=False)
 
     @property
     def tip(self) -> Tip:

@@ -11,10 +11,11 @@ from langgraph.types import Overwrite
 
 from ..memory.archive.index import language_event
 from ..memory.archive.memories import touches_attention
+from ..memory.banners import banner_of
 from ..memory.context.budget import fixed_parts
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.metrics import cost
-from ..memory.record import Owner, Record, Tip
+from ..memory.record import SHORT_ID, Owner, Record, Tip
 from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
 from ..memory.search.embeddings import EMBEDDED_TURNS
@@ -56,11 +57,23 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         view = replace(past(parts.archive, work.view.owner, record.tip), read=read)
         after = replace(work, state=replace(work.state, events=()), view=view)
         with parts.lock:
-            parts.turns.pop(key_of(state, runtime, work.settings), None)
+            turn = parts.turns.pop(key_of(state, runtime, work.settings), None)
         stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
+        if turn is not None and (line := _at_once(record, turn.began)):
+            runtime.stream_writer({"banner": line})
+            stored["banners"] = [*work.state.banners, line]
         if (smaller := archived(state["messages"])) is not None:
             stored["messages"] = Overwrite(smaller)
         return {**committed(record, str(messages[-1].id)), **_due(after), **stored}
+
+
+def _at_once(record: Record, began: str) -> str:
+    """Return the banner that names this turn and another one that was answered meanwhile."""
+    other, at = record.beside or (Tip(), "")
+    if at < began:
+        return ""
+    short = {"branch": record.id[:SHORT_ID], "beside": other.id[:SHORT_ID]}
+    return banner_of("at_once", turn=record.turn, other=other.turn, **short)
 
 
 def _fixed(

@@ -73,7 +73,7 @@ Ts = TypeVarTuple("Ts")
 _SNAPSHOTS = 128
 """Snapshots, and sessions, that are cached: a few for each session that is talked to."""
 
-_NEWEST = select(*TIP).where(turns.c.id == bindparam("number"))
+_NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
 
 _VECTORS = 256 << 20
 """Bytes of vectors that are cached, of all sessions together: three sessions of 10,000 efforts."""
@@ -185,6 +185,7 @@ class SqlArchive(Archive):
     ) -> Record:
         embedded = self._vectors.of_turn(owner, group, embedder)
         self._leave()
+        beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
             session = session_of(connection, owner)
             with CACHING:
@@ -192,6 +193,9 @@ class SqlArchive(Archive):
             done = commit(connection, session, tip, group, snapshot)
             if done.before is not None:
                 moved = done.before.row != session.newest
+                if moved:
+                    row = connection.execute(_NEWEST, {"number": session.newest}).first()
+                    beside = (Tip(row.turn, row.hash), row.at) if row else None
                 if not owner.anonymous:  # what nobody can be told by has no memories
                     lineage = Lineage(lambda: connection, session, done.snapshot)
                     attend(connection, owner, lineage, done.record, moved=moved)
@@ -203,7 +207,7 @@ class SqlArchive(Archive):
                     embedded.put(connection, session.id, done.snapshot.row)
             at = monotonic()  # an erasure waits until this is committed, and is newer
         # All that was written is cached, so that nothing has to be read after it.
-        record, snapshot = done.record, done.snapshot
+        record, snapshot = replace(done.record, beside=beside), done.snapshot
         if done.before is None:
             return record
         after = replace(session, turns=session.turns + 1, newest=snapshot.row)
@@ -357,7 +361,7 @@ class SqlArchive(Archive):
     def newest(self, owner: Owner) -> Tip | None:
         def read(moment: _Moment, session: Session) -> Tip | None:
             row = moment.connection().execute(_NEWEST, {"number": session.newest}).first()
-            return None if row is None else Tip(*row)
+            return None if row is None else Tip(row.turn, row.hash)
 
         return self._read_session(owner, read, None)
 

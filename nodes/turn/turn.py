@@ -91,6 +91,8 @@ class Turn:
 
     past: ArchiveView
     fence_key: bytes
+    began: str = field(default_factory=stamp)
+    """When it was loaded: what is committed to its session meanwhile was said at the same time."""
     left: dict[str, tuple[Message, ...]] = field(default_factory=dict)
     """Messages that left the state, as they were sent, by the id of the last part of them."""
     _stored: dict[int, tuple[BaseMessage, dict[str, Any], Message]] = field(default_factory=dict)

@@ -188,6 +188,31 @@ def test_checkpoints_that_are_lost(tmp_path: Path) -> None:
     assert lost.asked() == [ambient(1), ambient(2), "Three."]
 
 
+def test_two_turns_at_once(tmp_path: Path) -> None:
+    """01: both are kept, and the later one's banner names both; a fork of old has none."""
+    saver = InMemorySaver()
+    here, there = (stage(tmp_path, checkpointer=saver) for _ in range(2))
+    here.chat(1)
+    start = here.talk.agent.get_state(THREAD).config
+    there.talk.model.answers = ["Theirs."]
+
+    def answer(_: Any) -> str:
+        if len(there.talk.model.sent) == 0:
+            there.talk.agent.invoke({"messages": "Two."}, start)
+        return "Ours."
+
+    here.talk.model.answers = answer
+    state = here.talk.agent.invoke({"messages": "Zwei."}, THREAD)
+    forked = here.talk.agent.invoke({"messages": "Later."}, start)
+
+    (owner,) = here.talk.archive.sessions("")
+    theirs, ours, _ = here.talk.archive.tips(owner)
+    (banner,) = state["memory"]["banners"]
+    assert theirs.id[:12] in banner
+    assert ours.id[:12] in banner
+    assert forked["memory"]["banners"] == []
+
+
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("then", ["resume", "say"])
 def test_every_node_boundary(tmp_path: Path, node: str, then: str) -> None:
