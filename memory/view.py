@@ -32,11 +32,17 @@ class ArchiveView:
     running: Group
     read: dict[int, Record] | None = field(default=None, compare=False, repr=False)
     """The turns that were read, kept while a turn runs."""
+    _branches: dict[tuple[Owner, Tip], Branch] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @property
     def branch(self) -> Branch:
-        """What the archive has of the lineage."""
-        return self.archive.at(self.owner, self.tip)
+        """What the archive has of the lineage; views that are made of this one keep it."""
+        place = self.owner, self.tip
+        if place not in self._branches:
+            self._branches[place] = self.archive.at(*place)
+        return self._branches[place]
 
     def as_of(self, turn: int) -> "ArchiveView":
         """Return the view as it was right after an earlier turn."""

@@ -4,28 +4,20 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, astuple, dataclass, field, replace
-from operator import attrgetter
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
-from threading import local
 from time import monotonic
-from typing import Any, Self, TypeVar, TypeVarTuple
+from typing import Any, Self
 
-from cachetools import LRUCache
-from sqlalchemy import URL, Connection, Row, Select, bindparam, select, text
+from sqlalchemy import URL, Row, Select, bindparam, select, text
 
 from ..attachments import Texts
 from ..attention.law import CAPACITY
 from ..compressions import Compression, ExtractionEntry
 from ..efforts import Effort
 from ..erasing import Deleted, Erased
-from ..errors import (
-    ArchiveError,
-    ArchiveFormatError,
-    ArchiveUnavailableError,
-    SessionNotFoundError,
-)
+from ..errors import ArchiveError, ArchiveFormatError, SessionNotFoundError
 from ..facts import Fact
 from ..messages import clean
 from ..names import session_name
@@ -35,14 +27,14 @@ from ..settings import ATTENTION_THRESHOLD
 from . import facts, parts
 from .attachments import awaiting, put
 from .attachments import read as stored_attachments
-from .branch import SqlBranch
+from .branch import Moment, Reader, SqlBranch, again_if_lost
 from .commit import commit, session_of
 from .database import LOCK_TIMEOUT, POOL_SIZE, Database, added
 from .deletions import delete_session, delete_user
 from .elsewhere import OtherSessions
 from .erasures import Scope, scope_of
 from .index import among
-from .lineage import CACHING, RECORDS, TIP, Lineage, Session, Snapshot, weight
+from .lineage import TIP, Lineage, Session
 from .memories import SqlAttention, attend
 from .protocol import Archive, Elsewhere, Finding
 from .records import packed
@@ -51,8 +43,6 @@ from .vectors import Vectors
 from .verify import verify as verified
 
 _TIPS = select(*TIP)
-
-
 _USERS = (
     select(users.c.name)
     .join(turns, turns.c.owner == users.c.id)
@@ -67,46 +57,7 @@ _REMEMBERED = (
 )
 
 
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
-_SNAPSHOTS = 128
-"""Snapshots, and sessions, that are cached: a few for each session that is talked to."""
-
 _NEWEST = select(*TIP, turns.c.at).where(turns.c.id == bindparam("number"))
-
-_VECTORS = 256 << 20
-"""Bytes of vectors that are cached, of all sessions together: three sessions of 10,000 efforts."""
-
-
-@dataclass(slots=True)
-class _Moment:
-    """What is read of one moment: sessions and lineages, over a connection opened when needed.
-
-    A session that was just committed to is put here, so that it is not read again.
-    """
-
-    database: Database
-    stack: ExitStack = field(default_factory=ExitStack)
-    sessions: dict[Owner, Session | None] = field(default_factory=dict)
-    lineages: dict[tuple[int, Tip], Lineage] = field(default_factory=dict)
-    opened: Connection | None = None
-    at: float = 0.0
-
-    def connection(self) -> Connection:
-        """Return the connection that sees the moment, a later one after this thread has written."""
-        if self.opened is None or self.opened.closed or self.opened.invalidated:
-            self.at = monotonic()  # before anything is read: what is written meanwhile is newer
-            self.opened = self.stack.enter_context(self.database.reading())
-        return self.opened
-
-
-class _ThreadState(local):
-    """How deep a thread is in `together`, since when, and its moment once it has read."""
-
-    depth = 0
-    since = 0.0
-    moment: _Moment | None = None
 
 
 class SqlArchive(Archive):
@@ -130,12 +81,7 @@ class SqlArchive(Archive):
             pool_size: Maximum connections to PostgreSQL.
         """
         self.database = Database(place, durable=durable, timeout=lock_timeout, pool_size=pool_size)
-        self._thread = _ThreadState()
-        self._rewritten = 0.0  # when something was erased or rewritten: older reads do not count
-        self._sessions: LRUCache[Any, tuple[float, Session]] = LRUCache(_SNAPSHOTS)
-        self._snapshots: LRUCache[Any, Snapshot] = LRUCache(_SNAPSHOTS)
-        self._records: LRUCache[Any, Record] = LRUCache(RECORDS, weight)
-        self._matrices: LRUCache[Any, Any] = LRUCache(_VECTORS, attrgetter("size"))
+        self._reader = Reader(self.database)
         self._vectors = Vectors(self.database)
 
     def __repr__(self) -> str:
@@ -150,21 +96,12 @@ class SqlArchive(Archive):
         """Close the archive."""
         self.close()
 
-    @contextmanager
-    def together(self, since: float = 0.0) -> Iterator[None]:
-        if not self._thread.depth:
-            self._thread.since = monotonic() - since
-        self._thread.depth += 1
-        try:
-            yield
-        finally:
-            self._thread.depth -= 1
-            if not self._thread.depth:
-                self._leave()
+    def together(self, since: float = 0.0) -> AbstractContextManager[None]:
+        return self._reader.together(since)
 
     def close(self) -> None:
         """Close all connections and empty the caches. Using the archive again reconnects."""
-        self._forget()
+        self._reader.forget()
         self.database.close()
 
     def attention(
@@ -184,13 +121,11 @@ class SqlArchive(Archive):
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         embedded = self._vectors.of_turn(owner, group, embedder)
-        self._leave()
+        self._reader.leave()
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
             session = session_of(connection, owner)
-            with CACHING:
-                snapshot = self._snapshots.get(self._key(session, tip))
-            done = commit(connection, session, tip, group, snapshot)
+            done = commit(connection, session, tip, group, self._reader.known(session, tip))
             if done.before is not None:
                 moved = done.before.row != session.newest
                 if moved:
@@ -210,15 +145,7 @@ class SqlArchive(Archive):
         record, snapshot = replace(done.record, beside=beside), done.snapshot
         if done.before is None:
             return record
-        after = replace(session, turns=session.turns + 1, newest=snapshot.row)
-        with CACHING:
-            if record.status != "command":
-                run = snapshot.segments[0].run
-                self._records[self._edition(session), run, record.turn] = record
-            self._snapshots[self._key(session, record.tip)] = snapshot
-            self._sessions[self.database.opened, owner] = at, after
-        if self._thread.depth:
-            self._thread.moment = _Moment(self.database, sessions={owner: after})
+        self._reader.take(owner, session, record, snapshot, at)
         return record
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
@@ -240,7 +167,7 @@ class SqlArchive(Archive):
             return tuple(connection.execute(_REMEMBERED, {"user": user}).scalars())
 
     def at(self, owner: Owner, tip: Tip) -> SqlBranch:
-        return SqlBranch(self._ask, owner, tip)
+        return SqlBranch(self._reader, owner, tip)
 
     def has_of_another(self, owner: Owner, tip: Tip) -> bool:
         if not tip.id or not self.database.exists():
@@ -275,7 +202,7 @@ class SqlArchive(Archive):
     def erase(self, owner: Owner, tip: Tip, turn: int) -> Erased:
         with self._writing(owner, copies=True) as scope:
             erased = scope.erase(tip, turn)
-        self._forget()
+        self._reader.forget()
         self._vectors.look_again(owner)
         return replace(erased, left=self.database.sweep())
 
@@ -305,7 +232,7 @@ class SqlArchive(Archive):
 
     def add_part(self, owner: Owner, part: Part) -> str:
         part, group = parts.as_stored(part)
-        self._leave()
+        self._reader.leave()
         with self.database.writing() as connection:
             user = added(connection, users, {"name": owner.user})
             parts.put(connection, user, owner, part, group)
@@ -359,11 +286,11 @@ class SqlArchive(Archive):
             scope.log({"v": 1, **asdict(entry)})
 
     def newest(self, owner: Owner) -> Tip | None:
-        def read(moment: _Moment, session: Session) -> Tip | None:
+        def read(moment: Moment, session: Session) -> Tip | None:
             row = moment.connection().execute(_NEWEST, {"number": session.newest}).first()
             return None if row is None else Tip(row.turn, row.hash)
 
-        return self._read_session(owner, read, None)
+        return self._reader.session(owner, None, read)
 
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         ends = _TIPS.join(runs, (runs.c.id == turns.c.run) & (runs.c.last == turns.c.place))
@@ -410,47 +337,17 @@ class SqlArchive(Archive):
 
     def _deleted(self, owners: tuple[Owner, ...]) -> Deleted:
         """Empty the caches after sessions were deleted, and sweep the files."""
-        self._forget()
+        self._reader.forget()
         # Swept even if none was deleted: an earlier deletion may have failed before its sweep.
         return Deleted(owners, self.database.sweep() if self.database.exists() else ())
-
-    def _ask(
-        self, owner: Owner, tip: Tip, nothing: T, query: Callable[[Lineage, *Ts], T], *given: *Ts
-    ) -> T:
-        """Return the answer of a query to what a tip sees, `nothing` if there is no session."""
-        moment = self._thread.moment
-        session = moment.sessions.get(owner) if moment else None
-        if moment and session:  # a turn asks some sixty questions: 0.8 ms less without the checks
-            try:
-                return query(self._lineage(moment, session, tip), *given)
-            except Exception:  # noqa: BLE001 (asked again below, where errors are translated)
-                self._leave()
-
-        def read(moment: _Moment, session: Session) -> T:
-            return query(self._lineage(moment, session, tip), *given)
-
-        return self._read_session(owner, read, nothing, tip)
 
     def _turn_rows(self, owner: Owner, query: Select[Any]) -> Sequence[Any]:
         """Return the rows that a query finds among the turns of a session."""
 
-        def read(moment: _Moment, session: Session) -> Sequence[Any]:
+        def read(moment: Moment, session: Session) -> Sequence[Any]:
             return moment.connection().execute(query.where(turns.c.session == session.id)).all()
 
-        return self._read_session(owner, read, ())
-
-    def _leave(self) -> None:
-        """End the thread's moment: a writer must see the present, over a single connection."""
-        moment, self._thread.moment = self._thread.moment, None
-        if moment is not None:
-            moment.stack.close()
-
-    def _forget(self) -> None:
-        """Empty the caches: something in them was erased, or the archive is closed."""
-        self._rewritten = monotonic()
-        with CACHING:
-            for cache in (self._sessions, self._snapshots, self._records, self._matrices):
-                cache.clear()
+        return self._reader.session(owner, (), read)
 
     @contextmanager
     def _writing(self, owner: Owner, *, copies: bool = False) -> Iterator[Scope]:
@@ -460,13 +357,13 @@ class SqlArchive(Archive):
         """
         if not self.database.exists():
             raise SessionNotFoundError(owner.thread)
-        self._leave()
+        self._reader.leave()
         with self.database.writing() as connection:
             session = Session.of(connection, owner, lock=True)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()
             connection.execute(user)  # after the session, as commits lock them: no deadlock
             yield scope_of(connection, session, owner, copies=copies)
-        self._rewritten = monotonic()
+        self._reader.rewritten = monotonic()
 
     def _session_rows(self, user: str, *conditions: Any) -> list[Row[Any]]:
         """Return the rows of a user's sessions, also hidden ones, that meet the conditions."""
@@ -479,87 +376,7 @@ class SqlArchive(Archive):
             with self.database.reading() as connection:
                 return list(connection.execute(query))
 
-        return _again_if_lost(read)
-
-    def _read_session(
-        self,
-        owner: Owner,
-        query: Callable[[_Moment, Session], T],
-        nothing: T,
-        tip: Tip | None = None,
-    ) -> T:
-        if self._thread.moment is None and not self.database.exists():
-            return nothing
-        return _again_if_lost(lambda: self._read_once(owner, query, nothing, tip))
-
-    def _read_once(
-        self, owner: Owner, query: Callable[[_Moment, Session], T], nothing: T, tip: Tip | None
-    ) -> T:
-        with self.together():
-            moment = self._thread.moment = self._thread.moment or _Moment(self.database)
-            try:
-                if owner not in moment.sessions:
-                    moment.sessions[owner] = self._session(moment, owner)
-                session = moment.sessions[owner]
-                if session is None and tip is not None and tip.id:  # a thread that was copied
-                    session = Session.with_turn(moment.connection(), owner.user, tip)
-                try:
-                    return nothing if session is None else query(moment, session)
-                except ValueError as error:
-                    raise ArchiveFormatError(
-                        f"session {owner.thread!r} is damaged ({error}): `ebbtide archive verify` "
-                        "says where; restore the archive from a backup"
-                    ) from error
-            except BaseException:
-                self._leave()
-                with self.database.using():  # what the error means
-                    raise
-
-    def _session(self, moment: _Moment, owner: Owner) -> Session | None:
-        """Return a session, None if there is none; from the cache if it was read recently."""
-        key = (self.database.opened, owner)
-        with CACHING:
-            at, session = self._sessions.get(key) or (0.0, None)
-        # An open connection may see an older moment than the one that the cache was filled at.
-        if not moment.opened and at > max(self._thread.since, self._rewritten):
-            return session
-        try:
-            session = Session.of(moment.connection(), owner)
-        except SessionNotFoundError:
-            return None
-        with CACHING:
-            self._sessions[self.database.opened, owner] = moment.at, session
-        return session
-
-    def _lineage(self, moment: _Moment, session: Session, tip: Tip) -> Lineage:
-        """Return the lineage of a tip in a moment."""
-        if (lineage := moment.lineages.get((session.id, tip))) is None:
-            snapshot, edition = self._snapshot(moment, session, tip), self._edition(session)
-            caches = self._records, self._matrices
-            lineage = Lineage(moment.connection, session, snapshot, *caches, edition)
-            moment.lineages[session.id, tip] = lineage
-        return lineage
-
-    def _snapshot(self, moment: _Moment, session: Session, tip: Tip) -> Snapshot:
-        """Return the snapshot of a tip, one that sees nothing if the user has no such turn."""
-        key = self._key(session, tip)
-        with CACHING:
-            snapshot = self._snapshots.get(key)
-        if snapshot is None:
-            snapshot = Snapshot.of(moment.connection(), session, tip)
-            if snapshot is None:
-                return Snapshot((), 0)
-            with CACHING:
-                self._snapshots[key] = snapshot
-        return snapshot
-
-    def _key(self, session: Session, tip: Tip) -> Any:
-        """Return the key under which the snapshot of a tip is cached: its past never changes."""
-        return self._edition(session), tip
-
-    def _edition(self, session: Session) -> tuple[int, int, int]:
-        """Return a value that changes when a record of the session is rewritten."""
-        return (self.database.opened, session.id, session.rewritten)
+        return again_if_lost(read)
 
 
 class DiskArchive(SqlArchive):
@@ -584,13 +401,3 @@ class DiskArchive(SqlArchive):
     def __repr__(self) -> str:
         """Return the folder of the data."""
         return f"{type(self).__name__}({str(self.root)!r})"
-
-
-def _again_if_lost(read: Callable[[], T]) -> T:
-    """Return what is read, from a new connection if the old one broke: nothing was written."""
-    try:
-        return read()
-    except ArchiveUnavailableError as error:
-        if not error.lost:
-            raise
-        return read()

@@ -64,7 +64,7 @@ def compared(
     last = view.tip.turn
     if not messages or not last:
         return Compared(unknown=messages)
-    known = [min(numbers[one.id], last) for one in messages if one.id in numbers]
+    known = [min(numbers[key], last) for one in messages if (key := one.id or "") in numbers]
     first = max(1, min(known, default=1), last - MOST_TURNS + 1)
     records = view.turns(range(first, last + 1))
     archived = [*_messages(records, view)]
@@ -125,8 +125,10 @@ def _is_edited(message: Message, original: _Archived) -> bool:
         return False  # a client may leave out more than the ids
     if message["type"] == "tool" and message["data"].get("name") in OWN_TOOLS:
         return False  # it quotes what may be erased since
-    forms = {digest([message]), digest([_as_archived(message, original)])}
-    return forms.isdisjoint({digest([original.stored]), digest([original.shown])})
+    known = digest([original.shown])
+    if digest([message]) == known:
+        return False
+    return digest([_as_archived(message, original)]) not in {known, digest([original.stored])}
 
 
 def _as_archived(message: Message, original: _Archived) -> Message:

@@ -29,7 +29,7 @@ class CountingBranch(SqlBranch):
 
     def __init__(self, archive: CountingArchive, owner: Owner, tip: Tip) -> None:
         """Count for an archive."""
-        super().__init__(archive._ask, owner, tip)
+        super().__init__(archive._reader, owner, tip)
         self.archive = archive
 
     def turns(self, numbers: Sequence[int], *, commands: bool = False) -> tuple[Record, ...]:
