@@ -223,7 +223,7 @@ def opening(archive: SqlArchive, owner: Owner) -> None:
     branch = archive.at(owner, tip)
     branch.saved()
     branch.turns(range(tip.turn - 2, tip.turn + 1))
-    branch.ambient(3)
+    branch.turns_of(None, 3)
     branch.efforts(10)
 
 

@@ -67,7 +67,7 @@ def read(archive: DiskArchive, name: str) -> tuple[str, Any]:
     """Return the log of an effort and its entry in the archive."""
     (tip,) = archive.tips(owner := Owner("", "slice2"))
     branch = archive.at(owner, tip)
-    turns = branch.turns(branch.effort_turns(name))
+    turns = branch.turns(branch.turns_of(name))
     return transcript(turns), branch.efforts_named([name])[0]
 
 

@@ -93,7 +93,7 @@ class ArchiveView:
             return self
         if self.owner.anonymous:
             return None
-        owner = self.archive.session_named(self.owner.user, full_name)
+        owner = next(iter(self.archive.sessions(self.owner.user, full_name)), None)
         tip = None if owner is None else self.archive.newest(owner)
         return past(self.archive, owner, tip) if owner and tip else None
 
@@ -158,7 +158,7 @@ class ArchiveView:
         if is_qualified(effort_id):
             elsewhere = self._elsewhere(effort_id)
             return _turns_about(*elsewhere) if elsewhere else ()
-        return self.branch.effort_turns(effort_id)
+        return self.branch.turns_of(effort_id)
 
     def log(self, effort_id: str, *, running: bool = False) -> tuple[Logged, ...]:
         """Return the raw log of an effort; `running` adds the running turn at its end."""
@@ -192,7 +192,7 @@ class ArchiveView:
 
     def ambient_turns(self, last: int) -> tuple[int, ...]:
         """Return the numbers of the `last` newest ambient turns, ascending."""
-        return self.branch.ambient(last)
+        return self.branch.turns_of(None, last)
 
     def _elsewhere(self, effort_id: str) -> "tuple[ArchiveView, Effort] | None":
         """Return a concluded effort or a fact of another session, with that one's view, or None.

@@ -70,8 +70,7 @@ def begin_turn(
         if again := returned(arrived, view.tip, parts.archive, owner, settings.earlier_turns):
             return _again(updated(before, again), runtime, parts, owner, nonce)
         settled |= _right(updated(before, settled), view)
-        cleared = _cleared(state) and not arrived.known.turns
-        efforts = _counted(updated(before, settled), cleared=cleared)
+        efforts = _counted(updated(before, settled), cleared=_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
             question = "\n".join(map(text, to_dicts(arrived.new)))
             efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
@@ -180,8 +179,10 @@ def _continued(
     return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
 
 
-def _cleared(state: TurnState) -> bool:
+def _cleared(state: TurnState, arrived: SplitInput) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
+    if arrived.known.turns:
+        return False
     known = {state.get("archived"), *state.get("asked", {})} - {None, ""}
     ids = {message.id for message in state.get("messages", [])}
     return bool(state.get("persisted") and known) and ids.isdisjoint(known)

@@ -13,7 +13,7 @@ from langgraph.runtime import Runtime
 from ..memory.archive.memories import touches_attention
 from ..memory.context.changes import made
 from ..memory.dates import stamp
-from ..memory.record import Owner, Tip
+from ..memory.record import Owner
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
@@ -93,9 +93,8 @@ def commit_command(
         return {}
     work, tip = turn_at_rest(state, runtime, parts), tip_of(state)
     archive, owner = parts.archive, work.view.owner
-    moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip
     record = commit(archive, owner, tip, command_group(state), parts.embedder)
-    if moved or touches_attention(record):
+    if record.beside or touches_attention(record):
         parts.memories_changed(owner)
     rest = replace(work.state, events=())
     after = replace(work, state=rest, view=past(archive, owner, record.tip))

@@ -104,15 +104,14 @@ def _committed(
         alone = sum(part.tokens for part in own)
         spent = cost(shown(turn.messages), alone, parts.count, NAMES)
         turn = replace(turn, events=(*turn.events, spent))
-    # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
-    moved = parts.attention is not None and (archive.newest(owner) or Tip()) != tip
     record = commit(archive, owner, tip, turn, parts.embedder)
     if parts.embedder is not None:
         try:  # the next turn embeds what fails here
             archive.embed(owner, parts.embedder, EMBEDDED_TURNS)
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", owner.thread, error)
-    if parts.attention is not None and (moved or touches_attention(record)):
+    # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
+    if record.beside or touches_attention(record):
         parts.memories_changed(owner)
     return record
 

@@ -374,5 +374,5 @@ def test_topics_do_not_mix(tmp_path: Path) -> None:
     assert [record.efforts for record in records] == [(), ("a",), ("a",), *[()] * 4]
     tip = records[-1].tip
     archive = DiskArchive(tmp_path)
-    assert archive.at(Owner("", "t"), tip).effort_turns("a") == (2, 3)
+    assert archive.at(Owner("", "t"), tip).turns_of("a") == (2, 3)
     assert not any(isinstance(m, AIMessage) and m.text == "x" for m in here.last)

@@ -245,7 +245,7 @@ def _summary_again(thread: Thread, tip: Tip, effort: Effort) -> Effort | None:
     """Return an effort with a summary of its remaining log, None if the model gives none."""
     parts, owner = thread.parts, thread.owner
     branch = parts.archive.at(owner, tip)
-    turns = branch.effort_turns(effort.id)
+    turns = branch.turns_of(effort.id)
     records = branch.turns([turn for turn in turns if turn <= effort.turn])
     log = [record for record in records if record.status != "erased"]
     fences = Fences(fence_key(parts.archive, owner), parts.count)

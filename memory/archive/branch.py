@@ -278,13 +278,12 @@ class SqlBranch(Branch):
 
         return self._ask(*self._place, (), find)
 
-    def ambient(self, last: int) -> tuple[int, ...]:
-        return self._ask(*self._place, (), Lineage.ambient, last)
-
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         return self._ask(*self._place, (), Lineage.efforts_named, ids)
 
-    def effort_turns(self, effort_id: str) -> tuple[int, ...]:
+    def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:
+        if effort_id is None:
+            return self._ask(*self._place, (), Lineage.ambient, newest or 0)
         return self._ask(*self._place, (), Lineage.effort_turns, effort_id)
 
     def efforts(self, newest: int) -> EffortList:

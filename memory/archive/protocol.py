@@ -137,14 +137,14 @@ class Branch(Protocol):
     def turns_between(self, since: str, until: str) -> tuple[int, ...]:
         """Return the numbers of the visible turns from one time until before another, ascending."""
 
-    def ambient(self, last: int) -> tuple[int, ...]:
-        """Return the numbers of the `last` newest visible ambient turns, ascending."""
-
     def efforts_named(self, ids: Sequence[str]) -> tuple[Effort, ...]:
         """Return the visible efforts with these ids, in the order of the ids."""
 
-    def effort_turns(self, effort_id: str) -> tuple[int, ...]:
-        """Return the numbers of the visible turns of an effort, ascending."""
+    def turns_of(self, effort_id: str | None, newest: int | None = None) -> tuple[int, ...]:
+        """Return the numbers of the visible turns of an effort, None for no effort, ascending.
+
+        Those of no effort are asked for by the number of the `newest` ones.
+        """
 
     def efforts(self, newest: int) -> EffortList:
         """Return the `newest` visible efforts by their last status change, and the total."""
@@ -235,9 +235,6 @@ class Archive(Protocol):
         alone, newest first. An anonymous owner gets none.
         """
 
-    def session_named(self, user: str, name: str) -> Owner | None:
-        """Return the session to which `names.session_name` gives this name, None for none."""
-
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         """Compute missing vectors of up to `limit` turns, newest first; return the number of turns.
 
@@ -304,8 +301,11 @@ class Archive(Protocol):
     def tips(self, owner: Owner) -> tuple[Tip, ...]:
         """Return the end of every branch, in the order of their commit."""
 
-    def sessions(self, user: str) -> tuple[Owner, ...]:
-        """Return the sessions of a user, in the order of their names."""
+    def sessions(self, user: str, name: str | None = None) -> tuple[Owner, ...]:
+        """Return the sessions of a user, in the order of their names.
+
+        With a `name`, the one that `names.session_name` calls so, if there is one.
+        """
 
     def verify(self, owner: Owner) -> tuple[Finding, ...]:
         """Check all records of a session against their messages, and the tables that list them.

@@ -192,10 +192,6 @@ class SqlArchive(Archive):
                 return tuple(others.concluded(limit))
             return tuple(others.search(clean(query)))[:limit]
 
-    def session_named(self, user: str, name: str) -> Owner | None:
-        rows = self._session_rows(user, sessions.c.name == name)
-        return next((Owner(user, row.thread, row.namespace) for row in rows), None)
-
     def embed(self, owner: Owner, embedder: Embedder, limit: int) -> int:
         return self._vectors.fill(owner, embedder, limit)
 
@@ -297,8 +293,9 @@ class SqlArchive(Archive):
         rows = self._turn_rows(owner, ends.order_by(turns.c.id))
         return tuple(Tip(*row) for row in rows)
 
-    def sessions(self, user: str) -> tuple[Owner, ...]:
-        rows = self._session_rows(user, ~sessions.c.hidden)
+    def sessions(self, user: str, name: str | None = None) -> tuple[Owner, ...]:
+        named = () if name is None else (sessions.c.name == name,)
+        rows = self._session_rows(user, ~sessions.c.hidden, *named)
         owners = (Owner(user, row.thread, row.namespace) for row in rows)
         return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
 

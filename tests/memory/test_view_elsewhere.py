@@ -119,8 +119,8 @@ def test_a_session_of_any_name_is_found(talk: Conversation, thread: str) -> None
     assert effort is not None
     assert effort.id == qualified(owner, "auth-bug")
     assert talk.work.find(effort.id) == effort
-    assert talk.archive.session_named("ada", session_name(owner)) == owner
-    assert talk.archive.session_named("bob", session_name(owner)) is None
+    assert talk.archive.sessions("ada", session_name(owner)) == (owner,)
+    assert talk.archive.sessions("bob", session_name(owner)) == ()
 
 
 @pytest.mark.parametrize(

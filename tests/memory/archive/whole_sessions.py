@@ -65,7 +65,7 @@ def seen_by_tips(archive: SqlArchive, owner: Owner) -> list[object]:
         (
             tip,
             archive.at(owner, tip).turns(range(1, tip.turn + 1)),
-            archive.at(owner, tip).ambient(100),
+            archive.at(owner, tip).turns_of(None, 100),
             archive.at(owner, tip).efforts(100),
             [archive.at(owner, tip).compression(name) for name in ("a", "b", "🌊")],
             [(hit.effort, hit.turn) for hit in archive.at(owner, tip).search("login question", 9)],

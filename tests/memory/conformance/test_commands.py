@@ -74,8 +74,8 @@ def test_command_is_no_ambient_turn_and_in_no_log(archive: Archive) -> None:
 
     done = archive.commit(OWNER, tip, command(concluded("a", "Renewed the certificate."), after=2))
 
-    assert archive.at(OWNER, done.tip).ambient(9) == (2,)
-    assert archive.at(OWNER, done.tip).effort_turns("a") == (1,)
+    assert archive.at(OWNER, done.tip).turns_of(None, 9) == (2,)
+    assert archive.at(OWNER, done.tip).turns_of("a") == (1,)
     found = best_of_each(archive.at(OWNER, done.tip), "certificate", 9)
     assert [hit.effort for hit in found] == ["a"]
 

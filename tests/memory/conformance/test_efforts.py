@@ -71,14 +71,14 @@ def test_unknown_effort_is_none(archive: Archive) -> None:
 
     assert effort_in(archive, OWNER, tip, "b") is None
     assert effort_in(archive, OWNER, tip, "\ud800") is None
-    assert archive.at(OWNER, tip).effort_turns("b") == ()
+    assert archive.at(OWNER, tip).turns_of("b") == ()
 
 
 def test_turns_of_an_effort(archive: Archive) -> None:
     """The turns of an effort are those that belong to it, ascending."""
     tip = commit_all(archive, life())
 
-    assert archive.at(OWNER, tip).effort_turns("a") == (1, 2, 4)
+    assert archive.at(OWNER, tip).turns_of("a") == (1, 2, 4)
 
 
 def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
@@ -86,10 +86,8 @@ def test_turn_of_two_efforts_is_in_both(archive: Archive) -> None:
     events = [concluded("a", "Done."), opened("b")]
     tip = commit_all(archive, [turn(1, efforts=["b", "a"], events=events)])
 
-    assert (
-        archive.at(OWNER, tip).effort_turns("a") == archive.at(OWNER, tip).effort_turns("b") == (1,)
-    )
-    assert archive.at(OWNER, tip).ambient(9) == ()
+    assert archive.at(OWNER, tip).turns_of("a") == archive.at(OWNER, tip).turns_of("b") == (1,)
+    assert archive.at(OWNER, tip).turns_of(None, 9) == ()
 
 
 def test_list_is_newest_first_and_bounded(archive: Archive) -> None:
@@ -129,7 +127,7 @@ def test_any_name_is_kept(archive: Archive, name: str) -> None:
     """Whatever an effort is called, its turns and its texts are found again."""
     tip = commit_all(archive, [turn(1, efforts=[name], events=[opened(name)]), turn(2)])
 
-    assert archive.at(OWNER, tip).effort_turns(name) == (1,)
+    assert archive.at(OWNER, tip).turns_of(name) == (1,)
     assert archive.at(OWNER, tip).efforts(2).efforts[0].id == name
     assert effort_in(archive, OWNER, tip, name) == archive.at(OWNER, tip).efforts(2).efforts[0]
     assert archive.verify(OWNER) == ()

@@ -141,7 +141,7 @@ def test_efforts_of_a_sibling_are_invisible(archive: Archive) -> None:
 
     assert effort_in(archive, OWNER, main, "b") is None
     assert effort_in(archive, OWNER, branch, "a") is None
-    assert archive.at(OWNER, branch).effort_turns("a") == ()
+    assert archive.at(OWNER, branch).turns_of("a") == ()
     assert archive.at(OWNER, branch).efforts(10).total == 1
 
 
@@ -151,8 +151,8 @@ def test_ambient_turns_of_a_sibling_are_not_seen(archive: Archive) -> None:
     main = commit_all(archive, [turn(3), turn(4), turn(5)], before)
     branch = commit_all(archive, [turn(3, "other", efforts=["a"]), turn(4, "x")], before)
 
-    assert archive.at(OWNER, main).ambient(9) == (1, 2, 3, 4, 5)
-    assert archive.at(OWNER, branch).ambient(9) == (1, 2, 4)
+    assert archive.at(OWNER, main).turns_of(None, 9) == (1, 2, 3, 4, 5)
+    assert archive.at(OWNER, branch).turns_of(None, 9) == (1, 2, 4)
 
 
 def test_copied_thread_goes_on_from_the_original(archive: Archive) -> None:

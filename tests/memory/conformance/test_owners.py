@@ -33,9 +33,9 @@ def test_stranger_sees_nothing(archive: Archive, stranger: Owner) -> None:
     tip = commit_all(archive, [turn(1, efforts=["a"], events=[opened("a")]), turn(2)])
 
     assert archive.at(stranger, tip).turns([1, 2]) == ()
-    assert archive.at(stranger, tip).ambient(9) == ()
+    assert archive.at(stranger, tip).turns_of(None, 9) == ()
     assert effort_in(archive, stranger, tip, "a") is None
-    assert archive.at(stranger, tip).effort_turns("a") == ()
+    assert archive.at(stranger, tip).turns_of("a") == ()
     assert archive.at(stranger, tip).efforts(9).total == 0
     assert archive.newest(stranger) is None
     assert archive.tips(stranger) == ()

@@ -37,7 +37,7 @@ def test_start_sees_nothing(archive: Archive) -> None:
     commit_all(archive, [turn(1)])
 
     assert archive.at(OWNER, START).turns([0, 1]) == ()
-    assert archive.at(OWNER, START).ambient(5) == ()
+    assert archive.at(OWNER, START).turns_of(None, 5) == ()
 
 
 def test_many_turns_at_once(archive: Archive) -> None:
@@ -52,11 +52,11 @@ def test_ambient_are_the_newest_without_effort(archive: Archive) -> None:
     groups = [turn(1), turn(2), turn(3, efforts=["a"]), turn(4), turn(5, efforts=["a"])]
     tip = commit_all(archive, groups)
 
-    assert archive.at(OWNER, tip).ambient(2) == (2, 4)
+    assert archive.at(OWNER, tip).turns_of(None, 2) == (2, 4)
 
 
 def test_ambient_of_none(archive: Archive) -> None:
     """Asking for the last zero ambient turns gives none."""
     tip = commit_all(archive, [turn(1)])
 
-    assert archive.at(OWNER, tip).ambient(0) == ()
+    assert archive.at(OWNER, tip).turns_of(None, 0) == ()

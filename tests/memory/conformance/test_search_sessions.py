@@ -85,7 +85,7 @@ def test_its_turn_can_be_read_again(archive: Archive) -> None:
 
     assert one.effort is not None
     assert one.tip == tip
-    assert archive.at(one.owner, one.tip).effort_turns(one.effort.id) == (1, 2)
+    assert archive.at(one.owner, one.tip).turns_of(one.effort.id) == (1, 2)
     assert len(archive.at(one.owner, one.tip).turns([1, 2])) == 2
 
 

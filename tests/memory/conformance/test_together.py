@@ -189,9 +189,9 @@ def answers(archive: SqlArchive, tip: Tip) -> list[object]:
         archive.at(OWNER, tip).turns(range(1, 6)),
         archive.at(OWNER, tip).efforts_named([*"ebcda"]),
         archive.at(OWNER, tip).efforts_named(names),
-        [archive.at(OWNER, tip).effort_turns(name) for name in names[:5]],
+        [archive.at(OWNER, tip).turns_of(name) for name in names[:5]],
         [archive.at(OWNER, tip).efforts(number) for number in (0, 2, 9)],
-        [archive.at(OWNER, tip).ambient(number) for number in (0, 1, 9)],
+        [archive.at(OWNER, tip).turns_of(None, number) for number in (0, 1, 9)],
         [archive.at(OWNER, tip).compression(name) for name in names[:5]],
         archive.at(OWNER, tip).tip(),
     ]
