@@ -5,10 +5,8 @@ from typing import Any
 
 from langchain_core.messages import ToolCall
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.runtime import Runtime
 from langgraph.types import Command
 
-from ..memory.settings import Settings
 from ..nodes.application_tools import Leaving
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
@@ -36,7 +34,7 @@ def hands_over(result: Any) -> bool:
 
 def hand_over(
     state: TurnState,
-    runtime: Runtime[Settings],
+    runtime: Any,
     call: ToolCall,
     command: Command[Any],
     *,
@@ -44,7 +42,8 @@ def hand_over(
 ) -> None:
     """Commit the turn in which a tool's `call` gave a `command` that leaves the agent.
 
-    If the agent is called again before the user speaks, `begin_turn` goes on with this turn.
+    `runtime` is that of the call, which has the run's context as that of a node. If the agent is
+    called again before the user speaks, `begin_turn` goes on with this turn.
     """
     given = command.update if isinstance(command.update, Mapping) else {}
     there = {message.id for message in state["messages"]}

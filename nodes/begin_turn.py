@@ -132,7 +132,7 @@ def _settled(
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, owner, parts.archive)
-    before, arrived = adopted_beside(before, owner, arrived, parts.archive)
+    before, arrived = adopted_beside(before, owner, arrived, parts.archive, language)
     is_running = before.get("turn", 0) > before.get("persisted", 0)
     if is_running and answered(to_dicts(arrived.unfinished)):
         before = _ended(before, arrived, runtime, parts)

@@ -251,7 +251,7 @@ def turn_before_removal(state: TurnState) -> list[BaseMessage]:
     root = {"thread_id": chosen["thread_id"], "checkpoint_ns": ""}
     place: RunnableConfig | None = {"configurable": {**root, "checkpoint_id": current[""]}}
     for _ in range(_LIMITS[-1]):
-        found = place and _read(partial(saver.get_tuple, place))
+        found = _read(partial(saver.get_tuple, place)) if place else None
         before = unpacked(_values(found)) if found else None
         if before is None or any(before.get(key) != state.get(key) for key in ("turn", "part")):
             return []

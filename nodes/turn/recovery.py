@@ -364,7 +364,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
     if archived and not any(m.type not in MADE_HERE for m in messages[archived:question]):
         return state  # what other agents said after the turn begins the next one
     before = [with_ids(cleaned(message)) for message in messages[:question]]
-    after, numbers = adopted(state, owner, before[archived:], archive)
+    after, numbers = adopted(state, owner, before[archived:], archive, language)
     said = [message for turn in numbers.values() for message in turn]
     update = {
         "messages": [*before[:archived], *said, *messages[question:]],
@@ -374,7 +374,11 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
 
 
 def adopted(
-    state: TurnState, owner: Owner, history: Sequence[BaseMessage], archive: Archive
+    state: TurnState,
+    owner: Owner,
+    history: Sequence[BaseMessage],
+    archive: Archive,
+    language: str,
 ) -> tuple[TurnState, dict[int, list[BaseMessage]]]:
     """Commit a history as ambient turns; return the state after them, and them by number."""
     tip, numbers = tip_of(state), dict[int, list[BaseMessage]]()
@@ -397,7 +401,7 @@ def adopted(
 
 
 def adopted_beside(
-    state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive
+    state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive, language: str
 ) -> tuple[TurnState, SplitInput]:
     """Adopt what stands in no turn of the archive; while a turn runs, the next has it."""
     unknown = [with_ids(cleaned(message)) for message in arrived.known.unknown]
@@ -405,7 +409,7 @@ def adopted_beside(
         return state, arrived
     if state.get("turn", 0) > state.get("persisted", 0):
         return state, replace(arrived, new=[*unknown, *arrived.new])
-    after, numbers = adopted(state, owner, unknown, archive)
+    after, numbers = adopted(state, owner, unknown, archive, language)
     turns = {**arrived.known.turns, **numbers}
     return after, replace(arrived, known=replace(arrived.known, turns=turns))
 

@@ -41,7 +41,7 @@ def _running_again(
     record: Record, arrived: SplitInput, archive: Archive, owner: Owner, window: int
 ) -> dict[str, Any]:
     memory = memory_at(archive, owner, record.tip)
-    said = _messages(record, arrived.past.get(record.turn, []), archive, owner)
+    said = _messages(record, arrived.known.turns.get(record.turn, []), archive, owner)
     turns = arrived.kept_turns(record.turn, window + 1)
     before = {number: turn for number, turn in turns.items() if number < record.turn}
     messages = [one for turn in before.values() for one in turn]

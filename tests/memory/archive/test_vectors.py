@@ -1,6 +1,7 @@
 """The tables of vectors, which are made when the first turn is embedded."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from sqlalchemy import event, text
 
@@ -52,7 +53,7 @@ def test_nearest_of_another_branch_hide_none_of_this_one(make: Make) -> None:
 
 def test_postgresql_reads_few_vectors(database: Database) -> None:
     """An index has the signs of the vectors of each session, and names those that are read."""
-    embedder, asked = Embedder(Concepts(SYNONYMS, size=64)), list[tuple[str, object]]()
+    embedder, asked = Embedder(Concepts(SYNONYMS, size=64)), list[tuple[str, Any]]()
     other = Owner("bob", "other")
     with SqlArchive(database.url) as archive:
         for owner in (OWNER, other):

@@ -73,7 +73,7 @@ def test_every_tip_sees_its_own_history(archive: Archive, steps: list[Step]) -> 
         seen = archive.at(owner, tip).turns(range(tip.turn + 1))
         assert [record.turn for record in seen] == numbers
         assert texts(seen) == [group.messages[0]["data"]["content"] for group in history]
-        assert list(archive.at(owner, tip).ambient(3)) == ambient[-3:]
+        assert list(archive.at(owner, tip).turns_of(None, 3)) == ambient[-3:]
     assert not any(checked(archive, owner))
 
 
@@ -92,7 +92,7 @@ def test_every_tip_sees_its_own_efforts(archive: Archive, steps: list[Step]) -> 
         assert listed.total == len(newest)
         for name in EFFORTS:
             own = tuple(group.turn for group in history if name in group.efforts)
-            assert archive.at(owner, tip).effort_turns(name) == own
+            assert archive.at(owner, tip).turns_of(name) == own
             last = [turn for turn, event in changed if event["effort"] == name][-1:]
             effort = effort_in(archive, owner, tip, name)
             assert ([effort.turn] if effort else []) == last

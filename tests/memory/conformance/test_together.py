@@ -206,7 +206,7 @@ def test_commit_while_another_thread_reads_its_tip(
 
     def interrupted(*fields: Any) -> Any:
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(archive.at(OWNER, tip).effort_turns, "a").result()
+            thread.submit(archive.at(OWNER, tip).turns_of, "a").result()
         return EffortList(*fields)
 
     monkeypatch.setattr("ebbtide.memory.archive.lineage.EffortList", interrupted)
