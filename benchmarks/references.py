@@ -26,6 +26,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -39,9 +40,9 @@ from report import argument_parser, percent, write
 from ebbtide import DiskArchive, Settings
 from ebbtide.memory.decay import collapsed, evicted
 from ebbtide.memory.efforts import EMPTY, Effort, EffortState, happened
-from ebbtide.memory.keywords import KeywordCache, Needed, about, evidence, keywords_of, passages_of
+from ebbtide.memory.keywords import KeywordCache, about, evidence, keywords_of, passages_of
 from ebbtide.memory.record import Event, Group, Owner, Tip
-from ebbtide.memory.references import recent, referenced, statements
+from ebbtide.memory.references import MANY, recent, referenced, said_mostly, shares, statements
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.tokens import count
 from ebbtide.memory.view import ArchiveView, past
@@ -73,7 +74,7 @@ class Match(NamedTuple):
     """The score of a text for each effort, and the efforts that the text mentions."""
 
     scores: Mapping[str, float]
-    efforts: frozenset[str]
+    efforts: AbstractSet[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,13 @@ class Distinctive:
         def read(text: str) -> Match:
             passages = passages_of(text)
             scores = evidence(passages, keywords, keywords, turns)
-            found = about(passages, keywords, keywords, turns, Needed(lenient=keywords))
-            return Match(scores, frozenset(found))
+            pointing = work.view.branch.pointing(text)
+            for name, share in shares(pointing).items():
+                if name in scores:
+                    scores[str(name)] += share.score / 10  # as a tenth it tells best
+            many = len(keywords) >= MANY
+            said = said_mostly(pointing, keywords, overlap=_OVERLAP) if many else ()
+            return Match(scores, {*said, *about(passages, keywords, keywords, turns)})
 
         return read
 

@@ -10,10 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from heapq import nlargest
 from itertools import chain, islice, pairwise
 from math import log
-from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -42,7 +40,7 @@ END = 4_000
 _LOG_WEIGHT = 0.4
 """Weight of a keyword that only the user's words in the log have."""
 
-_ASSISTANT_WEIGHT = 0.2
+ASSISTANT_WEIGHT = 0.2
 """Weight of a term that only the assistant or a tool says in the log."""
 
 _FULL_WEIGHT = 25
@@ -53,19 +51,6 @@ _SHARE = 0.2
 
 It, the overlap and the bounds below are one operating point, measured together.
 """
-
-_MANY = 10
-"""Efforts among which one that stands out needs less; the best of a few is often so by chance."""
-
-_LENIENT = 0.85
-"""Part of the share that is enough for an effort that stands out.
-
-It recognises 47 % of the mentions in LoCoMo instead of 33; of the pairs in the work dialogues, as
-one session of 27 efforts, 2.0 % are false instead of 0.9. At 0.75 it is 50 % and 2.6 %.
-"""
-
-_STANDING_OUT = 2  # efforts that a text may be about, if it matches all others less
-_NEARLY = 0.7  # share of the best, for the second to be one of them
 
 _PASSAGE = 0.7
 """What the share of a passage counts, beside that of the whole text.
@@ -158,55 +143,29 @@ class Match(NamedTuple):
     words: tuple[str, ...]
 
 
-class Needed(NamedTuple):
-    """How many distinctive keywords a text must have, and the efforts that may need one less."""
-
-    overlap: int = 2
-    lenient: Collection[str] = ()
-
-
-_TWO = Needed()
-
-
 def about(
     passages: Sequence[Collection[str]],
     vocabulary: Mapping[str, Keywords],
     efforts: Collection[str],
     recent: Sequence[Collection[str]] = (),
-    needed: Needed = _TWO,
+    *,
+    overlap: int = 2,
 ) -> dict[str, tuple[str, ...]]:
     """Return which of these efforts a text is about, with the keywords that tell so.
 
-    The text, which comes first, or one of its passages must have `needed.overlap` distinctive
-    keywords, and they must have a share of it. Among many efforts two that stand out need a little
-    less of that share and one keyword less, if they are among the lenient ones.
+    The text, which comes first, or one of its passages must have `overlap` distinctive keywords,
+    and they must have a share of it.
 
     >>> vocabulary = {"css": {"colour": 1.0, "grid": 1.0, "login": 1.0}, "auth": {"login": 1.0}}
     >>> about([["grid", "colour", "login"]], vocabulary, ["css", "auth"])
     {'css': ('colour', 'grid')}
     """
     found: dict[str, tuple[str, ...]] = {}
-    weighed = _weighed(passages, vocabulary, efforts, recent)
-    for matches in weighed:
+    for matches in _weighed(passages, vocabulary, efforts, recent):
         for name, match in matches.items():
-            if match.share >= _SHARE - _ROUNDING and len(match.words) >= needed.overlap:
-                found.setdefault(name, match.words)
-    if needed.lenient and len(efforts) >= _MANY:
-        for name, match in _standing_out(weighed).items():
-            if len(match.words) >= max(1, needed.overlap - 1) and name in needed.lenient:
+            if match.share >= _SHARE - _ROUNDING and len(match.words) >= overlap:
                 found.setdefault(name, match.words)
     return found
-
-
-def _standing_out(weighed: Iterable[Mapping[str, Match]]) -> dict[str, Match]:
-    """Return the efforts that a text matches best, by the passage that matches each best."""
-    best: dict[str, Match] = {}
-    for matches in weighed:
-        for name, match in matches.items():
-            best[name] = max(best.get(name, match), match, key=attrgetter("share"))
-    first = nlargest(_STANDING_OUT, best, key=lambda name: best[name].share)
-    least = max(_LENIENT * _SHARE, _NEARLY * best[first[0]].share if first else 0.0) - _ROUNDING
-    return {name: best[name] for name in first if best[name].share >= least}
 
 
 def evidence(
@@ -257,7 +216,7 @@ def _weighed(
         (term, name)
         for term in rare
         for name in weights.get(term, ())
-        if vocabulary[name][term] > _ASSISTANT_WEIGHT
+        if vocabulary[name][term] > ASSISTANT_WEIGHT
     }
     return [
         _matches(frozenset(passage), weights, keywords, _PASSAGE if number else 1.0)
@@ -387,4 +346,4 @@ def keywords(
         weights.setdefault(term, 1.0 if len(weights) < full_weight else _LOG_WEIGHT)
     weights = dict(islice(weights.items(), limit))
     added = (term for term, _ in others.most_common(limit) if term not in weights)
-    return weights | dict.fromkeys(added, _ASSISTANT_WEIGHT)
+    return weights | dict.fromkeys(added, ASSISTANT_WEIGHT)

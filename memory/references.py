@@ -4,19 +4,22 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
+from heapq import nlargest
 from itertools import chain, islice
+from math import fsum, log
 from operator import attrgetter
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from .archive.protocol import Pointing
 from .banners import BANNER
 from .efforts import EffortState, happened, within_limit
 from .fences import unquoted
 from .keywords import (
+    ASSISTANT_WEIGHT,
     END,
     MOST_KEYWORDS,
     KeywordCache,
     Keywords,
-    Needed,
     about,
     keywords_of,
     passages_of,
@@ -26,7 +29,7 @@ from .messages import Message, answered, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .record import Event
 from .running_turn import RunningTurn
-from .search.terms import CJK, content, stem, words
+from .search.terms import CJK, content, long_enough, stem, words
 from .transcript import result_of, visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
@@ -325,13 +328,88 @@ def _by_keywords(
         return {}
     vocabulary, turns = _vocabulary(work, cache), recent(work, cache)
     ids = [name for name in in_context if name in vocabulary]
-    # A log that stays for nothing costs the most, and answers have many words.
-    needed = Needed(_overlap(work), {*ids}.difference(work.state.expanded))
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
-        found = about(passages_of(said), vocabulary, ids, turns, needed) | found
-        needed = Needed(needed.overlap)
+        passages = passages_of(said)
+        found = about(passages, vocabulary, ids, turns, overlap=_overlap(work)) | found
+    left = {name: vocabulary[name] for name in ids if name not in found}
+    if left and len(vocabulary) >= MANY:
+        pointing = work.view.branch.pointing(next(iter(texts)))
+        found |= said_mostly(pointing, left, overlap=_overlap(work))
     return found
+
+
+class Share(NamedTuple):
+    """How much of a message's rare words a target says: in one turn, in all, and which."""
+
+    single: float
+    together: float
+    words: tuple[str, ...]
+
+    @property
+    def score(self) -> float:
+        """What the targets of a message are compared by."""
+        return self.single + self.together
+
+
+_USUAL = log(2)
+"""The rarity of a term that half of the turns say; a more frequent one does not count as shared."""
+
+
+def shares(message: Pointing) -> dict[str | int, Share]:
+    """Return what the efforts, and the turns of none, say of a message, by what it weighs.
+
+    >>> rare = {"refresh": 3.0, "token": 3.0, "login": 1.0, "expir": 2.0, "css": 1.0}
+    >>> said = {"auth": [frozenset({"refresh", "token"})], 7: [frozenset()]}
+    >>> found = shares(Pointing(rare, said))
+    >>> found["auth"], found[7].score
+    (Share(single=0.6, together=0.6, words=('refresh', 'token')), 0.0)
+    """
+    rarity, weight = message.rare, fsum(message.rare.values())
+
+    def share(terms: Iterable[str]) -> float:
+        return fsum(map(rarity.__getitem__, terms)) / weight
+
+    found = {}
+    for name, texts in message.said.items():
+        together = frozenset[str]().union(*texts)
+        telling = (term for term in long_enough(together) if rarity[term] >= _USUAL)
+        found[name] = Share(max(map(share, texts)), share(together), tuple(sorted(telling)))
+    return found
+
+
+_IN_ONE, _IN_ALL = 0.25, 0.4
+"""The least shares of a message that one turn of a reference says, and all of its turns."""
+
+MANY = 10
+"""Efforts from which on a message is compared with what each said: of a few one has most of it by
+chance (4 % of the unrelated pairs of the work dialogues)."""
+
+_BEHIND, _MOST_SAID = 0.3, 3
+"""How far the score of a reference is behind the best at most, and how many there are at most."""
+
+
+def said_mostly(
+    message: Pointing, vocabulary: Mapping[str, Keywords], *, overlap: int
+) -> dict[str, tuple[str, ...]]:
+    """Return the efforts that said most of what a message says, with the keywords that it has.
+
+    What people ask for is often said once, so that it has a small share of an effort's keywords. On
+    LoCoMo this recognises 26 % of the mentions beside the 33 % that `about` does, and takes 1.4 %
+    of the unrelated pairs for references beside 0.4.
+    """
+    found = shares(message)
+    first = nlargest(_MOST_SAID, found, key=lambda name: found[name].score)
+    least = found[first[0]].score - _BEHIND if first else 0.0
+    mostly = dict[str, tuple[str, ...]]()
+    for name, share in ((name, found[name]) for name in first if name in vocabulary):
+        known = vocabulary[str(name)]
+        # As above, what only the assistant said makes no reference.
+        words = tuple(term for term in share.words if known.get(term, 0) > ASSISTANT_WEIGHT)
+        enough = share.single >= _IN_ONE and share.together >= _IN_ALL and share.score >= least
+        if enough and len(words) >= overlap:
+            mostly[str(name)] = words
+    return mostly
 
 
 def _overlap(work: RunningTurn) -> int:

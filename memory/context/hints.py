@@ -1,9 +1,8 @@
 """Notes before a message: the day, and hints that point at stored efforts and turns."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nlargest
-from math import fsum, log
 from typing import Any, TypeAlias
 
 from ..archive.protocol import Pointing
@@ -12,7 +11,7 @@ from ..efforts import one_line
 from ..messages import text
 from ..names import is_qualified
 from ..record import Event
-from ..references import mentions
+from ..references import mentions, shares
 from ..running_turn import RunningTurn
 from ..search.passages import best_piece, word_begin
 from ..search.terms import long_enough, query_terms, tells, terms
@@ -31,9 +30,6 @@ conversation have any; at 0.6 it is 46 % and 1 %.
 """
 
 _LEAD = 0.1  # by how much the sum of both shares must exceed that of the next best target
-
-_USUAL = log(2)
-"""The rarity of a term that half of the turns say; a more frequent one does not count as shared."""
 
 Hint: TypeAlias = Mapping[str, Any]
 """Where a hint points: an `effort` or a `turn`, and the `offset` at which its line begins.
@@ -56,23 +52,15 @@ def pointed_at(message: Pointing) -> str | int | None:
     'auth'
     >>> pointed_at(Pointing(rare, {"auth": css, "css": css}))
     """
-    rarity, weight = message.rare, fsum(message.rare.values())
-
-    def share(terms: Iterable[str]) -> float:
-        return fsum(map(rarity.__getitem__, terms)) / weight
-
-    together = {name: frozenset[str]().union(*texts) for name, texts in message.said.items()}
-    single = {name: max(map(share, texts)) for name, texts in message.said.items()}
-    scores = {name: single[name] + share(terms) for name, terms in together.items()}
-    if not scores:
+    found = shares(message)
+    if not found:
         return None
-    best, *next_best = nlargest(2, scores, key=scores.__getitem__)
-    telling_terms = [term for term in long_enough(together[best]) if rarity[term] >= _USUAL]
+    best, *next_best = nlargest(2, found, key=lambda name: found[name].score)
     clear = (
-        len(telling_terms) >= _OVERLAP
-        and single[best] >= _LEAST_SINGLE
-        and share(together[best]) >= _LEAST_TOGETHER
-        and scores[best] - sum(scores[name] for name in next_best) >= _LEAD
+        len(found[best].words) >= _OVERLAP
+        and found[best].single >= _LEAST_SINGLE
+        and found[best].together >= _LEAST_TOGETHER
+        and found[best].score - sum(found[name].score for name in next_best) >= _LEAD
     )
     return best if clear else None
 

@@ -226,3 +226,24 @@ def test_an_evicted_effort_returns_without_its_accents(talk: Conversation, said:
 
     assert talk.state.summaries.get("cafés-menü") is None
     assert referenced(talk, said) == ["cafés-menü"]
+
+
+LONG = [f"Invoice {number} is for delivery {number + 500}." for number in range(100, 120)]
+PAINTER = "Grandmother Hollis saw herons on the pantry door in Leiden."
+ASKED = "Which birds did Hollis see on the pantry door, when, how large, and who paid?"
+
+
+@pytest.mark.parametrize(("others", "found"), [(9, ["house"]), (2, [])])
+def test_what_was_said_once_is_a_reference_among_many_efforts(
+    others: int, found: list[str]
+) -> None:
+    """Of a long log it has a small share; among a few efforts one says most of anything."""
+    with conversation(summary_eviction_threshold=200) as talk:
+        talk.effort("house", *LONG, PAINTER, *LONG)
+        for number in range(others):
+            talk.effort(f"part-{number}", f"The valve {number} of pump {number} leaks oil.")
+        talk.turn(OTHER)
+
+        assert referenced(talk, ASKED) == found
+        assert referenced(talk, "Which herring did the baker weigh in that shop?") == []
+        assert referenced(talk, OTHER) == []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.keywords import Needed, about, counted, keywords, passages_of
+from ebbtide.memory.keywords import about, counted, keywords, passages_of
 from tests.constants import constants
 from tests.memory.conversations import ai, human
 
@@ -95,18 +95,3 @@ def test_what_only_the_assistant_said_is_no_reference() -> None:
 
     assert about([["done", "case", "pass"]], {"x": logged}, ["x"]) == {}
     assert about([["login", "auth", "case"]], {"x": logged}, ["x"]) == {"x": ("auth", "login")}
-
-
-def test_among_many_efforts_one_keyword_of_the_one_that_stands_out_is_enough() -> None:
-    """Of a few, the best is often so by chance; an expanded log, never lenient, needs the rule."""
-    many = {f"e{n}": {f"e{n}w{word}": 1.0 for word in range(6)} for n in range(10)}
-    text = ["e3w1", "lunch", "late"]
-
-    assert about([text], many, many, needed=Needed(lenient=many)) == {"e3": ("e3w1",)}
-    assert about([text], many, many, needed=Needed(lenient={*many} - {"e3"})) == {}
-    assert about([text], many, many, needed=Needed(3, many)) == {}
-    assert about([text], many, [*many][:9], needed=Needed(lenient=many)) == {}
-    assert (
-        about([[*text, *(f"noise{n}" for n in range(9))]], many, many, needed=Needed(lenient=many))
-        == {}
-    )
