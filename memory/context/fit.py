@@ -30,7 +30,7 @@ from .changes import WHOLE_RESULTS, made
 from .forms import has_long_results
 from .plan import Plan, Rounds
 from .render import Parts, parts_of
-from .rounds import concluded, last_cuts, older_cuts
+from .rounds import concluded, last_cuts, older_cuts, request_cuts
 
 _SHORTEST_USEFUL = 128  # tokens of the shortest turn that says more than the note of what is hidden
 
@@ -169,7 +169,8 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
 def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Plan:
     """Return the plan with the running turn cut so that all parts have at most `limit` tokens.
 
-    The last rounds are spared as long as there is room at all.
+    The last rounds are spared as long as there is room at all, and the request longer: what stands
+    before the turn leaves first.
     """
 
     def shows(cut: Rounds) -> int:
@@ -177,9 +178,26 @@ def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Pla
 
     turn = work.view.running
     cut = first_below(limit, older_cuts(turn, plan.rounds), shows)
-    if shows(cut) > max(limit, high_water(work.room, 0)):
-        cut = first_below(limit, last_cuts(turn, cut, work.room, turn_limit), shows)
+    if shows(cut) <= max(limit, high_water(work.room, 0)):
+        return replace(plan, rounds=cut)
+    cuts, full = [*last_cuts(turn, cut, work.room)], int(MOST * work.room)
+    cut = first_below(limit if shows(cuts[-1]) <= limit else full, cuts, shows)
+    for less in _without_front(replace(plan, rounds=cut)):
+        if size(parts_of(work, less)) <= full:
+            return less
+    cut = first_below(full, request_cuts(cut, turn_limit), shows)
     return replace(plan, rounds=cut)
+
+
+def _without_front(plan: Plan) -> Iterator[Plan]:
+    """Yield a plan with less and less before its turns: names of older efforts, quotes, summaries.
+
+    How many efforts there are is always said.
+    """
+    yield plan
+    yield (plan := replace(plan, older=(), unnamed=plan.unnamed + len(plan.older)))
+    yield (plan := replace(plan, quotes={}))
+    yield replace(plan, summaries=(), unnamed=plan.unnamed + len(plan.summaries))
 
 
 def _gentle_cuts(work: RunningTurn, plan: Plan, free: int, full: int) -> Iterator[Plan]:

@@ -48,7 +48,7 @@ _ACTIVE_SHARE = 12  # the note on the active effort: a goal and a few constraint
 _LINE_TOKENS = 24  # tokens of the arguments, or of the words, in a line of the index
 _CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
 _TOOLS_NAMED, _SUBJECTS_NAMED = 4, 3  # tools, and subjects, that a line for several rounds names
-_NAME, _SUBJECT = 32, 48  # characters of such a name, and of a subject
+_NAME, _SUBJECT = 32, 80  # characters of such a name, and of a subject
 
 
 def begins(messages: Sequence[Message]) -> list[int]:
@@ -74,8 +74,8 @@ def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
         yield (cut := replace(cut, left=end))
 
 
-def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Rounds]:
-    """Yield deeper and deeper cuts of the last rounds of a turn that is to have `limit` tokens."""
+def last_cuts(turn: Logged, cut: Rounds, room: int) -> Iterator[Rounds]:
+    """Yield deeper and deeper cuts of the last rounds, none of which shortens a usual request."""
     places, until = begins(turn.messages), len(turn.messages)
     request = min(cut.request or room, room // _REQUEST_SHARE)
     yield (cut := replace(cut, request=request))
@@ -88,8 +88,12 @@ def last_cuts(turn: Logged, cut: Rounds, room: int, limit: int) -> Iterator[Roun
             yield (cut := cut.limited(end, LEAST_PREVIEW, tokens))
     if places:
         yield (cut := replace(cut, left=max(cut.left, places[-1])))
-    yield (cut := replace(cut, bare=True))
-    for tokens in ladder(request):
+    yield replace(cut, bare=True)
+
+
+def request_cuts(cut: Rounds, limit: int) -> Iterator[Rounds]:
+    """Yield deeper and deeper cuts of the request, and at last an excerpt of `limit` tokens."""
+    for tokens in ladder(cut.request or limit):
         yield (cut := replace(cut, request=tokens))
     yield replace(cut, excerpt=max(1, limit))
 
@@ -152,7 +156,9 @@ def within(
 
     cut = first_below(limit, older_cuts(turn, None), tokens)
     if tokens(cut) > limit:
-        cut = first_below(limit, last_cuts(turn, cut, room, limit), tokens)
+        cut = first_below(limit, last_cuts(turn, cut, room), tokens)
+    if tokens(cut) > limit:
+        cut = first_below(limit, request_cuts(cut, limit), tokens)
     return history(cut)
 
 
@@ -289,10 +295,10 @@ def _calls_of(message: Message) -> tuple[_Called, ...]:
 
 
 def _subject(args: Any) -> str:
-    """Return the first argument that is a text: mostly a path, a command or a query."""
+    """Return the first argument that is a short text: a path, a command or a query."""
     values = args.values() if isinstance(args, Mapping) else ()
-    texts = (one_line(value[: 2 * _SUBJECT]) for value in values if isinstance(value, str))
-    return _short(next(filter(None, texts), ""), _SUBJECT)
+    texts = (one_line(one) for one in values if isinstance(one, str) and len(one) <= _SUBJECT)
+    return next(filter(None, texts), "")
 
 
 _called = Growing[tuple[_Called, ...]](lambda messages, _: [*map(_calls_of, messages)])
@@ -371,7 +377,7 @@ def _numbered(made: Sequence[_Called]) -> str:
     tools = Counter(one.tool for one in made if one.tool)
     subjects = Counter(one.subject for one in made if one.subject)
     most_called = tools.most_common(_TOOLS_NAMED)
-    named = [f"{_short(tool, _NAME)} {times}" for tool, times in most_called]
+    named = [f"{_short(tool)} {times}" for tool, times in most_called]
     called = _listed(named, len(tools)) or "-"
     about = [subject for subject, _ in subjects.most_common(_SUBJECTS_NAMED)]
     return f"{called} ({_listed(about, len(subjects))})" if about else called
@@ -384,5 +390,5 @@ def _listed(named: Sequence[str], number: int) -> str:
     return ", ".join([*named, *more])
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+def _short(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[:_NAME]}…"

@@ -4,7 +4,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -467,7 +467,7 @@ def _text_limits(limit: int) -> Iterator[tuple[Limits, Limits]]:
 def log_excerpt(
     turn: Logged, messages: Sequence[Message], limit: int, fences: Fences
 ) -> tuple[Message, ...]:
-    """Return head and tail of the log as a quote, and what the user said last.
+    """Return head and tail of the log as a quote, and what the user said last, in half at most.
 
     Where they do not fit, a note says that the whole turn is left out. It stands after the question
     if that was answered, and says so, else before it.
@@ -475,7 +475,8 @@ def log_excerpt(
     log, count = marked_pointers(rendered(turn.messages)), fences.count
     is_answered = has_answer(messages)
     head = "answered_turn_" if is_answered else "turn_"
-    short = previewed(turn, messages, _SHORTEST, count)
+    half = max(LEAST_PREVIEW, limit // 2)
+    short = previewed(turn, messages, replace(_SHORTEST, texts=half), count)
     said = [message for message in short if message["type"] == "human"]
     question = valid_history(said[-1:], fences)
     for tokens in ladder(limit):

@@ -11,7 +11,7 @@ from ebbtide.memory.context.rounds import WHOLE_ROUNDS
 from ebbtide.memory.messages import Message, text
 from tests.draws import examples
 from tests.memory.contexts import begins, tokens, unchanged, well_formed
-from tests.memory.conversations import Conversation, conversation
+from tests.memory.conversations import Conversation, ai, call, conversation, tool
 
 REQUEST = "Mend the six defects, and never touch the production database."
 STEPS = st.lists(
@@ -150,3 +150,23 @@ def test_active_effort_is_named_when_its_beginning_left(talk: Conversation) -> N
 
     assert '"now"' in note
     assert "No floats." in note
+
+
+def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> None:
+    """Beside a round of many calls summaries leave before the request, and their number stays."""
+    for number in range(12):
+        talk.effort(f"task-{number}", "The login fails. " * 5, "It works now. " * 5)
+    talk.set(context_budget=talk.fixed + 3_000)
+    request = f"{REQUEST} {'word ' * 600}"
+    asked = [call("look_up", call_id=f"c{n}", key="row " * 300) for n in range(24)]
+    found = [tool(f"c{n}", "result " * 500) for n in range(24)]
+
+    talk.ask(request)
+    talk.messages += (ai("", *asked), *found)
+    context = talk.context
+
+    said = [text(message) for message in context.messages]
+    assert request in said
+    assert well_formed(context.messages)
+    assert tokens(context, talk) <= talk.settings.context_budget
+    assert any("search_efforts finds: 12 more" in one for one in said)
