@@ -87,7 +87,7 @@ Found by simulation. A small context is soon full again, and each cut costs its 
 TURN_LOW_WATER = 0.5
 """Share of the room that a context is cut to whose running turn is too large, at any budget.
 
-80 rounds of work with a budget of 8,000 cost 135,653 tokens with 0.65, in 18 cuts, and 109,357 with
+80 rounds of work with a budget of 8,000 cost 135,653 tokens with 0.65, in 18 cuts, and 109,360 with
 0.5, in 12: a round of tools fills the room several times faster than a conversation.
 """
 
