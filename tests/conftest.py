@@ -14,6 +14,7 @@ import httpx._config
 import httpx._transports.default
 import hypothesis
 import pytest
+from _pytest.doctest import DoctestModule
 from sqlalchemy import Engine
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
@@ -35,6 +36,9 @@ hypothesis.settings.register_profile(
     "ebbtide", deadline=None, print_blob=True, derandomize=not SOAK, max_examples=examples(40)
 )
 hypothesis.settings.load_profile("ebbtide")
+
+gc.disable()
+"""While the tests are imported and collected: nothing of that becomes garbage."""
 
 
 @pytest.fixture(autouse=True)
@@ -130,6 +134,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_NO_SKIP] = os.environ.get(NO_SKIP) == "1"
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in the docstrings of the package alone, not in those of tests."""
+    return [one for one in (yield) if not isinstance(one, DoctestModule)]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Leave to the soak all but one value of the parameters that are taken in turn."""
@@ -150,6 +160,7 @@ def pytest_collection_finish() -> None:
     """Let the collector of garbage leave alone what was imported: it stays as long as the tests."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

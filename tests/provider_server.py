@@ -12,17 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from typing import Any, TypeAlias
+from importlib import import_module
+from typing import Any, TypeAlias, cast
 
-from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
-from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from tests.openai_server import Fail, Say, running
 
 PROVIDERS = ("openai", "anthropic", "google")
+_ADAPTERS = {
+    "anthropic": ("langchain_anthropic", "ChatAnthropic"),
+    "google": ("langchain_google_genai", "ChatGoogleGenerativeAI"),
+}
 
 Answering: TypeAlias = Callable[[dict[str, Any]], Say | Fail]
 
@@ -39,11 +42,11 @@ class ProviderServer:
         """Return LangChain's model of a provider, which sends its requests here, once each."""
         key = SecretStr("x")
         if provider == "anthropic":
-            return ChatAnthropic(model=name, base_url=self.url, api_key=key, max_retries=0)
+            options = {"model": name, "api_key": key, "max_retries": 0}
+            return cast("BaseChatModel", adapter(provider)(base_url=self.url, **options))
         if provider == "google":
-            return ChatGoogleGenerativeAI(
-                model="gemini-2.5-flash", base_url=self.url, google_api_key=key
-            )
+            options = {"model": "gemini-2.5-flash", "google_api_key": key}
+            return cast("BaseChatModel", adapter(provider)(base_url=self.url, **options))
         return ChatOpenAI(model="gpt-4o", base_url=f"{self.url}/v1", api_key=key)
 
     def take(self, body: dict[str, Any]) -> Say | Fail:
@@ -52,6 +55,12 @@ class ProviderServer:
         if callable(self.answers):
             return self.answers(body)
         return self.answers[min(len(self.bodies), len(self.answers)) - 1]
+
+
+def adapter(provider: str) -> Any:
+    """Return LangChain's class of a provider; the import, which takes long, waits until here."""
+    module, name = _ADAPTERS[provider]
+    return getattr(import_module(module), name)
 
 
 @contextmanager

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from itertools import count
 from typing import Any
 
-from google.genai.types import GenerateContentResponse
 from langchain_core.messages import AIMessage
-from langchain_google_genai.chat_models import _response_to_result
 from langchain_openai.chat_models._compat import _convert_to_v03_ai_message
 from langchain_openai.chat_models.base import _construct_lc_result_from_responses_api
 from openai.types.responses import Response
@@ -71,6 +70,8 @@ def responses(version: str) -> Callable[[], Shape]:
 def gemini_3() -> Shape:
     """Return what makes answers of Gemini 3: the first call of each has a signature."""
     numbers = count(1)
+    types = import_module("google.genai.types")
+    adapter = import_module("langchain_google_genai.chat_models")
 
     def shape(answer: AIMessage) -> AIMessage:
         number = next(numbers)
@@ -85,10 +86,10 @@ def gemini_3() -> Shape:
             first = len(said) if calls else 0
             parts[first] = {**parts[first], "thought_signature": f"signature {number}".encode()}
         candidate = {"content": {"role": "model", "parts": parts}, "finish_reason": "STOP"}
-        response = GenerateContentResponse.model_validate(
+        response = types.GenerateContentResponse.model_validate(
             {"candidates": [candidate], "model_version": "gemini-3-pro"}
         )
-        made = _response_to_result(response).generations[0].message
+        made = adapter._response_to_result(response).generations[0].message
         assert isinstance(made, AIMessage)
         return made
 

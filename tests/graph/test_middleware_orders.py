@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from langchain.agents.middleware import (
     PIIMiddleware,
     SummarizationMiddleware,
 )
-from langchain_anthropic.middleware import AnthropicPromptCachingMiddleware
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -124,11 +124,12 @@ def middleware(server: ProviderServer) -> dict[str, list[Any]]:
     """Return the other middleware by name."""
     model, other = server.model("anthropic", MODEL), server.model("anthropic", OTHER)
     masking = PIIMiddleware("email", apply_to_output=True, apply_to_tool_results=True)
+    caching = import_module("langchain_anthropic.middleware").AnthropicPromptCachingMiddleware()
     summing = SummarizationMiddleware(model, trigger=("messages", 6), keep=("messages", 2))
     return {
         "pii": [masking],
         "selector": [LLMToolSelectorMiddleware(model=model, always_include=["send"])],
-        "caching": [AnthropicPromptCachingMiddleware()],
+        "caching": [caching],
         "approval": [HumanInTheLoopMiddleware({"send": True})],
         "fallback": [ModelFallbackMiddleware(other)],
         "retry": [ModelRetryMiddleware(max_retries=1, initial_delay=0, on_failure="error")],

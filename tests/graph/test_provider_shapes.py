@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_google_genai import ChatGoogleGenerativeAI
 from langchain_openai import ChatOpenAI
 from langgraph.types import Command, interrupt
 
@@ -22,6 +20,7 @@ from ebbtide import Settings
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import Sent, call, malformed, together
 from tests.graph.shapes import SHAPES
+from tests.provider_server import adapter
 
 Complaints: TypeAlias = Iterator[str]
 Story: TypeAlias = Callable[[Path, str], Talk]
@@ -229,19 +228,19 @@ DIFFERING = (thoughts, long_calls, cut)
 
 
 @cache
-def adapter(provider: str) -> Any:
+def adapting(provider: str) -> Any:
     """Return LangChain's model of a provider."""
     if provider == "anthropic":
-        return ChatAnthropic(model="claude-sonnet-4-5", api_key="x")
+        return adapter(provider)(model="claude-sonnet-4-5", api_key="x")
     if provider.startswith("gemini"):
         name = "gemini-3-pro-preview" if provider == "gemini 3" else "gemini-2.5-flash"
-        return ChatGoogleGenerativeAI(model=name, google_api_key="x")
+        return adapter("google")(model=name, google_api_key="x")
     return ChatOpenAI(model="gpt-5", api_key="x", use_responses_api=provider != "openai")
 
 
 def requested(provider: str, sent: Sent) -> dict[str, Any]:
     """Return the request that the adapter of a provider makes."""
-    model = adapter(provider)
+    model = adapting(provider)
     build = getattr(model, "_prepare_request", None) or model._get_request_payload
     bound = model.bind_tools(sent.tools, tool_choice=sent.tool_choice).kwargs
     body: dict[str, Any] = build(sent.messages, **bound)
