@@ -3,7 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from langchain.agents import create_agent
@@ -16,6 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
 from ebbtide.graph.commands.look import ShownContext
+from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
 from ebbtide.nodes.turn.state import unpacked
@@ -85,11 +89,25 @@ SECRET = b"5" * 64
 """The secret of all archives of `talk`, so that fences are equal wherever what they hold is."""
 
 
+@cache
+def _without_sessions() -> tuple[bytes, bytes]:
+    """Return the file of an archive with all tables and no session, and the id in it."""
+    with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
+        archive.database.take_key(SECRET)
+        archive.close()
+        return Path(folder, FILE).read_bytes(), archive.database.id().encode()
+
+
 def archive_in(root: Path) -> DiskArchive:
-    """Return an archive on files below `root`, with the secret of all others if it is new."""
-    archive = DiskArchive(root, durable=False)
-    archive.database.take_key(SECRET)
-    return archive
+    """Return an archive on files below `root`, with the secret of all others if it is new.
+
+    Its file is a copy: to make the tables takes longer than most of what tests do with them.
+    """
+    if not (root / FILE).exists():
+        root.mkdir(parents=True, exist_ok=True)
+        made, id_of_made = _without_sessions()
+        (root / FILE).write_bytes(made.replace(id_of_made, token_hex(16).encode()))
+    return DiskArchive(root, durable=False)
 
 
 def unnumbered(text: str) -> str:
