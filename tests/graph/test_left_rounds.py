@@ -29,13 +29,13 @@ from tests.test_complaints import orphans
 OWNER = Owner("", "t")
 SMALL = Settings(context_budget=4_000)
 REQUEST = "Look at every stone, and never use tabs."
-ROUNDS = 60
+ROUNDS = 30
 
 
 @tool
 def look(stone: int) -> str:
     """Look at a stone."""
-    return f"stone<{stone}> " + " ".join(f"w{stone * k % 997}" for k in range(60))
+    return f"stone<{stone}> " + " ".join(f"w{stone * k % 997}" for k in range(120))
 
 
 @tool
@@ -118,17 +118,17 @@ def test_rounds_leave_and_are_committed(tmp_path: Path) -> None:
 def test_nothing_leaves_without_a_window(tmp_path: Path) -> None:
     """With `messages_window=None` all rounds stay in `messages`."""
     settings = SMALL.model_copy(update={"messages_window": None})
-    chat = looking(tmp_path, [*looks(1, 20), "Done.", "Yes."], settings=settings)
+    chat = looking(tmp_path, [*looks(1, 12), "Done.", "Yes."], settings=settings)
     go_on(chat, {"messages": REQUEST})
 
     state = go_on(chat, {"messages": "Really?"})
 
-    assert stones(state["messages"]) == [*range(1, 21)]
+    assert stones(state["messages"]) == [*range(1, 13)]
 
 
 def test_another_process_sends_the_same(tmp_path: Path) -> None:
     """A turn that is resumed before each call, in a new process, sends what one whole turn does."""
-    answers = [*looks(1, 24), call("read_log", turns="1", offset=0), *looks(25, 40), "Done."]
+    answers = [*looks(1, 12), call("read_log", turns="1", offset=0), *looks(13, 20), "Done."]
     whole = looking(tmp_path / "whole", answers)
     go_on(whole, {"messages": REQUEST})
 
@@ -145,7 +145,7 @@ def test_another_process_sends_the_same(tmp_path: Path) -> None:
         [[m.content for m in one.messages] for one in each] for each in (whole.model.sent, sent)
     ]
     assert contents[0] == contents[1]
-    assert stones(records(chat)[0].messages) == [*range(1, 41)]
+    assert stones(records(chat)[0].messages) == [*range(1, 21)]
 
 
 class FullArchive(DiskArchive):
@@ -159,11 +159,11 @@ class FullArchive(DiskArchive):
 def test_rounds_stay_if_they_cannot_be_stored(tmp_path: Path) -> None:
     """An archive that takes no part takes nothing away; the turn is committed as a whole."""
     archive = FullArchive(tmp_path, durable=False)
-    chat = looking(tmp_path, [*looks(1, 30), "Done."], archive=archive)
+    chat = looking(tmp_path, [*looks(1, 15), "Done."], archive=archive)
 
     state = go_on(chat, {"messages": REQUEST})
 
-    assert stones(state["messages"]) == stones(records(chat)[0].messages) == [*range(1, 31)]
+    assert stones(state["messages"]) == stones(records(chat)[0].messages) == [*range(1, 16)]
 
 
 def at_round(chat: Talk, number: int) -> RunnableConfig:
@@ -177,24 +177,24 @@ def at_round(chat: Talk, number: int) -> RunnableConfig:
 
 def test_fork_in_the_middle(tmp_path: Path) -> None:
     """A committed turn that goes on from its middle has its own rounds and no others."""
-    chat = looking(tmp_path, [*looks(1, 50), "Done.", *looks(101, 120), "Other."])
+    chat = looking(tmp_path, [*looks(1, 25), "Done.", *looks(101, 110), "Other."])
     go_on(chat, {"messages": REQUEST})
 
-    state = chat.agent.invoke(None, at_round(chat, 30))
+    state = chat.agent.invoke(None, at_round(chat, 15))
 
     assert part_of(state) != ""
     assert [stones(record.messages) for record in records(chat)] == [
-        [*range(1, 51)],
-        [*range(1, 31), *range(101, 121)],
+        [*range(1, 26)],
+        [*range(1, 16), *range(101, 111)],
     ]
     assert chat.archive.verify(OWNER)[0].fatal is False
 
 
 def test_edit_in_the_middle(tmp_path: Path) -> None:
     """A request that is edited while its turn runs keeps the rounds; so does a dropped round."""
-    chat = looking(tmp_path, [*looks(1, 40), "Done."])
+    chat = looking(tmp_path, [*looks(1, 20), "Done."])
     go_on(chat, {"messages": REQUEST}, interrupt_before=["call_model"])
-    for _ in range(30):
+    for _ in range(15):
         go_on(chat, None, interrupt_before=["call_model"])
     messages = chat.agent.get_state(THREAD).values["messages"]
     edits: list[BaseMessage] = [HumanMessage("Look, please.", id=messages[0].id)]
@@ -205,12 +205,12 @@ def test_edit_in_the_middle(tmp_path: Path) -> None:
 
     (record,) = records(chat)
     assert text(record.messages[0]) == "Look, please."
-    assert stones(record.messages) == [n for n in range(1, 41) if n != 30]
+    assert stones(record.messages) == [n for n in range(1, 21) if n != 15]
 
 
 def test_edit_after_the_commit(tmp_path: Path) -> None:
     """An edited answer makes a branch whose turn has all rounds; without an edit there is none."""
-    chat = looking(tmp_path, [*looks(1, 40), "Done.", "Yes.", "Yes."])
+    chat = looking(tmp_path, [*looks(1, 20), "Done.", "Yes.", "Yes."])
     state = go_on(chat, {"messages": REQUEST})
     before = chat.agent.get_state(THREAD).config
     go_on(chat, {"messages": "Really?"})
@@ -222,7 +222,7 @@ def test_edit_after_the_commit(tmp_path: Path) -> None:
 
     edited, *_ = chat.records(chat.agent.get_state(THREAD).values)
     assert text(edited.messages[-1]) == "Almost done."
-    assert stones(edited.messages) == [*range(1, 41)]
+    assert stones(edited.messages) == [*range(1, 21)]
 
 
 @pytest.mark.usefixtures("entry")
@@ -230,7 +230,7 @@ def test_new_message_in_the_middle(tmp_path: Path) -> None:
     """A turn that ran into the recursion limit is kept, each result once, when another comes."""
     chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
     with pytest.raises(GraphRecursionError):
-        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 120})
+        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 60})
     done = stones(transcript(chat.agent, THREAD)[0])
     then(chat, "That is all.")
 
@@ -239,7 +239,7 @@ def test_new_message_in_the_middle(tmp_path: Path) -> None:
     first, second = chat.records(state)
     assert (first.status, second.status) == ("aborted", "done")
     assert stones(first.messages) == done == [*range(1, len(done) + 1)]
-    assert len(done) >= 35
+    assert len(done) >= 15
     assert f"stone<{done[-1]}>" in chat.model.sent[-1].text
 
 
@@ -248,7 +248,7 @@ def test_resumed_after_the_recursion_limit(tmp_path: Path) -> None:
     """A turn that ran into the recursion limit goes on with all that it has found."""
     chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
     with pytest.raises(GraphRecursionError):
-        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 120})
+        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 60})
 
     state = go_on(chat, None)
 
@@ -259,8 +259,8 @@ def test_resumed_after_the_recursion_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("resumed", [True, False])
 @pytest.mark.usefixtures("entry")
 def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
-    """A person answers after 40 rounds, or says something else: each result is kept once."""
-    script = [*looks(1, 40), call("ask", question="May I?"), *looks(41, ROUNDS), "Done."]
+    """A person answers after 20 rounds, or says something else: each result is kept once."""
+    script = [*looks(1, 20), call("ask", question="May I?"), *looks(21, ROUNDS), "Done."]
     chat = looking(tmp_path, script)
     state = go_on(chat, {"messages": REQUEST})
     assert "__interrupt__" in state
@@ -271,7 +271,7 @@ def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
         then(chat, "Stopped.")
         state = go_on(chat, {"messages": "No, stop."})
 
-    last = ROUNDS if resumed else 40
+    last = ROUNDS if resumed else 20
     first, *_ = chat.records(state)
     assert stones(first.messages) == [*range(1, last + 1)]
     results = [text(m) for m in first.messages if m["data"].get("name") == "ask"]
@@ -282,15 +282,15 @@ def test_interrupt_in_the_middle(tmp_path: Path, *, resumed: bool) -> None:
 @pytest.mark.usefixtures("entry")
 def test_parallel_result_survives_a_new_message(tmp_path: Path) -> None:
     """What a tool found while another one waits for a person is kept if the user moves on."""
-    both = together(call("ask", question="May I?"), call("look", stone=41))
-    chat = looking(tmp_path, [*looks(1, 40), both, "Stopped."])
+    both = together(call("ask", question="May I?"), call("look", stone=21))
+    chat = looking(tmp_path, [*looks(1, 20), both, "Stopped."])
     go_on(chat, {"messages": REQUEST})
 
     state = go_on(chat, {"messages": "No, stop."})
 
     first, _ = chat.records(state)
-    assert stones(first.messages) == [*range(1, 42)]
-    assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * 42
+    assert stones(first.messages) == [*range(1, 22)]
+    assert [orphans(sent.messages) for sent in chat.model.sent] == [0] * 22
 
 
 @pytest.mark.parametrize("waiting", ["call", "answer"])
@@ -298,10 +298,10 @@ def test_message_that_is_put_into_the_middle(tmp_path: Path, waiting: str) -> No
     """The turn goes on after its waiting calls, and the model reads what was said meanwhile."""
     steps = {"call": ("call_model", "application_tools"), "answer": ("application_tools", "")}
     after, before = steps[waiting]
-    chat = looking(tmp_path, [*looks(1, 30), "Done."])
+    chat = looking(tmp_path, [*looks(1, 15), "Done."])
     stop: Any = {"interrupt_before": [before]} if before else {"interrupt_after": [after]}
     go_on(chat, {"messages": REQUEST}, **stop)
-    for _ in range(20):
+    for _ in range(10):
         go_on(chat, None, **stop)
 
     chat.agent.update_state(THREAD, {"messages": [HumanMessage("Quickly.")]}, as_node="call_model")
@@ -309,7 +309,7 @@ def test_message_that_is_put_into_the_middle(tmp_path: Path, waiting: str) -> No
 
     (record,) = records(chat)
     assert (record.status, state["messages"][-1].text) == ("done", "Done.")
-    assert stones(record.messages) == [*range(1, 31)]
+    assert stones(record.messages) == [*range(1, 16)]
     assert "Quickly." in chat.model.sent[-1].text
 
 
@@ -318,7 +318,7 @@ def test_rounds_outlive_messages_that_are_removed(tmp_path: Path) -> None:
     """Rounds that left are in the archive, whatever an application removes of the state then."""
     chat = looking(tmp_path, [*looks(1, ROUNDS), "Done."])
     with pytest.raises(GraphRecursionError):
-        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 120})
+        chat.agent.invoke({"messages": REQUEST}, {**THREAD, "recursion_limit": 60})
     there = stones(chat.agent.get_state(THREAD).values["messages"])
     chat.agent.update_state(THREAD, {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES)]})
     then(chat, "Hello.")
@@ -351,20 +351,20 @@ def test_tool_that_removes_all_messages(tmp_path: Path, clearing: str) -> None:
 
 
 def test_failing_model_in_the_middle(tmp_path: Path) -> None:
-    """A provider that fails after 40 rounds loses none of them."""
-    chat = looking(tmp_path, [*looks(1, 40), ValueError("overloaded"), *looks(41, 50), "Done."])
+    """A provider that fails after 20 rounds loses none of them."""
+    chat = looking(tmp_path, [*looks(1, 20), ValueError("overloaded"), *looks(21, 25), "Done."])
     with pytest.raises(ValueError, match="overloaded"):
         go_on(chat, {"messages": REQUEST})
 
     go_on(chat, None)
 
-    assert stones(records(chat)[0].messages) == [*range(1, 51)]
+    assert stones(records(chat)[0].messages) == [*range(1, 26)]
 
 
 def test_limit_counts_rounds_that_left(tmp_path: Path) -> None:
     """`max_tool_rounds` counts all rounds of the turn."""
-    settings = SMALL.model_copy(update={"max_tool_rounds": 30})
-    chat = looking(tmp_path, [*looks(1, 30), "That is what I have."], settings=settings)
+    settings = SMALL.model_copy(update={"max_tool_rounds": 15})
+    chat = looking(tmp_path, [*looks(1, 15), "That is what I have."], settings=settings)
 
     state = go_on(chat, {"messages": REQUEST})
 
@@ -374,18 +374,18 @@ def test_limit_counts_rounds_that_left(tmp_path: Path) -> None:
 
 def test_transcript_while_the_turn_runs(tmp_path: Path) -> None:
     """A chat UI that opens the thread meanwhile sees all rounds."""
-    chat = looking(tmp_path, [*looks(1, 30), call("ask", question="May I?")])
+    chat = looking(tmp_path, [*looks(1, 15), call("ask", question="May I?")])
     go_on(chat, {"messages": REQUEST})
 
     messages, _ = transcript(chat.agent, THREAD)
 
     assert messages[0].text == REQUEST
-    assert stones(messages) == [*range(1, 31)]
+    assert stones(messages) == [*range(1, 16)]
 
 
 def test_erasing_reaches_the_parts(tmp_path: Path) -> None:
     """After a turn is erased no file holds anything of its rounds."""
-    chat = looking(tmp_path / "archive", [*looks(1, 40), "Done.", "Yes."])
+    chat = looking(tmp_path / "archive", [*looks(1, 20), "Done.", "Yes."])
     go_on(chat, {"messages": REQUEST})
     go_on(chat, {"messages": "Really?"})
 
@@ -423,9 +423,9 @@ SELECT (SELECT coalesce(sum(length(checkpoint) + length(metadata)), 0) FROM chec
 
 @pytest.mark.usefixtures("entry")
 def test_bytes_of_a_late_round(tmp_path: Path) -> None:
-    """Rounds 90 to 120 write no more than 1.2 of what rounds 30 to 60 do."""
+    """Rounds 45 to 60 write no more than 1.2 of what rounds 15 to 30 do."""
     with saving(tmp_path / "checkpoints.sqlite") as (saver, connection):
-        chat = looking(tmp_path, [*looks(1, 120), "Done."], checkpointer=saver)
+        chat = looking(tmp_path, [*looks(1, 60), "Done."], checkpointer=saver)
         config: Any = {**THREAD, "recursion_limit": 1_000}
         steps = chat.agent.stream({"messages": REQUEST}, config, durability="sync")
         sizes = [
@@ -434,41 +434,41 @@ def test_bytes_of_a_late_round(tmp_path: Path) -> None:
             if step.keys() & {"application_tools", "tools"}
         ]
 
-    assert len(sizes) == 120
-    assert sizes[119] - sizes[89] <= 1.2 * (sizes[59] - sizes[29])
+    assert len(sizes) == 60
+    assert sizes[59] - sizes[44] <= 1.2 * (sizes[29] - sizes[14])
 
 
 @pytest.mark.usefixtures("entry")
 def test_lost_rounds_are_said(tmp_path: Path) -> None:
     """A turn whose parts are not in the archive any more goes on with the rounds that it has."""
-    chat = looking(tmp_path, [*looks(1, 30), call("ask", question="Go on?")])
+    chat = looking(tmp_path, [*looks(1, 15), call("ask", question="Go on?")])
     stopped = go_on(chat, {"messages": REQUEST})
     kept = stones(stopped["messages"])
     with closing(sqlite3.connect(tmp_path / "ebbtide.sqlite")) as connection, connection:
         connection.execute("DELETE FROM ebbtide_parts")
-    again = looking(tmp_path, [*looks(31, 32), "Done."], checkpointer=chat.agent.checkpointer)
+    again = looking(tmp_path, [*looks(16, 17), "Done."], checkpointer=chat.agent.checkpointer)
 
     state = go_on(again, Command(resume="yes"))
 
-    assert 1 < kept[0] < kept[-1] == 30
+    assert 1 < kept[0] < kept[-1] == 15
     assert [one for one in state["memory"]["banners"] if "Lost rounds" in one]
-    assert stones(again.model.sent[0].messages)[-1] == 30
-    assert stones(again.model.sent[-1].messages)[-2:] == [31, 32]
-    assert stones(records(again)[0].messages) == [*kept, 31, 32]
+    assert stones(again.model.sent[0].messages)[-1] == 15
+    assert stones(again.model.sent[-1].messages)[-2:] == [16, 17]
+    assert stones(records(again)[0].messages) == [*kept, 16, 17]
 
 
 def test_turn_goes_on_with_a_copy_of_the_archive(tmp_path: Path) -> None:
     """A turn that waits for a person while its archive is copied ends with all its rounds."""
-    chat = looking(tmp_path / "one", [*looks(1, 30), call("ask", question="Go on?")])
+    chat = looking(tmp_path / "one", [*looks(1, 15), call("ask", question="Go on?")])
     go_on(chat, {"messages": REQUEST})
     copied = archive_in(tmp_path / "two")
     copy(chat.archive, copied)
     saver = chat.agent.checkpointer
-    again = looking(tmp_path / "two", [*looks(31, 32), "Done."], archive=copied, checkpointer=saver)
+    again = looking(tmp_path / "two", [*looks(16, 17), "Done."], archive=copied, checkpointer=saver)
 
     state = go_on(again, Command(resume="yes"))
 
-    assert stones(records(again)[0].messages) == [*range(1, 33)]
-    assert stones(transcript(again.agent, THREAD)[0]) == [*range(1, 33)]
+    assert stones(records(again)[0].messages) == [*range(1, 18)]
+    assert stones(transcript(again.agent, THREAD)[0]) == [*range(1, 18)]
     assert not [one for one in state["memory"]["banners"] if "ost rounds" in one]
     assert copied.verify(OWNER) == ()
