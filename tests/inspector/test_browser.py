@@ -49,8 +49,15 @@ def enter(page: Page, address: str) -> None:
 
 
 @pytest.mark.usefixtures("owner")
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(WIDE, "light", id="wide-light"),
+        pytest.param(NARROW, "dark", id="narrow-dark"),
+        pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.soak),
+        pytest.param(NARROW, "light", id="narrow-light", marks=pytest.mark.soak),
+    ],
+)
 def test_views(
     browser: Browser, address: str, size: dict[str, int], scheme: str, tmp_path: Path
 ) -> None:
