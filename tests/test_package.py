@@ -44,6 +44,7 @@ def test_the_version_is_the_installed_one() -> None:
 
 PUBLIC = """
 import sys
+sys.modules["numpy"] = None
 import ebbtide
 assert "langgraph" not in sys.modules
 from ebbtide.commands import undo
@@ -65,8 +66,6 @@ assert ebbtide.attention.RedisAttention is attention.RedisAttention
 
 
 WITHOUT_NUMPY = """
-import sys
-sys.modules["numpy"] = None
 from langchain_core.embeddings import FakeEmbeddings
 from langgraph.checkpoint.memory import InMemorySaver
 from ebbtide import commands, create_memory_agent
@@ -86,17 +85,12 @@ else:
 """
 
 
-def test_numpy_is_needed_for_embeddings_alone(tmp_path: Path) -> None:
-    """Without it words are searched, and embeddings are refused with the way out."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_NUMPY], check=False, capture_output=True, cwd=tmp_path
-    )
+def test_a_process_that_has_imported_nothing_else(tmp_path: Path) -> None:
+    """The public names are found at their first use, without any extra.
 
-    assert done.returncode == 0, done.stderr.decode()
-
-
-def test_the_public_names_are_where_they_belong() -> None:
-    """In a process that has imported nothing else each is found at its first use, and no extra."""
-    done = subprocess.run([sys.executable, "-c", PUBLIC], check=False, capture_output=True)
+    Without numpy words are searched, and embeddings are refused with the way out.
+    """
+    programs = [sys.executable, "-c", PUBLIC + WITHOUT_NUMPY]
+    done = subprocess.run(programs, check=False, capture_output=True, cwd=tmp_path)
 
     assert (done.returncode, done.stderr) == (0, b"")

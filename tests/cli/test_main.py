@@ -15,31 +15,31 @@ HIDING = "a\n\u202e\u200b"
 """A name that leaves its line, turns what follows, and looks like another."""
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("sessions",),
-        ("stats",),
-        ("stats", "no\n\u202e\u200b"),
-        ("archive", "verify"),
-        ("archive", "export", HIDING, "to \n\u202e\u200b"),
-        ("sessions", "--user", "no\n\u202e\u200b"),
-        ("attention", "forget", f"{HIDING}/gate", "--user", HIDING),
-        ("chat", "--model", "scripted", "--thread", HIDING),
-    ],
-    ids=" ".join,
+NAMING = (
+    ("sessions",),
+    ("stats",),
+    ("stats", "no\n\u202e\u200b"),
+    ("archive", "verify"),
+    ("archive", "export", HIDING, "to \n\u202e\u200b"),
+    ("sessions", "--user", "no\n\u202e\u200b"),
+    ("attention", "forget", f"{HIDING}/gate", "--user", HIDING),
+    ("chat", "--model", "scripted", "--thread", HIDING),
 )
-def test_no_name_hides_anything_or_leaves_its_line(arguments: tuple[str, ...]) -> None:
+"""Commands that print the names of users, threads, efforts and files."""
+
+
+def test_no_name_hides_anything_or_leaves_its_line() -> None:
     """Characters that turn the text, or are not seen, stand as escapes wherever names do."""
     lines = ("Let's work on the gate \u202e.", "The key hangs behind the clock.", "That's done.")
     talked(*lines, thread=HIDING)
     talked(*lines, thread=HIDING, user=HIDING)
 
-    result = run(*arguments, said="/messages\n/efforts\n/context show\n/search key\n/stats\n")
+    said = "/messages\n/efforts\n/context show\n/search key\n/stats\n"
+    outputs = {arguments: run(*arguments, said=said).output for arguments in NAMING}
 
-    assert r"\u202e\u200b" in result.output
-    assert "\n\\u202e" not in result.output
-    assert not set(result.output) & {"\u202e", "\u200b"}
+    assert [one for one in NAMING if r"\u202e\u200b" not in outputs[one]] == []
+    assert [one for one in NAMING if "\n\\u202e" in outputs[one]] == []
+    assert [one for one in NAMING if set(outputs[one]) & {"\u202e", "\u200b"}] == []
 
 
 def test_settings_shows_what_is_in_force_and_who_said_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ PEERS = {"langmem": "langmem", "deepagents": "deepagents"}
 HERE = [name for name in STRATEGIES if name not in PEERS or find_spec(PEERS[name])]
 ASKING = {"selective-salience", "ebbtide", "summarization-middleware", *PEERS}
 POINTS = {name: len(read_template(name).points) for name in SHIPPED}
-SHORT = ["test-simple", "test-edge-cases", "coding-session", "research-synthesis-001"]
+SHORT = ["test-simple", "test-edge-cases", "coding-session"]
 SIMPLE = ("--template", "test-simple", *MODEL)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what peers import
 
@@ -277,7 +277,7 @@ def test_recorded_answers_are_replayed(
 ) -> None:
     """A replay asks nobody, comes to the same scores, and says in each file what it is."""
     asking = options("--strategy", ["full-history", *(one for one in HERE if one in ASKING)])
-    short = options("--template", ["research-synthesis-001", "coding-session"])
+    short = options("--template", ["test-edge-cases", "coding-session"])
     done = evaluated(tmp_path, "--replay", str(recorded.answers), *MODEL, *asking, *short)
     first, second = scores(recorded.folder), scores(tmp_path)
     like = [name for name in second if not name.startswith("deepagents/")]  # its ids are counted

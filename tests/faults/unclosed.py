@@ -13,8 +13,9 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, redirect_stdout, suppress
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from threading import Barrier
 from time import monotonic, sleep
@@ -44,6 +45,7 @@ from ebbtide import (
 from ebbtide.memory.archive.transfer import copy
 from tests.databases import Database
 from tests.doubles import ScriptedModel
+from tests.pages import README, blocks
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}
 HELLO: Any = {"messages": [("user", "hello")]}
@@ -200,6 +202,15 @@ def forked(folder: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+def of_the_readme(folder: Path) -> None:
+    """Run the program of the README, which is one that people copy."""
+    os.chdir(folder)
+    block = next(block for block in blocks() if block.page == README)
+    with redirect_stdout(StringIO()) as said:
+        exec(block.program, {"__name__": "__main__"})  # noqa: S102 (the program of a page)
+    assert said.getvalue() == block.said
+
+
 def in_postgres(uri: str) -> list[str]:
     """Have turns in threads, on PostgreSQL; return the queries of connections left."""
     agent = create_memory_agent(model(), archive=SqlArchive(Database(uri).url))
@@ -218,7 +229,7 @@ def in_postgres(uri: str) -> list[str]:
 PROGRAMS: tuple[Program, ...] = (
     *(invoke, default_archive, stream, asynchronous, batch, threads, checkpoints_in_sqlite),
     *(middleware, inside_a_graph, by_commands, failing_model, failing_archive, transferred),
-    *(attention_alone, forked),
+    *(attention_alone, forked, of_the_readme),
 )
 
 

@@ -91,9 +91,9 @@ def test_the_floor_is_enough(tmp_path: Path) -> None:
 def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None:
     """Old turns of an effort leave, a line says which, and the report says it too."""
     chance = random.Random(1)
-    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 41]
+    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 300)] * 21]
     chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
-    states = [chat.say(said(chance, 200)) for _ in range(40)]
+    states = [chat.say(said(chance, 200)) for _ in range(20)]
     report = states[-1]["memory"]["context_report"]
 
     assert largest(chat) <= BUDGET
@@ -104,9 +104,9 @@ def test_a_long_effort_is_cut_and_says_where_the_rest_is(tmp_path: Path) -> None
 def test_between_cuts_the_prompt_only_grows(tmp_path: Path) -> None:
     """Complaint row 16: most of what a long effort sends is a prefix of the request before."""
     chance = random.Random(2)
-    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 51]
+    answers = [call("open_effort", name="a"), *["Noted. " + said(chance, 60)] * 36]
     chat = talk(tmp_path, answers, settings=Settings(context_budget=BUDGET, compression="off"))
-    reports = [chat.say(said(chance, 40))["memory"]["context_report"] for _ in range(50)]
+    reports = [chat.say(said(chance, 40))["memory"]["context_report"] for _ in range(35)]
     late = reports[20:]
 
     assert sum(one["prefix"] for one in late) > 0.85 * sum(one["total"] for one in late)

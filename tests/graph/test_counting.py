@@ -147,7 +147,7 @@ def bill(answer: BaseMessage) -> int:
 @given(st.lists(PARTS, max_size=8))
 @settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=examples(15),
+    max_examples=examples(8),
 )
 def test_a_conversation_counts_what_is_billed(
     server: OpenAIServer, parts: list[list[BaseMessage]]

@@ -39,8 +39,8 @@ ORDERS = [
     (),
     ("pii", "caching", "fallback"),
     ("selector", "approval", "retry", "summariser"),
-    ("retry", "selector", "pii"),
-    ("summariser", "fallback", "approval", "caching"),
+    pytest.param(("retry", "selector", "pii"), marks=pytest.mark.soak),
+    pytest.param(("summariser", "fallback", "approval", "caching"), marks=pytest.mark.soak),
 ]
 """Which of the others stand before the memory; the rest stands behind it."""
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from ebbtide import DiskArchive, Settings, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.testing import ScriptedModel
 from tests.agents import THREAD
 
@@ -36,11 +37,11 @@ with SqliteSaver.from_conn_string(sys.argv[1] + "/checkpoints.sqlite") as saver:
 """
 
 
-def shown(root: Path, seed: int) -> subprocess.Popen[bytes]:
+def shown(root: Path) -> str:
     """Let a process of its own, with its own order of sets, show the next context."""
     command = [sys.executable, "-c", SHOWN, str(root)]
-    env = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
+    env = {**os.environ, "PYTHONHASHSEED": "1"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout
 
 
 def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
@@ -56,12 +57,14 @@ def test_every_process_sees_the_same_bytes(tmp_path: Path) -> None:
         for words in SAID:
             state = agent.invoke({"messages": words}, THREAD)
 
-    processes = [shown(tmp_path, seed) for seed in (1, 2)]
-    first, other = (process.communicate()[0] for process in processes)
+        asked = HumanMessage("What of the token, the login and the host?", id="asked")
+        here = commands.show_context(agent, THREAD, asked)
+
+    there = shown(tmp_path)
 
     assert state["memory"]["context_report"]["left_out"]
     assert [
         len(state["memory"][key]) for key in ("summaries", "expanded", "open_efforts", "anchor")
     ] == [*(2, 1, 2, 1)]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert first == other
+    parts = [(part.name, part.messages, part.turn) for part in here.parts]
+    assert there == f"{parts}\n{here.tools}\n"

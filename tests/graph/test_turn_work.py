@@ -64,14 +64,14 @@ def test_statements_of_a_turn(archive: Watched, opening: list[Any]) -> None:
     chat = begun(archive, opening, 8)
 
     found = []
-    for _ in range(40):
+    for _ in range(15):
         chat.say(SAID)
         found.append(archive.taken())
 
     sessions = [sum("FROM ebbtide_sessions" in one for one in turn) for turn in found]
-    assert sessions == [2] * 40
+    assert sessions == [2] * 15
     writes = [sum(one.startswith(("INSERT", "UPDATE")) for one in turn) for turn in found]
-    assert writes == [5] * 40
+    assert writes == [5] * 15
     assert max(map(len, found)) <= 15
 
 
@@ -79,7 +79,7 @@ def test_round_trips_of_a_turn(archive: Watched) -> None:
     """A turn reads in three round trips what it needs, what is out of view too, then it commits."""
     settings = Settings(ambient_window=1, rebuild="every-turn")
     chat = talk(archive.root, ["Done."] * 60, archive=archive, settings=settings)
-    for number in range(30):
+    for number in range(15):
         archive.taken()
         chat.say(f"{SAID} It was number {number} of the server room.")
 

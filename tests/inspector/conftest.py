@@ -8,6 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import create_memory_agent
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.archive.transfer import copy
 from ebbtide.memory.record import ANONYMOUS, Group, Owner, Tip
 from ebbtide.testing import ScriptedModel
 from tests.inspector.browser import Browser, browsing, limited
@@ -37,12 +38,20 @@ def archive(tmp_path: Path) -> Iterator[SqlArchive]:
         yield archive
 
 
+@pytest.fixture(scope="session")
+def talked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlArchive]:
+    """Talk once for all tests: an effort is opened, concluded and expanded."""
+    with SqlArchive(tmp_path_factory.mktemp("talked")) as archive:
+        agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
+        for words in TALK:
+            agent.invoke({"messages": words}, {"configurable": {"thread_id": THREAD}})
+        yield archive
+
+
 @pytest.fixture
-def owner(archive: SqlArchive) -> Owner:
-    """Talk: an effort is opened, concluded and expanded; return the owner of the session."""
-    agent = create_memory_agent(ScriptedModel(), archive=archive, checkpointer=InMemorySaver())
-    for words in TALK:
-        agent.invoke({"messages": words}, {"configurable": {"thread_id": THREAD}})
+def owner(archive: SqlArchive, talked: SqlArchive) -> Owner:
+    """Copy what was talked into the archive, and return the owner of the session."""
+    copy(talked, archive)
     return Owner(ANONYMOUS, THREAD)
 
 

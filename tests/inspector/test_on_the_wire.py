@@ -103,7 +103,7 @@ def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("calls", [40, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("calls", [30, pytest.param(200, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", ["graph", "middleware"])
 def test_every_call_of_a_long_conversation(archive: SqlArchive, kind: str, calls: int) -> None:
     """With efforts that open, conclude, expand, collapse and leave, and cuts of the budget."""

@@ -48,15 +48,14 @@ def entered(archive: SqlArchive, owner: Owner) -> Iterator[TestClient]:
         yield opened
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/api/sessions", "/api/session", "/static/inspector.js", "/api/live"]
-)
-def test_nothing_without_the_token(archive: SqlArchive, owner: Owner, path: str) -> None:
+def test_nothing_without_the_token(archive: SqlArchive, owner: Owner) -> None:
     """Neither the page nor data nor a script is given to who does not know the token."""
-    answer = client(archive).get(path)
+    paths = ("/", "/api/sessions", "/api/session", "/static/inspector.js", "/api/live")
 
-    assert answer.status_code == 403
-    assert owner.thread not in answer.text
+    answers = [client(archive).get(path) for path in paths]
+
+    assert [answer.status_code for answer in answers] == [403] * len(paths)
+    assert not any(owner.thread in answer.text for answer in answers)
 
 
 def test_wrong_token(archive: SqlArchive) -> None:
@@ -237,23 +236,11 @@ def command(tmp_path: Path, owner: Owner) -> Iterator[Popen[str]]:
             started.kill()
 
 
-def test_interrupt_with_an_open_page(command: Popen[str]) -> None:
-    """Ctrl-C ends the command although a page still waits for new turns."""
-    assert command.stdout is not None
-    address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
-    with httpx.Client(follow_redirects=True, timeout=60) as opened:
-        opened.get(address)
-        session = opened.get(address.join("/api/sessions")).json()[0]["name"]
-        live = address.join("/api/live").copy_set_param("session", session)
-        with opened.stream("GET", live) as stream:
-            assert stream.status_code == 200
-            command.send_signal(signal.SIGINT)
-
-            assert command.communicate(timeout=60)[1] == ""
-
-
 def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
-    """A turn that was committed after the page was drawn is told, though the page listens late."""
+    """A turn that was committed after the page was drawn is told, though the page listens late.
+
+    Ctrl-C ends the command although the page still waits for new turns.
+    """
     assert command.stdout is not None
     address = httpx.URL(command.stdout.readline().rpartition(": ")[2].strip())
     with httpx.Client(follow_redirects=True, timeout=60) as opened:
@@ -264,6 +251,8 @@ def test_a_turn_before_the_page_listens(command: Popen[str]) -> None:
             lines = stream.iter_lines()
 
             assert {next(lines), next(lines)} == {"event: turn", "data: 6"}
+            command.send_signal(signal.SIGINT)
+            assert command.communicate(timeout=60)[1] == ""
 
 
 def test_two_inspectors(archive: SqlArchive) -> None:
@@ -306,28 +295,27 @@ def test_hostile_names(archive: SqlArchive, tmp_path: Path, name: str) -> None:
     assert "The budget is" in (tmp_path / "session.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("path", "values"),
-    [
-        ("turn", {"turn": "99"}),
-        ("turn", {"turn": "-1"}),
-        ("turn", {"turn": "x"}),
-        ("turn", {"turn": "9" * 5_000}),
-        ("session", {"tip": "nonsense"}),
-        ("session", {"tip": f"{'9' * 5_000}:x"}),
-        ("live", {"tip": "1:"}),
-        ("session", {"tip": "3:none-such"}),
-        ("session", {"session": "none-such"}),
-    ],
+BAD = (
+    ("turn", {"turn": "99"}),
+    ("turn", {"turn": "-1"}),
+    ("turn", {"turn": "x"}),
+    ("turn", {"turn": "9" * 5_000}),
+    ("session", {"tip": "nonsense"}),
+    ("session", {"tip": f"{'9' * 5_000}:x"}),
+    ("live", {"tip": "1:"}),
+    ("session", {"tip": "3:none-such"}),
+    ("session", {"session": "none-such"}),
 )
-def test_bad_requests(entered: TestClient, path: str, values: dict[str, str]) -> None:
+
+
+def test_bad_requests(entered: TestClient) -> None:
     """What does not exist is named, with what to do."""
-    session = entered.get("/api/sessions").json()[0]["name"]
+    known = {"session": entered.get("/api/sessions").json()[0]["name"], "user": ANONYMOUS}
 
-    answer = entered.get(f"/api/{path}", params={"session": session, "user": ANONYMOUS, **values})
+    answers = [entered.get(f"/api/{path}", params={**known, **values}) for path, values in BAD]
 
-    assert answer.status_code == 404
-    assert answer.json()["detail"]
+    assert [answer.status_code for answer in answers] == [404] * len(BAD)
+    assert all(answer.json()["detail"] for answer in answers)
 
 
 def test_search_by_meaning(archive: SqlArchive) -> None:

@@ -59,7 +59,7 @@ def told(root: Path) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("broken", [{}, DOWN, LOST])
+@pytest.mark.parametrize("broken", [{}, DOWN, pytest.param(LOST, marks=pytest.mark.soak)])
 async def test_the_asynchronous_path_does_the_same(tmp_path: Path, broken: Any) -> None:
     """Same compression, same state, same log, whatever fails."""
     options = {"extraction": quoting(RULE, kind="constraint"), **broken}

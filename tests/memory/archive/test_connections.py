@@ -15,7 +15,6 @@ from ebbtide import DiskArchive, SqlArchive
 from tests.databases import Database
 from tests.faults import unclosed
 from tests.memory.turns import OWNER, commit_all, turn
-from tests.pages import README, blocks
 from tests.processes import ROOT
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
@@ -45,13 +44,6 @@ def test_programs_that_close_nothing(tmp_path: Path, database: Database) -> None
 
     names = {program.__name__ for program in unclosed.PROGRAMS} | {"in_postgres"}
     assert left == {name: [] for name in names}
-
-
-def test_the_readme_closes_nothing(tmp_path: Path) -> None:
-    """Its program is one that people copy."""
-    block = next(block for block in blocks() if block.page == README)
-
-    assert strictly(["-c", block.program], tmp_path) == block.said
 
 
 def test_commands_close_what_they_open(tmp_path: Path) -> None:

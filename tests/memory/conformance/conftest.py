@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ebbtide.memory.archive.sql import DiskArchive, SqlArchive
+from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.testing import InMemoryArchive
+from tests.agents import archive_in
 from tests.databases import emptied
 
 
@@ -21,7 +22,7 @@ from tests.databases import emptied
 def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlArchive]:
     """Yield an empty archive of every kind, one after the other."""
     if request.param == "sqlite":
-        with DiskArchive(tmp_path / "sessions", durable=False) as kept:
+        with archive_in(tmp_path / "sessions") as kept:
             yield kept
     elif request.param == "memory":
         with InMemoryArchive() as kept:

@@ -31,7 +31,7 @@ def within_budget(talk: Conversation) -> list[Message]:
     return [*context.messages]
 
 
-@settings(max_examples=examples(4))
+@settings(max_examples=examples(2))
 @given(TURNS, ABOVE_THE_FLOOR, COUNTERS)
 def test_whatever_is_said_every_context_holds(
     turns: Turns, above: int, counter: TokenCounter

@@ -112,11 +112,10 @@ MIDDLE: list[Any] = [
 
 
 @pytest.mark.parametrize("update", MIDDLE)
-@pytest.mark.parametrize(("entry", "node"), [("graph", "call_model"), ("middleware", "model")])
-def test_edit_in_the_middle_of_a_turn(tmp_path: Path, entry: str, node: str, update: Any) -> None:
+def test_edit_in_the_middle_of_a_turn(tmp_path: Path, entry: str, update: Any) -> None:
     """Whatever is written there, the turn ends, is stored once, and the next one goes on."""
-    chat = talk(tmp_path, lambda _: "yes", entry=entry)
-    chat.say_all(["one", "two"])
+    node = {"graph": "call_model", "middleware": "model"}[entry]
+    chat = spoken(tmp_path)
     asked: Any = {"messages": "three"}
     chat.agent.invoke(asked, THREAD, interrupt_before=[node])
     chat.agent.update_state(THREAD, update)
