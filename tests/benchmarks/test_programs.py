@@ -140,6 +140,7 @@ def test_recall_of_work(tmp_path: Path) -> None:
     assert rows["as called"]["4,000 tokens"] > rows["FTS5, all"]["4,000 tokens"]
 
 
+@pytest.mark.soak
 def test_search_kinds(tmp_path: Path) -> None:
     """No kind of question is answered less often than by the better of two full text searches."""
     *kinds, every, unrelated = results("search_kinds", tmp_path)["rows"]
@@ -186,11 +187,11 @@ def test_search_sessions(tmp_path: Path) -> None:
     assert [row["found first %"] for row in rows] == [100, 100]
 
 
-TALKS = ["scripted", pytest.param("long", marks=pytest.mark.soak)]
 PEERS = ["create_agent", "SummarizationMiddleware, 4,000", "deepagents"]
 
 
-@pytest.mark.parametrize("talk", TALKS)
+@pytest.mark.soak
+@pytest.mark.parametrize("talk", ["scripted", "long"])
 def test_context_cost(tmp_path: Path, talk: str) -> None:
     """No context is over the budget, and the same talk stands beside it whole and summarised."""
     # A peer that is not installed has a row that says so.
@@ -219,6 +220,7 @@ def test_deduplication(tmp_path: Path) -> None:
     assert (row["merged"], row["kept apart"], speed["items"]) == (100, 100, 3)
 
 
+@pytest.mark.soak
 def test_planted_rules(tmp_path: Path) -> None:
     """Of the rules of a long effort each is in view, or named as out of view."""
     sizes = ("--budgets", "4000", "16000", "--turns", "40", "--rules", "20")
