@@ -18,6 +18,7 @@ from .change import aundo as aundo
 from .change import rebuild_anchor as rebuild_anchor
 from .change import set_window as set_window
 from .change import undo as undo
+from .look import Finding as Finding
 from .look import Part as Part
 from .look import Report as Report
 from .look import ShownContext as ShownContext
@@ -29,12 +30,14 @@ from .look import asearch as asearch
 from .look import ashow_context as ashow_context
 from .look import astats as astats
 from .look import atranscript as atranscript
+from .look import averify as averify
 from .look import efforts as efforts
 from .look import messages as messages
 from .look import search as search
 from .look import show_context as show_context
 from .look import stats as stats
 from .look import transcript as transcript
+from .look import verify as verify
 from .on_attention import Explanation as Explanation
 from .on_attention import aattention as aattention
 from .on_attention import aexplain as aexplain

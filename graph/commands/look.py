@@ -10,6 +10,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph import START
 from langgraph.runtime import Runtime
 
+from ...memory.archive.protocol import Finding as Finding  # noqa: PLC0414 (exported as well)
 from ...memory.context.budget import Part as Part  # noqa: PLC0414 (exported with the commands)
 from ...memory.dates import stamp
 from ...memory.efforts import one_line
@@ -18,7 +19,7 @@ from ...memory.fences import NAME
 from ...memory.messages import Message, text
 from ...memory.metrics import Report as Report  # noqa: PLC0414 (exported with the commands)
 from ...memory.metrics import report, without_calls
-from ...memory.record import Record, Status
+from ...memory.record import SHORT_ID, Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.state_block import shown as shown_messages
@@ -32,10 +33,10 @@ from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
 from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.turn import effort_state, left_rounds, put_back
+from ...nodes.turn.turn import effort_state, left_rounds, put_back, tip_of
 from ...prompts.loader import render
 from ..build import Node
-from .threads import Agent, Thread, on_a_thread, thread_at
+from .threads import Agent, Thread, newest_config, on_a_thread, thread_at
 
 PAGE = 20
 """Turns on one page."""
@@ -79,6 +80,26 @@ def messages(agent: Agent, config: RunnableConfig, page: int = 1) -> TurnPage:
     newest = last - (page - 1) * PAGE
     records = thread.view.turns(range(max(1, newest - PAGE + 1), newest + 1))
     return TurnPage(tuple(map(_line, reversed(records))), page, pages)
+
+
+def verify(agent: Agent, config: RunnableConfig) -> tuple[Finding, ...]:
+    """Check a thread's session in the archive, see `ebbtide archive verify`.
+
+    Ends of branches that no checkpoint of the thread names are reported too; these turns were
+    archived, but the process died before their checkpoint, or it was deleted.
+    """
+    thread = thread_at(agent, config)
+    named = {tip_of(thread.state).id}
+    for older in agent.get_state_history(newest_config(config)):
+        configurable = {**config.get("configurable", {}), **older.config["configurable"]}
+        named.add(tip_of(thread_at(agent, {**config, "configurable": configurable}).state).id)
+    archive, owner = thread.parts.archive, thread.owner
+    unnamed = (
+        Finding(f"turn {tip.turn} ({tip.id[:SHORT_ID]})", "no checkpoint names it", fatal=False)
+        for tip in archive.tips(owner)
+        if tip.id not in named
+    )
+    return (*archive.verify(owner), *unnamed)
 
 
 def _line(record: Record) -> TurnLine:
@@ -302,6 +323,7 @@ def _question(message: str | BaseMessage | None) -> BaseMessage:
 amessages = on_a_thread(messages)
 aefforts = on_a_thread(efforts)
 atranscript = on_a_thread(transcript)
+averify = on_a_thread(verify)
 asearch = on_a_thread(search)
 astats = on_a_thread(stats)
 ashow_context = on_a_thread(show_context)

@@ -15,6 +15,7 @@ from ebbtide.graph.commands import look
 from ebbtide.memory.record import Record
 from tests.agents import THREAD, Talk, inside, talk
 from tests.doubles import call
+from tests.memory.turns import turn
 
 pytestmark = pytest.mark.usefixtures("entry")
 
@@ -225,3 +226,20 @@ def test_an_unfinished_turn_inside_a_graph_is_shown(tmp_path: Path, schema: Any)
     assert (shown.turn, shown.unfinished) == (2, True)
     assert [m.text for m in shown.messages if m.type == "human"][1:] == ["hi", "pay"]
     assert [line.turn for line in commands.messages(outer, THREAD).lines] == [1]
+
+
+def test_verify_names_ends_without_a_checkpoint(tmp_path: Path) -> None:
+    """A fork has its checkpoint; a turn whose process died before it was written has none."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    chat.say("One.")
+    first = chat.agent.get_state(THREAD).config
+    chat.say("Two.")
+    chat.say("Zwei.", first)
+    (owner,) = chat.archive.sessions("")
+    lost = chat.archive.commit(owner, chat.archive.tips(owner)[0], turn(3)).tip
+
+    findings = commands.verify(chat.agent, THREAD)
+
+    assert [one.fatal for one in findings] == [False] * len(findings)
+    unnamed = [one.where for one in findings if one.what == "no checkpoint names it"]
+    assert unnamed == [f"turn 3 ({lost.id[:12]})"]
