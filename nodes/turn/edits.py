@@ -67,7 +67,11 @@ def compared(
     known = [min(numbers[key], last) for one in messages if (key := one.id or "") in numbers]
     first = max(1, min(known, default=1), last - MOST_TURNS + 1)
     records = view.turns(range(first, last + 1))
-    archived = [*_messages(records, view)]
+    archived = [
+        _Archived(record, at, *forms)
+        for record in records
+        for at, forms in enumerate(zip(record.messages, shown(record.messages), strict=True))
+    ]
     plain = to_dicts(messages)
     places = {at: archived[place] for at, place in _places(archived, plain)}
     turns: dict[int, list[BaseMessage]] = {}
@@ -78,30 +82,20 @@ def compared(
     for at, original in edited.items():
         if plain[at]["type"] == "human":
             questions.setdefault(original.turn, []).append(messages[at])
-    return Compared(
-        turns,
-        dict(_edits(edited, plain)),
-        questions,
-        ()
-        if any(record.status == "erased" for record in records)
-        else _unknown(messages, places, archived),
-    )
-
-
-def _messages(records: Sequence[Record], view: ArchiveView) -> Iterator[_Archived]:
-    for record in records:
-        both = zip(record.messages, shown(view.messages(record)), strict=True)
-        yield from (_Archived(record, at, *forms) for at, forms in enumerate(both))
+    has_erased = any(record.status == "erased" for record in records)
+    unknown = () if has_erased else _unknown(messages, places, archived)
+    return Compared(turns, dict(_edits(edited, plain)), questions, unknown)
 
 
 def _places(archived: Sequence[_Archived], plain: Sequence[Message]) -> Iterator[tuple[int, int]]:
     """Yield the positions of messages that are archived, each with its place in `archived`."""
     once = {key for key, n in Counter(_key(one.stored) for one in archived).items() if n == 1}
     once &= {_key(message) for message in plain}
+    all_once = all(_key(message) in once for message in plain)
 
     def symbol(message: Message) -> Any:
         key = _key(message)
-        return key if key in once else fingerprint(identity(message))
+        return key if all_once or key in once else fingerprint(identity(message))
 
     before, now = [symbol(one.shown) for one in archived], [*map(symbol, plain)]
     elsewhere = {*before}
