@@ -109,16 +109,18 @@ def text(message: Message) -> str:
 
 
 def spoken(message: Message) -> str:
-    """Return the transcript of an answer that was spoken, empty if it was written.
+    """Return what an answer says beside its content: a transcript, or a refusal, empty if nothing.
 
     >>> audio = {"id": "audio_1", "transcript": "It works."}
     >>> spoken({"type": "ai", "data": {"content": "", "additional_kwargs": {"audio": audio}}})
     'It works.'
     """
     extra = message["data"].get("additional_kwargs")
-    audio = extra.get("audio") if isinstance(extra, Mapping) else None
-    said = audio.get("transcript") if isinstance(audio, Mapping) else None
-    return said if isinstance(said, str) and message["type"] == "ai" else ""
+    if not isinstance(extra, Mapping) or message["type"] != "ai":
+        return ""
+    audio = extra.get("audio")
+    said = audio.get("transcript") if isinstance(audio, Mapping) else extra.get("refusal")
+    return said if isinstance(said, str) else ""
 
 
 def speaks(content: Any) -> bool:
@@ -350,8 +352,8 @@ def block_text(block: Any) -> str:
     if isinstance(block, str):
         return block
     kind = block.get("type", "content") if isinstance(block, Mapping) else "content"
-    if kind == "text":
-        return str(block.get("text", ""))
+    if kind in ("text", "refusal"):
+        return str(block.get(kind, ""))
     one = attachment(block)
     if one is None or kind == "image_generation_call":
         return f"[{kind}]"

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
-from .messages import Growing, Message, arguments, calls, compact, text, with_content
+from .messages import Growing, Message, arguments, calls, compact, spoken, text, with_content
 from .names import ranges
 from .record import Group, Record
 from .search.terms import query_terms, terms
@@ -544,8 +544,7 @@ def visible_text(message: Message) -> str:
     """
     data = message["data"]
     content = data.get("content")
-    is_spoken = not content and "audio" in (data.get("additional_kwargs") or ())
-    if isinstance(content, str) and START not in content and not is_spoken:
+    if isinstance(content, str) and START not in content and (content or not spoken(message)):
         return content
     return text(without_blocks(message))
 

@@ -200,7 +200,7 @@ def _with_valid_calls(message: Message) -> Message:
             {"name": call["name"], "id": call["id"], "args": {"invalid": call.get("args") or ""}}
             for call in invalid
         ]
-        data["content"] = reworded(data.get("content") or "", text({"data": data}))
+        data["content"] = reworded(data.get("content") or "", text({**message, "data": data}))
         data["tool_calls"] = [*data.get("tool_calls", ()), *mended]
         del data["invalid_tool_calls"]
     return {**message, "data": data}
@@ -226,11 +226,12 @@ def _without_calls(message: Message, fences: Fences) -> Iterator[Message]:
 
 
 def _in_words(message: Message) -> Message:
-    """Return an answer that was spoken as its transcript: providers forget the recording."""
+    """Return an answer that was spoken or refused as its words: providers forget the recording."""
     data = message["data"]
     if speaks(data.get("content")) or not spoken(message):
         return message
-    extra = {key: value for key, value in data["additional_kwargs"].items() if key != "audio"}
+    given = data["additional_kwargs"].items()
+    extra = {key: value for key, value in given if key not in {"audio", "refusal"}}
     words = marked_to_the_end(spoken(message))
     return {**message, "data": {**data, "content": words, "additional_kwargs": extra}}
 

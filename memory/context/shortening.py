@@ -251,7 +251,7 @@ def _with_previews(
         shorter = _short_calls(data, arguments, place.calls, short)
         if any(shorter[key] != data[key] for key in shorter):
             # Adapters keep copies of the calls elsewhere and would send those.
-            content = reworded(data.get("content") or "", text_of({"data": data}))
+            content = reworded(data.get("content") or "", text_of({**message, "data": data}))
             extra = data.get("additional_kwargs") or {}
             extra = {key: value for key, value in extra.items() if key not in _COPIES}
             data |= {**shorter, "content": content, "additional_kwargs": extra, "id": None}

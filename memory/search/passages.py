@@ -118,7 +118,7 @@ def _searchable(message: Message) -> str:
         block
         if not isinstance(block, Mapping)
         else block_text(block)
-        if attachment(block)
+        if attachment(block) or block.get("type") == "refusal"
         else block.get("text")
         for block in blocks
     ]

@@ -242,10 +242,13 @@ def test_thoughts_of_another_provider_are_not_sent(
     assert ("The cat sat." in str(server.bodies[0])) is sent
 
 
-def test_spoken_answer_is_its_transcript(tmp_path: Path) -> None:
-    """Complaint row 36: it is sent in the next turn, and searched."""
-    audio = {"id": "audio_1", "data": wav(1), "transcript": "The parcel waits in Lyon."}
-    chat = talk(tmp_path, [AIMessage("", additional_kwargs={"audio": audio}), "Yes."])
+SPOKEN = {"audio": {"id": "audio_1", "data": wav(1), "transcript": "The parcel waits in Lyon."}}
+
+
+@pytest.mark.parametrize("beside", [SPOKEN, {"refusal": "The parcel waits in Lyon."}])
+def test_spoken_answer_is_its_transcript(tmp_path: Path, beside: dict[str, Any]) -> None:
+    """Complaint row 36: it is sent in the next turn, and searched; so is a refusal."""
+    chat = talk(tmp_path, [AIMessage("", additional_kwargs=beside), "Yes."])
     chat.say("Where is it?")
     chat.say("Thanks.")
 
