@@ -7,7 +7,7 @@ from langchain_core.messages import ToolCall
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from ..nodes.application_tools import Leaving
+from ..nodes.application_tools import Leaving, hands_over
 from ..nodes.decay import decay
 from ..nodes.detect_references import detect_references
 from ..nodes.persist import persist
@@ -25,11 +25,6 @@ def leaving(parts: AgentParts) -> Leaving:
             hand_over(state, request.runtime, request.tool_call, result, parts=parts)
 
     return left
-
-
-def hands_over(result: Any) -> bool:
-    """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
-    return isinstance(result, Command) and result.graph == Command.PARENT
 
 
 def hand_over(

@@ -40,7 +40,7 @@ from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import PricedCounter, TokenCounter
 from ..memory.tools.toolbox import NAMES, waiting
-from ..nodes.application_tools import cleaned_result
+from ..nodes.application_tools import as_given, hands_over, without_own_calls
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
@@ -63,7 +63,7 @@ from .agent_state import (
     with_ids,
     with_new,
 )
-from .hand_over import hand_over, hands_over
+from .hand_over import hand_over
 from .kept import KeptRequests
 from .probe import UnknownModel, probed, take
 from .requests import (
@@ -244,7 +244,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if another user resumes the turn that called it.
         """
         self._check_user(request.state, request.runtime)
-        result = cleaned_result(handler(request), request)
+        result = as_given(handler(without_own_calls(request)), request)
         if hands_over(result):
             self._hand_over(request, result)
         return result
@@ -254,7 +254,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> Any:
         """Do what `wrap_tool_call` does."""
         await asyncio.to_thread(self._check_user, request.state, request.runtime)
-        result = cleaned_result(await handler(request), request)
+        result = as_given(await handler(without_own_calls(request)), request)
         if hands_over(result):
             await asyncio.to_thread(self._hand_over, request, result)
         return result

@@ -1,11 +1,17 @@
 """Run the application's own tools in LangGraph's ToolNode, and clean their results."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from langchain_core.messages import BaseMessage, RemoveMessage, ToolMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.tools import BaseTool
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt import ToolNode
@@ -13,6 +19,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from ..memory.errors import SettingsError
+from ..memory.messages import is_call
 from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned
@@ -33,12 +40,12 @@ def application_tools(tools: Sequence[BaseTool], leaving: Leaving) -> ToolNode:
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        result = _checked(cleaned_result(await execute(request), request))
+        result = _checked(as_given(await execute(without_own_calls(request)), request))
         await asyncio.to_thread(leaving, request, result)
         return result
 
     def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        result = _checked(cleaned_result(execute(request), request))
+        result = _checked(as_given(execute(without_own_calls(request)), request))
         leaving(request, result)
         return result
 
@@ -73,6 +80,64 @@ def _checked(result: Any) -> Any:
                 "around it"
             )
     return result
+
+
+def without_own_calls(request: ToolCallRequest) -> ToolCallRequest:
+    """Return a request with the state that the tool would see without the memory.
+
+    It ends with the answer that called the tool: the memory's tools, which ran before, have their
+    results behind it, where a tool that hands over to another agent expects its own call.
+    """
+    answer, own = _own_round(request)
+    if answer is None or not own:
+        return request
+    ids = {result.tool_call_id for result in own}
+    rest = [call for call in answer.tool_calls if call["id"] not in ids]
+    content = answer.content
+    if isinstance(content, list):
+        content = [block for block in content if not (is_call(block) and ids & _ids_of(block))]
+    alone = answer.model_copy(update={"tool_calls": rest, "content": content})
+    gone = {*map(id, own)}
+    there = (message for message in request.state["messages"] if id(message) not in gone)
+    messages = [alone if message is answer else message for message in there]
+    return request.override(state={**request.state, "messages": messages})
+
+
+def as_given(result: Any, request: ToolCallRequest) -> Any:
+    """Return what a tool gave as it can be stored; `without_own_calls` made its request.
+
+    A hand-over has the memory's calls again, each with its result.
+    """
+    result = cleaned_result(result, request)
+    answer, own = _own_round(request)
+    if answer is None or not own or not hands_over(result) or not isinstance(result.update, dict):
+        return result
+    messages: list[Any] = []
+    for message in result.update.get("messages", ()):
+        is_answer = getattr(message, "id", None) == answer.id
+        messages += [answer, *own] if is_answer else [message]
+    return replace(result, update={**result.update, "messages": messages})
+
+
+def hands_over(result: Any) -> bool:
+    """Tell whether a tool leaves its agent, as the tools that hand over to another one do."""
+    return isinstance(result, Command) and result.graph == Command.PARENT
+
+
+def _own_round(request: ToolCallRequest) -> tuple[AIMessage | None, list[ToolMessage]]:
+    """Return the answer that called a tool, and the results of its calls of memory tools."""
+    state = request.state if isinstance(request.state, Mapping) else {}
+    own: list[ToolMessage] = []
+    for message in reversed(state.get("messages", ())):
+        if isinstance(message, AIMessage):
+            return message, own[::-1]
+        if isinstance(message, ToolMessage) and message.name in NAMES:
+            own.append(message)
+    return None, []
+
+
+def _ids_of(block: Any) -> set[Any]:
+    return {block.get("id"), block.get("call_id")}
 
 
 def cleaned_result(result: Any, request: ToolCallRequest) -> Any:
