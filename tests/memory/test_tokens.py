@@ -183,16 +183,16 @@ def test_a_result_counts_its_id_and_not_its_name() -> None:
     ("block", "expected"),
     [
         ({"type": "image_url", "image_url": {"url": "x", "detail": "low"}}, 85),
-        ({"type": "image_url", "image_url": "x"}, 12_000),
+        ({"type": "image_url", "image_url": "x"}, 1_445),
         ({"type": "input_image", "image_url": "x", "detail": "low"}, 85),
-        ({"type": "image", "url": "x", "detail": "low"}, 12_000),
+        ({"type": "image", "url": "x", "detail": "low"}, 1_445),
     ],
 )
 def test_an_image_counts_its_bound(block: dict[str, Any], expected: int) -> None:
     """Low detail counts where it is sent on; LangChain drops it from blocks of type `image`."""
     message: Message = {"type": "human", "data": {"content": [block]}}
 
-    counted = tokens.count_message(message, words)
+    counted = tokens.count_message(message, tokens.PricedCounter(words, "openai-tiles"))
 
     assert counted == 4 + expected
 
