@@ -174,6 +174,19 @@ _THOUGHTS_BESIDE = frozenset(
 """Keys of `additional_kwargs` with thoughts, and with ids that bind an answer to them."""
 
 
+def thoughts_beside(message: Message) -> list[Any]:
+    """Return the reasoning that an answer has beside its content, which adapters send back.
+
+    >>> extra = {"reasoning_content": "Well, no."}
+    >>> thoughts_beside({"type": "ai", "data": {"content": "No.", "additional_kwargs": extra}})
+    ['Well, no.']
+    """
+    extra = message["data"].get("additional_kwargs")
+    if message["type"] != "ai" or not isinstance(extra, Mapping):
+        return []
+    return [extra[key] for key in extra if key in _THOUGHTS_BESIDE and extra[key]]
+
+
 def without_thoughts(message: Message) -> Message:
     """Return an answer of a finished turn without its reasoning, in blocks or beside its content.
 

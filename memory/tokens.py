@@ -25,7 +25,7 @@ from tiktoken import Encoding
 from .attachments import references, without_facts
 from .errors import EbbtideError
 from .media import Attachment, attachment
-from .messages import Message, arguments, calls, compact, is_call
+from .messages import Message, arguments, calls, compact, is_call, thoughts_beside
 from .prices import AttachmentPrice, price
 
 _FUNCTION = 7  # tokens around the name and description of a function
@@ -223,8 +223,9 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
 
     Source: OpenAI cookbook, "How to count tokens with tiktoken", section 6; for calls and results
     `langchain_openai`, `get_num_tokens_from_messages`: a call is its name and its arguments.
-    Attachments have a price by kind (`memory/prices.py`), other blocks count as JSON, and what is
-    opaque in them by its bytes. A model sees no ids of calls and no names of tool results.
+    Attachments have a price by kind (`memory/prices.py`), other blocks, and reasoning beside the
+    content, count as JSON, and what is opaque in them by its bytes. A model sees no ids of calls
+    and no names of tool results.
 
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
@@ -237,6 +238,7 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
         blocks = [block for block in blocks if not is_call(block)]
     tokens = MESSAGE_OVERHEAD + sum(_count_block(block, count) for block in blocks)
     tokens += sum(count(str(call.get("name") or "")) + count(arguments(call)) for call in called)
+    tokens += sum(_count_json(thought, count) for thought in thoughts_beside(message))
     if message["type"] == "tool":
         tokens += _RESULT_OVERHEAD
     elif data.get("name"):
@@ -319,8 +321,15 @@ def _count_block(block: Any, count: TokenCounter) -> int:
     priced = price_of(block, count)
     if priced is not None:
         return priced
-    readable = _OPAQUE.split(said := compact(without_facts([block])[0]))
-    opaque = len(said) - sum(map(len, readable)) + sum(references([[block]]).values())
+    return _count_json(without_facts([block])[0], count) + (
+        sum(references([[block]]).values()) // _BYTES_PER_TOKEN
+    )
+
+
+def _count_json(value: Any, count: TokenCounter) -> int:
+    """Return the tokens of a value as JSON; a quarter of the bytes of what is opaque in it."""
+    readable = _OPAQUE.split(said := compact(value))
+    opaque = len(said) - sum(map(len, readable))
     return count(" ".join(readable)) + opaque // _BYTES_PER_TOKEN
 
 

@@ -16,6 +16,7 @@ from ebbtide.memory.tools.toolbox import result_message
 from tests.memory.conversations import FENCES, ai, call, count_words, human, tool, unfenced
 
 LONG = "word " * 5_000
+THOUGHT = {"reasoning_content": "It must be in the second drawer."}
 
 
 def looked_up(times: int, result: str, **args: Any) -> list[Message]:
@@ -45,6 +46,18 @@ def what_gave_way(messages: Sequence[Message], shown: Sequence[Message]) -> str:
     if spoken[0] != spoken[1]:
         return "texts"
     return "" if [*messages] == [*shown] else "results"
+
+
+def test_reasoning_beside_a_call_survives_its_shortening() -> None:
+    """Adapters send it back with the call, and it is counted."""
+    asked = ai("", call("look_up", call_id="c0", key=LONG), additional_kwargs=THOUGHT)
+    plain = ai("", call("look_up", call_id="c0", key=LONG))
+
+    (_, shown, _) = shortened([human("hello"), asked, tool("c0", "no")], 400)
+
+    assert calls(shown) != calls(asked)
+    assert shown["data"]["additional_kwargs"] == THOUGHT
+    assert count_messages([asked]) > count_messages([plain]) + 5
 
 
 @pytest.mark.parametrize(
