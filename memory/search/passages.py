@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from math import ceil
+from typing import Any, TypeAlias
 
 from ..media import attachment
 from ..messages import Message, block_text, spoken
@@ -22,6 +23,8 @@ In searches of long answers, 400 and 5,000 characters found 4 and 2 % less withi
 
 _MAX_PASSAGES = (1 << 10) - 1  # passages of a turn at most: ten bits of an id hold their number
 _ENOUGH = LONGEST // 2  # characters from which on a passage ends with its paragraph
+
+_Spans: TypeAlias = list[tuple[int, int]]
 
 _SPEAKER = re.compile(r"\s*([^\W\d_a-z][\w'’-]*(?: [^\W\d_a-z][\w'’-]*){0,2})[:：]\s")
 """A speaker in a transcript: up to three words that do not begin with a small letter, a colon."""
@@ -65,20 +68,22 @@ class Passage:
 
 
 def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Passage]:
-    """Return at most `limit` passages of a turn; the last one has all the remaining text.
+    """Return at most `limit` passages of a turn; of a larger one results have longer passages.
 
     >>> [piece.text for piece in passages([{"type": "human", "data": {"content": "Which port?"}}])]
     ['Which port?']
     """
     queries = _query_terms(messages)
+    texts = [_searchable(message) for message in messages]
+    results = [message["type"] == "tool" for message in messages]
     pieces = []
-    for number, message in enumerate(messages):
-        user, text = message["type"] == "human", _searchable(message)
-        name = message["data"].get("name")
-        author = name if isinstance(name, str) and message["type"] != "tool" else ""
+    for number, places in enumerate(_few([[*spans(text)] for text in texts], results, limit)):
+        message, text = messages[number], texts[number]
+        user, name = message["type"] == "human", message["data"].get("name")
+        author = name if isinstance(name, str) and not results[number] else ""
         if prefix := _SPEAKER.match(text):
             author = prefix[1]
-        for begin, end in spans(text):
+        for begin, end in places:
             piece = text[begin:end]
             if piece.strip():
                 only = user and bool(queries) and queries.issuperset(terms(piece))
@@ -89,6 +94,26 @@ def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Pa
     last = pieces[limit - 1]
     text = "\n".join(piece.text for piece in pieces[limit - 1 :])
     return [*pieces[: limit - 1], Passage(last.message, last.begin, text, user=last.user)]
+
+
+def _few(places: list[_Spans], results: Sequence[bool], limit: int) -> list[_Spans]:
+    """Return the spans of each message, joined until they are `limit` if possible.
+
+    Those of results first: what people and the assistant say, and the calls, keep theirs.
+    """
+    for joins in (results, [True] * len(places)):
+        there = sum(map(len, places))
+        own = sum(len(one) for one, joined in zip(places, joins, strict=True) if not joined)
+        room = limit - own - sum(joins)
+        if there > limit and room > 0:
+            size = ceil((there - own) / room)
+            places = [
+                [(one[at][0], one[at : at + size][-1][1]) for at in range(0, len(one), size)]
+                if joined
+                else one
+                for one, joined in zip(places, joins, strict=True)
+            ]
+    return places
 
 
 def _calls(message: Message) -> list[Mapping[str, Any]]:
@@ -138,7 +163,7 @@ def spans(text: str) -> Iterator[tuple[int, int]]:
     """
     begin = end = 0
     for _, next_end in _sentence_spans(text, LONGEST):
-        paragraph_ends = text[:end].endswith("\n\n", begin) and end - begin >= _ENOUGH
+        paragraph_ends = text.endswith("\n\n", begin, end) and end - begin >= _ENOUGH
         if end > begin and (paragraph_ends or next_end - begin > LONGEST):
             yield begin, end
             begin = end
@@ -207,14 +232,17 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     return Excerpt(log.rfind("\n", 0, begins[first.message]) + 1, end, asks=asks)
 
 
-def best_excerpt(messages: Sequence[Message], query: Collection[str]) -> Excerpt:
-    """Return the excerpt with most terms of a query of a turn.
+def best_excerpt(
+    messages: Sequence[Message], query: Collection[str], begin: int = 0, end: int | None = None
+) -> Excerpt:
+    """Return the excerpt with most terms of a query of a turn, or of a range of it.
 
     >>> best_excerpt([{"type": "human", "data": {"content": "Hello. It works."}}], {"work"})
     Excerpt(begin=12, end=22, speaker='user', asks=False)
     """
     log = rendered(messages)
-    return _inside(messages, log, best_piece(log, query))
+    first, last = best_piece(log[begin:end], query)
+    return _inside(messages, log, (begin + first, begin + last))
 
 
 def _inside(

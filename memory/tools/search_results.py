@@ -16,7 +16,7 @@ from ..names import qualified, session_name
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.literal import Literal
-from ..search.passages import Passage, best_excerpt, excerpt, passages
+from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
@@ -32,6 +32,9 @@ _BUDGET = 1_200
 
 _NEAR = 0.3
 """Share of the best score that a passage must have which only stands beside what matches."""
+
+_WHOLE = 3 * LONGEST
+"""Characters of an excerpt that is shown whole; passages of very large results are longer."""
 
 _APART = 3
 """Hours between two turns of one day from which on a result shows the hour."""
@@ -149,7 +152,11 @@ class SearchResults:
             return False
         if hit.passage is None:
             return True
-        part = excerpt(record.messages, hit.passage) or best_excerpt(record.messages, self._terms)
+        part = excerpt(record.messages, hit.passage)
+        if part is None:
+            part = best_excerpt(record.messages, self._terms)
+        elif part.end - part.begin > _WHOLE:
+            part = best_excerpt(record.messages, self._terms, part.begin, part.end)
         one = _Range(record, part.begin, part.end, hit.score, hit.weak)
         if not self._add_range(key, one):
             return False

@@ -145,6 +145,25 @@ def test_the_last_passage_has_the_remaining_text() -> None:
     assert [one.text for one in found] == ["0", "1", "2\n3\n4"]
 
 
+def test_large_results_share_what_is_left() -> None:
+    """The words and the calls of a turn with megabytes of results keep passages of their own."""
+    log = "".join(f"Line {number} of the log is fine. " for number in range(20_000))
+    said = [human("Which port?"), ai("", call("look_up", key="port")), tool("1", log)]
+    messages = [*said, ai("It is 8443."), human("Thanks.")]
+
+    found = passages(messages)
+
+    assert len(found) <= 1_023
+    assert [one.text.strip() for one in found if one.message != 2] == [
+        "Which port?",
+        'look_up {"key": "port"}',
+        "It is 8443.",
+        "Thanks.",
+    ]
+    assert max(len(one.text) for one in found) < 2 * len(log) / 1_000
+    assert excerpt(messages, len(found) - 3) is not None
+
+
 @pytest.mark.parametrize("before", ["!", ".\u00a0", "?\u3000", ".\x1f", "!\v", "?\u2028", ". "])
 def test_an_excerpt_begins_as_no_other_line_of_the_log(before: str) -> None:
     """Also where a sentence follows the one before it without a space."""
