@@ -63,17 +63,21 @@ def fill(archive: SqlArchive, owner: Owner, model: str, number: int) -> None:
 
 
 def nearest_found(archive: SqlArchive, owner: Owner, meanings: list[QueryEmbedding]) -> float:
-    """Return the share of the nearest passages that are among those which a search finds."""
+    """Return the share of the nearest passages in PostgreSQL that are among those found."""
     shares = []
     for meaning in meanings:
         with archive.database.reading() as connection:
             session = Session.of(connection, owner)
             lineage = Lineage(lambda c=connection: c, session, Snapshot((), 0))
-            near = cosines_of(lineage, vectors, meaning)
-            found = near.best(MOST)
-            ids = connection.execute(sa.select(vectors.c.id).where(vectors.c.session == session.id))
-            every = ids.scalars().all()
-            exact = dict(zip(every, near.of(every), strict=True))
-        nearest = sorted(exact, key=exact.__getitem__, reverse=True)[:_NEAREST]
+            found = cosines_of(lineage, vectors, meaning).best(MOST)
+            kind = vectors.c.vector.type
+            vector = sa.bindparam("meaning", meaning.vector.tobytes(), kind)
+            exact = (
+                sa.select(vectors.c.id)
+                .where(vectors.c.session == session.id)
+                .order_by(vectors.c.vector.op("<=>")(vector))
+                .limit(_NEAREST)
+            )
+            nearest = connection.execute(exact).scalars().all()
         shares.append(len({*nearest}.intersection(found)) / _NEAREST)
     return fmean(shares)

@@ -11,11 +11,11 @@ CPU is the CPU time of a search, which other programs hardly influence.
 
 With --semantic each passage and each heading has a random vector of 384 numbers. The first search
 reads the vectors. The time to embed a query is not included. With --url the archive is in that
-database, which must be empty; "server CPU" is the time of the process there that searches, if it
-runs on this machine.
+database, which must be empty or have the session from an earlier run; "server CPU" is the time of
+the process there that searches, if it runs on this machine.
 
 With --vectors the session has so many vectors of passages in all: its turns are given random ones.
-"Nearest found" is how many of the 50 nearest passages a search looks at: all on SQLite.
+"Nearest found" is how many of the 50 nearest passages a search in PostgreSQL looks at, in percent.
 """
 
 import random
@@ -60,8 +60,9 @@ class Built:
 
 
 def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
-    """Write efforts of two turns each, then measure the time of single turns."""
+    """Write efforts of two turns each if there are none, then measure the time of single turns."""
     chance, tip, queries, raw = random.Random(1), Tip(), [], 0
+    written = archive.newest(owner)
     every = max(1, efforts // _QUERIES)
     for number in range(efforts):
         name = f"effort-{number}"
@@ -69,13 +70,16 @@ def built(archive: SqlArchive, owner: Owner, efforts: int) -> Built:
         raw += sum(len(message) for pair in texts for message in pair)
         summary = " ".join(texts[1][1].split()[:30])
         event = {"type": "concluded", "effort": name, "summary": summary}
-        tip = archive.commit(owner, tip, group(tip.turn + 1, texts[0], name)).tip
-        tip = archive.commit(owner, tip, group(tip.turn + 1, texts[1], name, [event])).tip
+        if written is None:
+            tip = archive.commit(owner, tip, group(tip.turn + 1, texts[0], name)).tip
+            tip = archive.commit(owner, tip, group(tip.turn + 1, texts[1], name, [event])).tip
         if number % every == 0:
             words = " ".join(texts[0]).split()[::2]
             queries.append((name, " ".join(chance.sample(words, 5))))
         if number % _OFTEN == _OFTEN - 1:
             print(f"{number + 1:,} of {efforts:,} efforts written", flush=True)
+    if written is not None:
+        return Built(written, queries, [], raw)
     appends = []
     for _ in range(_APPENDS):
         turn = group(tip.turn + 1, (text(chance, 34), text(chance, 100)), "effort-0")
@@ -128,16 +132,19 @@ def measured(
         session = built(archive, owner, efforts)
         while embedder and archive.embed(owner, embedder, _OFTEN):
             pass
-    row = {"efforts": efforts, **spread("append", session.appends)}
+    row = {"efforts": efforts}
+    row |= spread("append", session.appends) if session.appends else {}
     for number in numbers:
         with SqlArchive(place, durable=False) as archive:
             fill(archive, owner, embedder.name, number)
         found = searched(place, owner, session, embedder)
-        with SqlArchive(place, durable=False) as archive:
-            queries = [query for _, query in session.queries[:_EXACT]]
-            meanings = [embedder.meaning(query, Settings().semantic_floor) for query in queries]
-            nearest = nearest_found(archive, owner, meanings)
-        yield {**row, "vectors": number, **found, "nearest found %": round(100 * nearest, 1)}
+        if not isinstance(place, Path):
+            with SqlArchive(place, durable=False) as archive:
+                queries = [query for _, query in session.queries[:_EXACT]]
+                meanings = [embedder.meaning(one, Settings().semantic_floor) for one in queries]
+                nearest = nearest_found(archive, owner, meanings)
+            found["nearest found %"] = round(100 * nearest, 1)
+        yield {**row, "vectors": number, **found}
     if not numbers:
         row |= searched(place, owner, session, embedder)
         if isinstance(place, Path):
@@ -161,7 +168,7 @@ def main() -> None:
             place = options.url or Path(folder)
             rows += measured(place, efforts, embedder, options.vectors)
     name = "search_scale_semantic" if options.semantic else "search_scale"
-    name += "_vectors" if options.vectors else ""
+    name += "".join(f"_{number}_vectors" for number in options.vectors)
     name += "_postgresql" if options.url else ""
     write(options.out, name, "Search at scale", rows)
 

@@ -51,7 +51,11 @@ _HEADINGS = 4 * _EFFORTS
 """The nearest headings whose efforts are looked up."""
 
 _READ = 5
-"""Vectors that PostgreSQL reads for each that it finds, those with the most signs alike."""
+"""Vectors that PostgreSQL reads for each that it finds, those with the most signs alike.
+
+Of 5,000 texts' vectors of MiniLM it finds 98 % of the 50 nearest if it reads 250, 99.6 % if 500. Of
+100,000 random ones, none of which is near to another, it finds 60 % if it reads 2,000.
+"""
 
 _MORE = 8
 """Times as many vectors that are looked for where most that were found are not seen."""
