@@ -1,7 +1,7 @@
 """When the plan changes, and what it then shows."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -151,7 +151,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     broken_off = _changing(event for record in newer for event in record.events)
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
-    if not {*plan.summaries} <= work.state.summaries.keys() or not _has_logs(work.state, plan):
+    if is_edited(work, plan):
         return "edited"
     newest = work.view.turns([tip])
     # A change is free where the provider has forgotten the prefix.
@@ -161,8 +161,25 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     return "cold-cache" if cold else None
 
 
-def _has_logs(state: EffortState, plan: Plan) -> bool:
-    return {name for name, turn in plan.logs.items() if turn} <= {*state.expanded, *state.open}
+def is_edited(work: RunningTurn, plan: Plan) -> bool:
+    """Tell whether the state says of the efforts what neither the plan nor an event since says."""
+    state, opened, logs = work.state, {*plan.open}, plan.logs.keys() - {*plan.open}
+    for event in _events_since(work, plan):
+        opened |= {event["effort"]} if event["type"] == "opened" else set()
+        logs |= {event["effort"]} if event["type"] == "expanded" else set()
+    return not (
+        opened == state.open.keys()
+        and logs == state.expanded.keys()
+        and {*plan.summaries} <= state.summaries.keys()
+    )
+
+
+def _events_since(work: RunningTurn, plan: Plan) -> Iterator[Event]:
+    """Yield the events of turns after a plan was made."""
+    for turn in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
+        yield from turn.events[plan.events if turn.turn == plan.after_turn + 1 else 0 :]
+    is_next = work.view.running.turn == plan.after_turn + 1
+    yield from work.state.events[plan.events if is_next else 0 :]
 
 
 def _why_after(work: RunningTurn, plan: Plan) -> Why | None:

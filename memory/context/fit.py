@@ -26,7 +26,7 @@ from .budget import (
     ladder,
     low_water,
 )
-from .changes import WHOLE_RESULTS, made
+from .changes import WHOLE_RESULTS, is_edited, made
 from .forms import has_long_results
 from .plan import Plan, Rounds
 from .render import Parts, parts_of
@@ -105,6 +105,8 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     plan = work.plan or made(work, "new")
     if work.state.events and concluded(work) != (plan.rounds.gone if plan.rounds else ()):
         plan = made(work, "concluded", inside=True)
+    elif is_edited(work, plan):
+        plan = made(work, "edited", inside=True)
     parts = parts_of(work, plan)
     if size(parts) > high_water(work.room, plan.size):
         plan, parts = _cut(work, made(work, "high-water", inside=True))

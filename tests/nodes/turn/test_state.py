@@ -10,6 +10,7 @@ from langgraph.types import Overwrite
 from ebbtide import commands, delete_session, delete_user, erase, restore
 from ebbtide.graph.commands.threads import place_of
 from ebbtide.nodes.turn.state import merged
+from tests.acceptance.stage import AUTH, PERF, log_in, stage
 from tests.agents import THREAD, Talk, lasting, talk
 
 SHOWN = {"expanded_turn": 1, "last_referenced_turn": 1}
@@ -164,3 +165,22 @@ def test_people_read_what_changes_in_one_order() -> None:
     memory = merged({"banners": [], "anchor": {}}, {"turn": 1})
 
     assert [*memory] == ["turn", "anchor", "banners"]
+
+
+@pytest.mark.parametrize("stop", [[], ["call_model"]])
+def test_edited_efforts_are_what_is_sent(tmp_path: Path, stop: list[str]) -> None:
+    """A log that is taken out or put in by hand, between turns or in one, is sent accordingly."""
+    here = stage(tmp_path)
+    here.works(AUTH, PERF)
+    here.chat(3)
+    shown = here.use("expand_effort", effort_id="auth-bug").memory["expanded"]["auth-bug"]
+    here.chat(1, 4)
+    model, agent = here.talk.model, here.talk.agent
+    model.answers = lambda _: "Noted."
+
+    for expanded, logs in (({}, [0, 0]), ({"perf-fix": {**shown, "turns": [2]}}, [0, 1])):
+        if stop:
+            agent.invoke({"messages": "Go on."}, THREAD, interrupt_before=stop)
+        agent.update_state(THREAD, {"memory": {"expanded": expanded}})
+        agent.invoke(None if stop else {"messages": "Go on."}, THREAD)
+        assert [log_in(model.sent[-1], work) for work in (AUTH, PERF)] == logs
