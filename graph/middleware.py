@@ -33,7 +33,7 @@ from typing_extensions import TypedDict
 from ..memory.archive.protocol import Archive
 from ..memory.attention.law import Attention
 from ..memory.errors import SessionNotFoundError
-from ..memory.messages import unanswered
+from ..memory.messages import answered, unanswered
 from ..memory.prices import AttachmentPrice, family
 from ..memory.record import Owner
 from ..memory.search.embeddings import Embeddings
@@ -443,7 +443,8 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
             turn_state = state_after(turn_state, update)
         else:
             self._check_user(state, runtime)
-        if not unarchived(turn_state) or unanswered(to_dicts(running(turn_state))):
+        said = to_dicts(running(turn_state)) if unarchived(turn_state) else []
+        if not said or (unanswered(said) and not answered(said)):
             return turn_state, update
         for node in (detect_references, decay, persist):
             step = node(turn_state, runtime, parts=parts)

@@ -192,6 +192,17 @@ def test_odd_messages_are_kept(tmp_path: Path) -> None:
     assert [record.status for record in chat.records(state)] == ["done"] * 3
 
 
+def test_answered_turn_with_an_open_call_is_committed(tmp_path: Path) -> None:
+    """A call that a client handed over without its result does not keep the turn open."""
+    chat = talk(tmp_path, lambda _: "Yes.")
+    asked: Any = {"messages": [HumanMessage("Look."), CALLING, HumanMessage("And now?")]}
+
+    state = chat.agent.invoke(asked, THREAD)
+
+    assert chat.said(state) == ["Look.", "And now?"]
+    assert commands.show_context(chat.agent, THREAD, "So?").turn == state["memory"]["turn"] + 1
+
+
 def test_instructions_before_the_first_question_are_kept(tmp_path: Path) -> None:
     """A system message that comes with the first question is of its turn."""
     chat = talk(tmp_path, ["Fine."])
