@@ -151,6 +151,11 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     broken_off = _changing(event for record in newer for event in record.events)
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
+    if any(turn.status == "aborted" for turn in newer):
+        if work.settings.rebuild == "every-turn":
+            return "every-turn"
+        if _is_over_window(work, [*work.view.turns(plan.turns), *newer]):
+            return "window"
     if is_edited(work, plan):
         return "edited"
     newest = work.view.turns([tip])
@@ -191,14 +196,19 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
         return why
     newer = range(plan.after_turn + 1, work.view.tip.turn + 1)
     past = work.view.turns([*plan.turns, *newer])
-    window = settings.ambient_window
-    ambient = sum(not turn.efforts for turn in past) + (not _efforts(work))
-    if window and ambient > window + window // 2:
+    if _is_over_window(work, past, more=not _efforts(work)):
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
         return "state-blocks"
     late = due(work.state, settings, running.turn, put_off=PUT_OFF)
     return "due" if late or _is_late(work, plan, past) else None
+
+
+def _is_over_window(work: RunningTurn, turns: Iterable[Record], *, more: bool = False) -> bool:
+    """Tell whether there are too many ambient turns; `more` counts the running one too."""
+    window = work.settings.ambient_window
+    ambient = sum(not turn.efforts for turn in turns) + more
+    return bool(window) and ambient > window + window // 2
 
 
 def _changing(events: Iterable[Event]) -> Why | None:

@@ -8,7 +8,8 @@ import pytest
 
 from ebbtide import Settings
 from ebbtide.nodes.turn.state import unpacked
-from tests.acceptance.stage import AUTH, BILLING, PERF, ambient_in, log_in, stage
+from tests.acceptance.stage import AUTH, BILLING, PERF, ambient, ambient_in, log_in, stage
+from tests.agents import THREAD
 from tests.doubles import call, together
 from tests.graph.long_effort import SMALL, compressing, talked
 
@@ -99,3 +100,19 @@ def test_turn_that_paused_its_effort_is_not_ambient(tmp_path: Path) -> None:
     here.use("switch_effort", effort_id="")
 
     assert ambient_in(here.say("Go on.").sent) == 2
+
+
+@pytest.mark.parametrize(("rebuild", "shown"), [("every-turn", 2), ("on-change", 3)])
+def test_turns_that_broke_off_leave_the_window_too(
+    tmp_path: Path, rebuild: Any, shown: int
+) -> None:
+    """They have no end at which the plan changes, so it changes before the next turn."""
+    here = stage(tmp_path, settings=Settings(ambient_window=2, rebuild=rebuild))
+    here.chat(2)
+    for number in (3, 4, 5):
+        here.talk.model.answers = lambda _: ConnectionError("gone")
+        with pytest.raises(ConnectionError):
+            here.talk.agent.invoke({"messages": ambient(number)}, THREAD)
+        here.talk.model.answers = [*here.talk.model.sent]
+
+    assert ambient_in(here.say("Go on.").sent) <= shown
