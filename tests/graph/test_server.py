@@ -558,7 +558,6 @@ def test_an_interrupted_run_is_resumed(client: SyncLangGraphClient, thread: str,
         assert found["messages"][-1]["type"] == "ai"
 
     turns = asked(client, "GET", f"threads/{thread}/messages", user_id=user).json()
-    assert found["memory"]["turn"] == 2 + len(stops)
     assert [line["turn"] for line in turns["lines"]] == [*range(2 + len(stops), 0, -1)]
 
 
