@@ -4,15 +4,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import snowballstemmer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import SettingsError
 from .messages import clean
-from .search.languages import ALL as LANGUAGES
 
 ATTENTION_THRESHOLD = 40.0
 """Minimum strength in attention. An unused memory of base 50 stays above it for 20 days."""
 
+
+LANGUAGES = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
+"""Languages whose words can be stemmed; the others are older ways to stem English and Dutch."""
 
 _ALL_TURNS = 1_000_000_000
 """More turns than a session has."""

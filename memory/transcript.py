@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -17,9 +18,11 @@ from ..prompts.loader import render
 from .messages import Growing, Message, arguments, calls, compact, spoken, text, with_content
 from .names import ranges
 from .record import Group, Record
-from .search.terms import query_terms, terms
 from .state_block import START, blocks, without_blocks
 from .tokens import TokenCounter, fit, slices
+
+Shared: TypeAlias = Callable[[str, str], int]
+"""Returns how many terms of a query, which comes first, a text says."""
 
 DECIDING = frozenset(
     {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
@@ -182,13 +185,13 @@ def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
         yield f'read_log(turns="{ranges(sorted(numbers))}"{of_session})'
 
 
-def shortened(message: Message, limit: int, count: TokenCounter) -> Message:
+def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared) -> Message:
     """Return a message that quotes the log, with about `limit` tokens of quoted text.
 
     Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
     """
     quotes = quotations(message)
-    asked = frozenset(query_terms(str(result_of(message).get("query", ""))))
+    asked = partial(shared, str(result_of(message).get("query", "")))
     parts = [part for part, _ in quotes]
     sizes = [count(str(part["text"])) for part in parts]
     *worse, best = [place for _, place in _worst_first([quotes])]
@@ -222,7 +225,7 @@ def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]
 
 
 def _line(
-    part: Mapping[str, Any], quote: Recalled, asked: frozenset[str], count: TokenCounter
+    part: Mapping[str, Any], quote: Recalled, asked: Callable[[str], int], count: TokenCounter
 ) -> Mapping[str, Any]:
     """Return a part with one line of its text; names and numbers stay.
 
@@ -237,14 +240,14 @@ def _line(
     return {**part, "text": line, **(_reads_on(quote, len(line) - 1) if is_read else {})}
 
 
-def _telling_line(text: str, asked: frozenset[str], count: TokenCounter) -> str:
+def _telling_line(text: str, asked: Callable[[str], int], count: TokenCounter) -> str:
     """Return about one line of a text, from the sentence on that says most of the query."""
     line = _head(text, count)
     if line == text:
         return line
 
     def said(at: int) -> int:
-        return len(asked & {*terms(text[at : at + len(line)])})
+        return asked(text[at : at + len(line)])
 
     # Of equals the latest, as what stands after a word tells more than what stands before it.
     at = max([match.end() for match in _SENTENCE_END.finditer(text)][::-1], key=said, default=0)

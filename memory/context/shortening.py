@@ -16,6 +16,7 @@ from ..messages import Growing, Message, arguments, calls, compact, reworded, wi
 from ..messages import answered as has_answer
 from ..messages import text as text_of
 from ..search.passages import word_begin, word_end
+from ..search.terms import shared_terms
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
 from ..transcript import (
     DECIDING,
@@ -212,7 +213,7 @@ def previewed_each(
         if limit is not None and has_files(message) and count_message(message, count) <= limit:
             limit = None
         if limit is not None and recalled(message):
-            previews[at] = shortened(message, limit, count)
+            previews[at] = shortened(message, limit, count, shared_terms)
         else:
             previews[at] = _with_previews(message, limit, most.arguments, places[at], short)
     return tuple(previews)

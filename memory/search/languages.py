@@ -66,9 +66,6 @@ if in into is it its just me my not of on or our out she so than that the their 
 this to up us was we were what when where which who why will with would you your
 """
 
-ALL = frozenset(snowballstemmer.algorithms()) - {"porter", "dutch_porter"}
-"""Languages whose words can be stemmed; the others are older ways to stem English and Dutch."""
-
 _SHORT_QUERY = 4
 """Words of a query up to which none need tell its language: then it may be any."""
 

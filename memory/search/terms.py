@@ -199,6 +199,15 @@ def query_terms(query: str, *, any_name: bool = False) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def shared_terms(query: str, text: str) -> int:
+    """Return how many terms of a query a text says.
+
+    >>> shared_terms("Which port?", "The ports are 80 and 443.")
+    1
+    """
+    return len({*query_terms(query)}.intersection(terms(text)))
+
+
 def unsaid_words(query: str, absent: Collection[str]) -> list[str]:
     """Return the words of a query whose terms are among these, as they are written there.
 

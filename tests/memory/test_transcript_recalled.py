@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
+from ebbtide.memory.search.terms import shared_terms
 from ebbtide.memory.tools.toolbox import result_message
 from ebbtide.memory.transcript import (
     Recalled,
@@ -72,7 +73,7 @@ def test_a_search_that_is_cut_keeps_its_first_result_and_what_the_query_asks_for
     content = message["data"]["content"].replace('"query":"q"', '"query":"Which port?"')
     message["data"]["content"] = content
 
-    cut = result_of(shortened(message, 60, lambda text: len(text) // 4))
+    cut = result_of(shortened(message, 60, lambda text: len(text) // 4, shared_terms))
     texts = [result["passages"][0]["text"] for result in cut["results"]]
 
     assert texts[0] == first

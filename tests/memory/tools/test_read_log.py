@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.memory.search.terms import shared_terms
 from ebbtide.memory.transcript import (
     printable,
     rendered,
@@ -150,7 +151,7 @@ def test_state_blocks_are_read_and_stored_as_references(talk: Conversation) -> N
 
     whole = talk.call("read_log", turns="1")
     sent = talk.messages[-1]
-    cut = result_of(shortened(sent, 50, talk.work.count))
+    cut = result_of(shortened(sent, 50, talk.work.count, shared_terms))
 
     assert whole["turns"][0]["text"].endswith(f"Understood.\nassistant's state block: {anchors}")
     assert (whole["next"], "8443" in cut["turns"][0]["text"]) == (None, False)
