@@ -45,7 +45,7 @@ def spans(messages: Sequence[Message], active: str) -> list[Span]:
                 active = "" if active == effort else active
             elif status == "paused":
                 active = ""
-        is_next = ended and opened == active and _begins_work(messages[first:end])
+        is_next = ended and opened and opened == active and _begins_work(messages[first:end])
         owner = opened if is_next else ended or opened or before
         if not owner and answered(messages[first:end]):
             owner = closed
@@ -96,14 +96,14 @@ def active_before(state: EffortState) -> str:
         event for event in state.events if event["type"] in {*_ACTIVATING, "concluded", "paused"}
     ]
     activated = {event["effort"] for event in events if event["type"] in _ACTIVATING}
-    if events and events[0]["type"] in {"concluded", "paused"}:
-        return str(events[0]["effort"])
     active = (
         name
         for name, entry in state.open.items()
         if entry["last_active_turn"] == state.turn and name not in activated
     )
-    return next(active, "")
+    # Another effort may be closed by its name first, while the active one stays so.
+    was_left = events and events[0]["type"] in {"concluded", "paused"}
+    return next(active, str(events[0]["effort"]) if was_left else "")
 
 
 def _rounds(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:

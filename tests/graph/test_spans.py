@@ -10,6 +10,7 @@ from langchain_core.tools import tool
 from ebbtide import Settings
 from ebbtide.memory.archive.folder import export
 from ebbtide.memory.record import Owner
+from ebbtide.memory.spans import kept
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import ScriptedModel, call
 
@@ -143,3 +144,17 @@ def test_compression_reads_its_own_rounds(tmp_path: Path) -> None:
     assert read != []
     assert [LEDGER in text or BETWEEN in text for text in read] == [False] * len(read)
     assert chat.agent.get_state(THREAD).values["memory"]["active_effort"] == "gateway"
+
+
+def test_another_effort_is_closed_by_its_name(tmp_path: Path) -> None:
+    """Only the round that closed it is its own; the others are those of the active effort."""
+    script = [
+        *(call("open_effort", name="ledger"), "Opened."),
+        *(call("open_effort", name="gateway"), "Opened."),
+        *(call("close_effort", effort_id="ledger"), call("look", what=GATEWAY), "Done."),
+    ]
+    chat = talk(tmp_path, script, tools=[look])
+
+    state = chat.say_all(("The ledger.", "The gateway.", "The ledger is done."))[-1]
+
+    assert kept(chat.records(state)[-1]) == [("ledger", 0, 3), ("gateway", 3, 6)]
