@@ -14,7 +14,7 @@ from tests.files import pdf, png, wav
 from tests.openai_server import Say
 from tests.provider_server import provided
 
-BUDGET, TURNS = 8_000, 60
+BUDGET, TURNS = 8_000, 45
 TALK = "We talk about what is to be done in the flats. " * 4
 PHOTOS = {
     turn: {
@@ -51,7 +51,7 @@ def answer(body: dict[str, Any]) -> Say:
     return Say(calls=[("read_log", {"turns": asked[1]})]) if asked else Say("I see. " + TALK)
 
 
-def test_sixty_turns_with_attachments(tmp_path: Path) -> None:
+def test_many_turns_with_attachments(tmp_path: Path) -> None:
     """All calls are in the budget, nothing is lost, each attachment is found and comes back."""
     with provided(by=answer) as server:
         archive = DiskArchive(tmp_path, durable=False)

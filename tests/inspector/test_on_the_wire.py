@@ -104,11 +104,11 @@ def as_shown(prompt: Mapping[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("calls", [30, pytest.param(200, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("kind", ["graph", "middleware"])
-def test_every_call_of_a_long_conversation(archive: SqlArchive, kind: str, calls: int) -> None:
+@pytest.mark.parametrize("entry", ["graph", "middleware"])
+def test_every_call_of_a_long_conversation(archive: SqlArchive, entry: str, calls: int) -> None:
     """With efforts that open, conclude, expand, collapse and leave, and cuts of the budget."""
     with serving(by=answer) as server:
-        agent = agent_of(kind, server, archive)
+        agent = agent_of(entry, server, archive)
         said = (words.replace("NAME", name) for name in NAMES for words in ROUND)
         while len(server.requests) < calls:
             agent.invoke({"messages": next(said)}, THREAD)

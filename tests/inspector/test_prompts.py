@@ -92,11 +92,11 @@ def texts(messages: Sequence[BaseMessage]) -> list[str]:
     return [str(message.text) for message in messages]
 
 
-@pytest.mark.parametrize("kind", ["graph", "middleware"])
-def test_every_prompt_is_what_was_sent(archive: SqlArchive, kind: str) -> None:
+@pytest.mark.parametrize("entry", ["graph", "middleware"])
+def test_every_prompt_is_what_was_sent(archive: SqlArchive, entry: str) -> None:
     """Byte for byte, of every call, with expansions, evictions, cuts and commands by hand."""
     model = Recording()
-    agent = agent_of(kind, archive, model)
+    agent = agent_of(entry, archive, model)
     for place, words in enumerate(TALK):
         agent.invoke({"messages": words}, THREAD)
         if place == 15:

@@ -44,23 +44,20 @@ def lived(attention: Attention, seen: Callable[[int, list[str]], None]) -> dict[
 
 
 def test_each_day_is_as_the_law_says(attention: Attention) -> None:
-    """Each evening of the year attention has exactly those that the law puts in, in order."""
+    """Each evening of the year attention has exactly those that the law puts in, in order.
+
+    Memories enter, fade, return and are taken out on the days that can be computed by hand.
+    """
     days: list[tuple[list[str], list[str]]] = []
 
     lived(attention, lambda today, found: days.append((attended(attention, today), found)))
+
     assert len(days) == 365
     assert [found for found, _ in days] == [said for _, said in days]
-
-
-def test_the_days_that_matter(attention: Attention) -> None:
-    """Memories enter, fade, return and are taken out on the days that can be computed by hand."""
     evenings: dict[str, list[int]] = {}
-
-    def note(today: int, _: list[str]) -> None:
-        for name in attended(attention, today):
+    for today, (found, _) in enumerate(days):
+        for name in found:
             evenings.setdefault(name, []).append(today)
-
-    lived(attention, note)
     # 60 fades on day 34, and again 34 days after it was concluded again.
     assert evenings["t1/idle"] == [*range(34), *range(300, 334)]
     # 90 fades on day 66 despite nine accesses; the 25th, on day 175, lifts its floor of 27 to 40.5.
