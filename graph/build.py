@@ -110,14 +110,16 @@ class MemoryGraph(StateGraph[AgentState, Settings, MemoryState, MemoryState]):
         has nothing to do then, and leads to the next call.
         """
         answer, results = _last_round(state["messages"])
-        done = {result.tool_call_id for result in results}
         calls = [*answer.tool_calls, *answer.invalid_tool_calls]
+        if not calls:
+            return ["detect_references"]
+        done = {result.tool_call_id for result in results}
         waiting = [call for call in calls if call["id"] not in done]
         names, invalid = {call["name"] for call in waiting}, answer.invalid_tool_calls
         if names - self.parts.tools.keys() or any(call in waiting for call in invalid):
             return ["memory_tools"]
         is_last = next(reversed(state["messages"]), None) is answer
-        then = "detect_references" if is_last or not calls else "memory_tools"
+        then = "detect_references" if is_last else "memory_tools"
         return self._sends(state) or [then]
 
     def route_rest(self, state: AgentState) -> list[Send | str]:
@@ -177,7 +179,7 @@ class Node(Runnable[Any, Any]):
         del config
         state, runtime = unpacked(input), get_runtime(Settings)
         update = self._sync(state, runtime, parts=self._parts)
-        return repacked(update, state, self._settings(runtime.context))
+        return self._repacked(update, state, runtime.context)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Any:  # noqa: A002 (LangGraph's name)
         """Run the async function."""
@@ -185,11 +187,13 @@ class Node(Runnable[Any, Any]):
             return await super().ainvoke(input, config)
         state, runtime = unpacked(input), get_runtime(Settings)
         update = await self._async(state, runtime, parts=self._parts)
-        return repacked(update, state, self._settings(runtime.context))
+        return self._repacked(update, state, runtime.context)
 
-    def _settings(self, context: object) -> Settings:
-        defaults = self._parts.settings
-        return defaults if context is None else resolve(context, defaults)
+    def _repacked(self, update: Any, state: Mapping[str, Any], context: object) -> dict[str, Any]:
+        settings = self._parts.settings
+        if context is not None:
+            settings = resolve(context, settings)
+        return repacked(update, state, settings)
 
 
 def _last_round(messages: Sequence[BaseMessage]) -> tuple[AIMessage, list[ToolMessage]]:
@@ -358,8 +362,9 @@ def _without_prompt(chunk: Any, kwargs: Mapping[str, Any]) -> Any:
     *namespace, mode, values = (chunk["ns"], chunk["type"], chunk["data"]) if is_v2 else chunk
     if mode != "values" or any(namespace):
         return chunk
-    values = {key: value for key, value in values.items() if key != "context"}
-    return {**chunk, "data": values} if is_v2 else (*namespace, mode, values)
+    shown = dict(values)
+    shown.pop("context", None)
+    return {**chunk, "data": shown} if is_v2 else (*namespace, mode, shown)
 
 
 def _inside() -> bool:

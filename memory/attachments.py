@@ -56,7 +56,8 @@ def data_of(contents: Iterable[Any]) -> Texts:
         return text
 
     for content in contents:
-        _mapped(content, noted)
+        if isinstance(content, list):
+            _mapped(content, noted)
     return found
 
 
@@ -67,8 +68,11 @@ def references(contents: Iterable[Any]) -> Mapping[str, int]:
     >>> [*references([[block]]).values()]
     [3]
     """
-    blocks = (block for content in contents for block in _files(content))
-    return {one[_KEY]: one["size"] for block in blocks for one in _found(block)}
+    found: dict[str, int] = {}
+    for content in contents:
+        for block in _files(content) if isinstance(content, list) else ():
+            found |= {one[_KEY]: one["size"] for one in _found(block)}
+    return found
 
 
 def without_facts(content: Any) -> Any:

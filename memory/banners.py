@@ -53,7 +53,9 @@ def banner_of(kind: str, /, **fields: Any) -> str:
     '--- Expanded effort: auth-bug (812 tokens) ---'
     """
     line, names = _LINES.get(kind, ""), fields.get("efforts", ())
-    listed = [name if len(name) <= _NAMED else f"{name[:_NAMED]}…" for name in names[:_LISTED]]
+    listed = []
+    if names:
+        listed = [name if len(name) <= _NAMED else f"{name[:_NAMED]}…" for name in names[:_LISTED]]
     if len(names) > _LISTED:
         listed.append(f"{len(names) - _LISTED} more")
     plural = "" if 1 in (fields.get("turns"), fields.get("quotes")) else "s"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import repeat
 from typing import Any, Literal, TypeAlias
 
 from .banners import banner_of
@@ -92,7 +93,7 @@ def changed(event: Event, turn: int) -> Effort | None:
 
 def changes(events: Iterable[Event], turn: int) -> tuple[Effort, ...]:
     """Return the efforts as these events of one turn wrote them, oldest first."""
-    return tuple(effort for event in events if (effort := changed(event, turn)))
+    return tuple(filter(None, map(changed, events, repeat(turn))))
 
 
 def left_by(turn: Group | Record) -> tuple[Effort, ...]:
@@ -159,7 +160,9 @@ EMPTY = EffortState(turn=0, active=None, open={}, expanded={}, summaries={})
 
 
 def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
-    return {name: value for name, value in mapping.items() if name != key}
+    rest = dict(mapping)
+    rest.pop(key, None)
+    return rest
 
 
 def happened(state: EffortState, event: Event, line: str | None = None) -> EffortState:
@@ -196,8 +199,10 @@ def within_limit(state: EffortState) -> EffortState:
     >>> len(within_limit(state).summaries), len(within_limit(state).events)
     (200, 3)
     """
+    if len(state.summaries) <= MOST_SUMMARIES:
+        return state
     last_use = {name: (name in state.expanded, turn) for name, turn in state.summaries.items()}
-    surplus = max(0, len(last_use) - MOST_SUMMARIES)
+    surplus = len(last_use) - MOST_SUMMARIES
     for name in sorted(last_use, key=last_use.__getitem__)[:surplus]:
         state = happened(state, {"type": "evicted", "effort": name})
     return state

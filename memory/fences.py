@@ -11,7 +11,7 @@ import unicodedata
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import isfinite
 from typing import Any
@@ -154,8 +154,11 @@ def is_reserved(name: object) -> bool:
     >>> is_reserved(" EbbTide"), is_reserved("ebb\u200btide"), is_reserved("ebbtides")
     (True, True, False)
     """
-    if not isinstance(name, str):
-        return False
+    return isinstance(name, str) and _reads_as_own(name)
+
+
+@lru_cache(maxsize=256)  # the names of tools and speakers are few
+def _reads_as_own(name: str) -> bool:
     letters = [letter for letter in name if _LETTERS.match(_READ_AS[ord(letter)])]
     read = "".join(_READ_AS[ord(letter)] for letter in letters)
     if not re.fullmatch(_alike(NAME), read):

@@ -96,17 +96,13 @@ def marks(text: str) -> list[str]:
     """
     found = dict[str, None]()
     for word in text.split():
-        if _is_plain(word):  # most are, and the pattern takes eight times as long
-            continue
+        letters = word.strip(".,;:!?\"'()`*")
+        if letters.isalpha() and (letters.islower() or letters[1:].islower()):
+            continue  # most are so, and the pattern takes eight times as long
         for match in _MARK.findall(word):
             whole = match.casefold().strip(".,-")
             found |= dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
     return [mark for mark in found if len(mark) > 2]  # noqa: PLR2004 (as short as a keyword)
-
-
-def _is_plain(word: str) -> bool:
-    letters = word.strip(".,;:!?\"'()`*")
-    return letters.isalpha() and (letters.islower() or letters[1:].islower())
 
 
 @lru_cache(maxsize=128)  # what is said is compared in its turn, and counted in the next one
@@ -132,8 +128,10 @@ def passages_of(text: str) -> list[frozenset[str]]:
     [['close', 'open', 'port'], ['open', 'port'], ['close'], ['close', 'open', 'port']]
     """
     sentences = [frozenset(terms) for part in _BREAKS.split(text) if (terms := terms_of(part))]
-    passages = [*sentences, *(first | second for first, second in pairwise(sentences))]
-    return [frozenset[str]().union(*sentences), *(passages if len(sentences) > 1 else ())]
+    whole = frozenset[str]().union(*sentences)
+    if len(sentences) <= 1:
+        return [whole]
+    return [whole, *sentences, *(first | second for first, second in pairwise(sentences))]
 
 
 class Match(NamedTuple):
@@ -203,25 +201,22 @@ def _weighed(
     counts = Counter(term for words in vocabulary.values() for term in said if term in words)
     recent_counts = Counter(term for turn in recent for term in counts if term in turn)
     log_total = log(len(vocabulary) + len(recent) + 1)
-    # 1 for a term that one of them has, towards 0 for one that all have.
-    rarity = {t: 1 - log(counts[t] + recent_counts[t]) / log_total for t in counts}
-    weights: dict[str, dict[str, float]] = {}
-    for name in efforts:
-        for term in rarity.keys() & vocabulary[name].keys():
-            weights.setdefault(term, {})[name] = rarity[term] * vocabulary[name][term]
     limit = max(1, _DISTINCTIVE * len(vocabulary))
-    rare = {term for term, count in counts.items() if count <= limit}
-    # What only the assistant says adds to the share, but makes no reference.
-    keywords = {
-        (term, name)
-        for term in rare
-        for name in weights.get(term, ())
-        if vocabulary[name][term] > ASSISTANT_WEIGHT
-    }
-    return [
-        _matches(frozenset(passage), weights, keywords, _PASSAGE if number else 1.0)
-        for number, passage in enumerate(passages)
-    ]
+    weights, keywords = dict[str, dict[str, float]](), set[tuple[str, str]]()
+    for term, count in counts.items():
+        # 1 for a term that one of them has, towards 0 for one that all have.
+        rarity = 1 - log(count + recent_counts[term]) / log_total
+        for name in efforts:
+            if (weight := vocabulary[name].get(term)) is not None:
+                weights.setdefault(term, {})[name] = rarity * weight
+                # What only the assistant says adds to the share, but makes no reference.
+                if count <= limit and weight > ASSISTANT_WEIGHT:
+                    keywords.add((term, name))
+    counted_as, matches = 1.0, list[dict[str, Match]]()
+    for passage in passages:
+        matches.append(_matches(frozenset(passage), weights, keywords, counted_as))
+        counted_as = _PASSAGE
+    return matches
 
 
 def _matches(
@@ -234,12 +229,12 @@ def _matches(
     for term in sorted(passage & weights.keys()):  # so that sums of floats are the same each time
         for name, weight in weights[term].items():
             by_effort.setdefault(name, {})[term] = weight
-    totals = {name: sum(terms.values()) for name, terms in by_effort.items()}
+    totals = dict(zip(by_effort, map(sum, map(dict.values, by_effort.values())), strict=True))
     found = {}
     for name, terms in by_effort.items():
         share = 0.0
         for term, weight in terms.items():
-            best = max(totals[other] for other in weights[term]) or 1.0
+            best = max(map(totals.__getitem__, weights[term])) or 1.0
             share += weight * (totals[name] / best) ** 2
         words = tuple(term for term in terms if (term, name) in keywords)
         # One term more: the fewer a text has, the more of them are keywords by chance.
@@ -260,8 +255,8 @@ def counted(messages: Iterable[Message]) -> Counts:
     """Count the terms of the messages of a turn."""
     counts = Counts()
     for message in messages:
-        for text in (part[:END] for part in countable(message)):
-            of_user = message["type"] == "human"
+        for part in countable(message):
+            text, of_user = part[:END], message["type"] == "human"
             (counts.user if of_user else counts.others).update(terms_of(text))
             if message["type"] != "tool":
                 counts.marks.update(marks(text))
@@ -315,7 +310,7 @@ def _keywords_of(
     for record in work.view.turns_of(effort.id, turns):
         key = (work.view.owner, session, record.id, name)
         counts.append(cache.get_or_make(key, partial(counted, record.messages)))
-    named = "" if is_fact(effort.id) else name
+    named = "" if session and is_fact(effort.id) else name
     heading = (named, effort.goal, effort.summary, *effort.keywords)
     # An open effort has no summary yet, so its log counts fully.
     full_weight = MOST_KEYWORDS if effort.status == "open" else _FULL_WEIGHT
@@ -339,11 +334,12 @@ def keywords(
         user.update(turn.user)
         others.update(turn.others)
         named.update(turn.marks)
-    weights = dict.fromkeys((term for text in heading for term in terms_of(text)), 1.0)
+    weights = dict.fromkeys(chain.from_iterable(map(terms_of, heading)), 1.0)
     for mark, _ in named.most_common():
         weights.setdefault(mark, 1.0)
     for term, _ in user.most_common():
         weights.setdefault(term, 1.0 if len(weights) < full_weight else _LOG_WEIGHT)
     weights = dict(islice(weights.items(), limit))
-    added = (term for term, _ in others.most_common(limit) if term not in weights)
-    return weights | dict.fromkeys(added, ASSISTANT_WEIGHT)
+    for term, _ in others.most_common(limit):
+        weights.setdefault(term, ASSISTANT_WEIGHT)
+    return weights

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from threading import Lock
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -31,14 +32,6 @@ _VOLATILE = ("id", "usage_metadata", "response_metadata", "tool_call_id")
 """Fields that differ between two deliveries of the same message, so a digest leaves them out."""
 
 
-def _without_surrogates(text: str) -> str:
-    try:  # much faster than the search, which the text of a large file would notice
-        text.encode()
-    except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub("\ufffd", text)
-    return text
-
-
 def clean(value: Any, levels: int = _DEEPEST) -> Any:
     r"""Return `value` as it can be stored: lone surrogates are U+FFFD, integers over 64 bits text.
 
@@ -48,14 +41,19 @@ def clean(value: Any, levels: int = _DEEPEST) -> Any:
     True
     """
     if isinstance(value, str):
-        return _without_surrogates(value)
+        try:  # much faster than the search, which the text of a large file would notice
+            value.encode()
+        except UnicodeEncodeError:
+            value = _LONE_SURROGATE.sub("\ufffd", value)
+        return value
     if isinstance(value, Mapping | list | tuple) and not levels:
         return _as_json(value)
     if isinstance(value, Mapping):
-        return {clean(key): clean(item, levels - 1) for key, item in value.items()}
+        items = map(clean, value.values(), repeat(levels - 1))
+        return dict(zip(map(clean, value), items, strict=True))
     if isinstance(value, list | tuple):
-        items = [clean(item, levels - 1) for item in value]
-        return items if isinstance(value, list) else tuple(items)
+        items = map(clean, value, repeat(levels - 1))
+        return [*items] if isinstance(value, list) else tuple(items)
     if type(value) is int and not -(2**63) <= value < 2**64:
         return str(value)  # msgpack, which checkpointers use, has no longer ones
     return value
@@ -133,10 +131,11 @@ def speaks(content: Any) -> bool:
     >>> speaks("Yes."), speaks(" "), speaks([{"type": "thinking", "thinking": "Well"}])
     (True, False, False)
     """
-    parts = content if isinstance(content, list) else [content or ""]
+    if not isinstance(content, list):
+        return bool((content or "").strip())
     return any(
         block_text(part).strip()
-        for part in parts
+        for part in content
         if isinstance(part, str) or _kind_of(part) not in _THOUGHTS
     )
 
@@ -316,12 +315,7 @@ def digest(messages: Sequence[Message], length: int = 16) -> str:
     >>> digest([{"type": "human", "data": {"content": "hi", "id": "1"}}])
     '25dbdbddb6bccc04'
     """
-    return fingerprint([_identity(message) for message in messages], length)
-
-
-def digests(messages: Sequence[Message], length: int = 16) -> list[str]:
-    """Return the digest of each message alone."""
-    return [digest([message], length) for message in messages]
+    return fingerprint([*map(_identity, messages)], length)
 
 
 def fingerprint(value: Any, length: int = 16) -> str:
@@ -336,15 +330,20 @@ def fingerprint(value: Any, length: int = 16) -> str:
 
 def _identity(message: Message) -> dict[str, Any]:
     """Return the fields of a message that a digest is made of."""
-    data = {key: value for key, value in message["data"].items() if key not in _VOLATILE}
-    for key in ("tool_calls", "invalid_tool_calls"):
-        if isinstance(data.get(key), list):  # a client may send any field
-            data[key] = [_without_id(call) for call in data[key]]
-    if isinstance(data.get("content"), list):
-        data["content"] = [_without_id(block) for block in without_facts(data["content"])]
-    extra = data.get("additional_kwargs") or {}
-    data["additional_kwargs"] = {key: extra[key] for key in extra if key != "tool_calls"}
-    return {"type": message["type"], "data": {key: value for key, value in data.items() if value}}
+    own: dict[str, Any] = {}
+    for key, value in message["data"].items():
+        if not value or key in _VOLATILE:
+            continue
+        own[key] = value
+        if key in {"tool_calls", "invalid_tool_calls"} and isinstance(value, list):
+            own[key] = [_without_id(call) for call in value]  # a client may send any field
+        elif key == "content" and isinstance(value, list):
+            own[key] = [_without_id(block) for block in without_facts(value)]
+        elif key == "additional_kwargs":
+            own[key] = {name: value[name] for name in value if name != "tool_calls"}
+            if not own[key]:
+                del own[key]
+    return {"type": message["type"], "data": own}
 
 
 def _without_id(item: Any) -> Any:

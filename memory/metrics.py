@@ -3,7 +3,6 @@
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from statistics import mean
 from typing import Any
 
@@ -278,17 +277,14 @@ def cost(
     >>> cost([*said, answer], 5, len)
     {'type': 'context', 'said': 18, 'answer': 8, 'alone': 5, 'before': [10]}
     """
-    plain = [*without_calls(messages, own)]
-    answers = [at for at, message in enumerate(plain) if message["type"] == "ai"]
-    sizes = [count_message(message, count) for message in plain]
-    before = [0, *accumulate(sizes)]
-    return {
-        "type": "context",
-        "said": before[-1],
-        "answer": sizes[-1] if len(plain) - 1 in answers else 0,
-        "alone": alone,
-        "before": [before[at] for at in answers],
-    }
+    said, answer, before = 0, 0, list[int]()
+    for message in without_calls(messages, own):
+        tokens = count_message(message, count)
+        is_answer = message["type"] == "ai"
+        before += [said] if is_answer else []
+        answer = tokens if is_answer else 0
+        said += tokens
+    return {"type": "context", "said": said, "answer": answer, "alone": alone, "before": before}
 
 
 def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterator[Message]:
@@ -300,9 +296,10 @@ def without_calls(messages: Iterable[Message], names: Collection[str]) -> Iterat
     """
     removed_ids: set[Any] = set()
     for message in messages:
-        removed = [call for call in calls(message) if call.get("name") in names]
+        called = calls(message)
+        removed = [call for call in called if call.get("name") in names] if called else []
         if message["type"] == "ai":  # ids may repeat between rounds
-            removed_ids = {call.get("id") for call in removed}
+            removed_ids = {call.get("id") for call in removed} if removed else set()
         if removed_ids and message["data"].get("tool_call_id") in removed_ids:
             continue
         remainder = _without(message, names) if removed else message

@@ -1,12 +1,19 @@
 """Put a memory right that somebody edited: what the archive contradicts is taken out."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from .efforts import EffortState
 from .names import is_qualified
 from .view import ArchiveView
+
+_BORNE_OUT = {
+    "open": ("open_efforts", "open"),
+    "expanded": ("expanded", "concluded"),
+    "summaries": ("summaries", "concluded"),
+    "compressed": ("compressed", "open"),
+}
+"""The entries of efforts with their key in the state, and the status that they must have."""
 
 
 def put_right(efforts: EffortState, view: ArchiveView) -> tuple[EffortState, tuple[str, ...]]:
@@ -17,25 +24,22 @@ def put_right(efforts: EffortState, view: ArchiveView) -> tuple[EffortState, tup
     out.
     """
     named = [*{**efforts.open, **efforts.expanded, **efforts.summaries}]
-    status = {effort.id: effort.status for effort in view.efforts_named(named, ())}
-
-    def kept(entries: Mapping[str, Any], wanted: str) -> dict[str, Any]:
-        existing = (name for name in entries if status.get(name) == wanted)
-        return {name: _clipped(name, entries[name], view.tip.turn) for name in existing}
-
-    right = replace(
-        efforts,
-        open=kept(efforts.open, "open"),
-        expanded=kept(efforts.expanded, "concluded"),
-        summaries=kept(efforts.summaries, "concluded"),
-        compressed=kept(efforts.compressed, "open"),
-    )
-    if right.active not in {*right.open, None}:
-        right = replace(right, active=None)
-    names = {"active": "active_effort", "open": "open_efforts"}
-    fields = ("active", "open", "expanded", "summaries", "compressed")
-    changed = (name for name in fields if getattr(right, name) != getattr(efforts, name))
-    return right, tuple(names.get(name, name) for name in changed)
+    status: dict[str, str] = {}
+    for effort in view.efforts_named(named, ()):
+        status[effort.id] = effort.status
+    right, changed = dict[str, Any](), list[str]()
+    for field, (key, wanted) in _BORNE_OUT.items():
+        entries, kept = getattr(efforts, field), dict[str, Any]()
+        for name, entry in entries.items():
+            if status.get(name) == wanted:
+                kept[name] = _clipped(name, entry, view.tip.turn)
+        if kept != entries:
+            right[field] = kept
+            changed.append(key)
+    if efforts.active not in {*right.get("open", efforts.open), None}:
+        right["active"] = None
+        changed.insert(0, "active_effort")
+    return replace(efforts, **right), tuple(changed)
 
 
 def _clipped(name: str, entry: Any, last: int) -> Any:

@@ -167,5 +167,8 @@ def memberships(active: str | None, events: Sequence[Event]) -> tuple[str, ...]:
     >>> memberships("b", [{"type": "concluded", "effort": "a"}])
     ('b', 'a')
     """
-    concluded = (event["effort"] for event in events if event["type"] == "concluded")
-    return tuple(dict.fromkeys([*([active] if active else []), *concluded]))
+    names = dict.fromkeys([active] if active else [])
+    for event in events:
+        if event["type"] == "concluded":
+            names[event["effort"]] = None
+    return tuple(names)

@@ -5,14 +5,14 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from heapq import nlargest
-from itertools import chain, islice
+from itertools import chain, filterfalse, islice, repeat
 from math import fsum, log
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from .archive.protocol import Pointing
 from .banners import BANNER
-from .efforts import EffortState, happened, within_limit
+from .efforts import Effort, EffortState, happened, within_limit
 from .fences import unquoted
 from .keywords import (
     ASSISTANT_WEIGHT,
@@ -55,14 +55,13 @@ def mentionable(text: str) -> frozenset[str]:
     >>> sorted(mentionable("the auth bug"))
     ['auth', 'auth-bug', 'bug', 'the', 'the-auth', 'the-auth-bug']
     """
-    line = hyphenated(text)
-    spans = [match.span() for match in _TOKEN.finditer(line)]
-    return frozenset(
-        line[start:end]
-        for first, (start, _) in enumerate(spans)
-        for _, end in spans[first : first + _NAME_WORDS]
-        if end - start <= SLUG_LENGTH
-    )
+    line, ids = hyphenated(text), set[str]()
+    spans = [*map(re.Match.span, _TOKEN.finditer(line))]
+    for first, (start, _) in enumerate(spans):
+        for _, end in spans[first : first + _NAME_WORDS]:
+            if end - start <= SLUG_LENGTH:
+                ids.add(line[start:end])
+    return frozenset(ids)
 
 
 def qualified_words(text: str) -> tuple[str, ...]:
@@ -93,8 +92,8 @@ def statements(messages: Sequence[Message]) -> list[str]:
     >>> statements([said, {"type": "ai", "data": {"content": "8443."}}])
     ['Which port?', '8443.']
     """
-    question = "\n".join(text(message) for message in messages if message["type"] == "human")
-    return [question, *([visible_text(messages[-1])] if answered(messages) else [])]
+    said = [text(message) for message in messages if message["type"] == "human"]
+    return ["\n".join(said), *([visible_text(messages[-1])] if answered(messages) else [])]
 
 
 def mentions(
@@ -106,13 +105,16 @@ def mentions(
     this session's `auth-bug`. Efforts outside the context are looked up too, a few per text.
     """
     names = dict[str, str]()
-    for word in chain.from_iterable(map(qualified_words, texts)):
-        session, name = parted(word)
-        names[word] = f"{session}/{hyphenated(name)}"
-    known = work.view.efforts_named([*{*names.values()}], ()) if names else ()
-    stored = {effort.id for effort in known}
-    written = {word: name for word, name in names.items() if name in stored and is_qualified(name)}
-    written |= {name: name for name in _foreign_efforts(work)}
+    for said in texts:
+        for word in qualified_words(said) if "/" in said else ():
+            session, name = parted(word)
+            names[word] = f"{session}/{hyphenated(name)}"
+    written = dict[str, str]()
+    if names:
+        known = {effort.id for effort in work.view.efforts_named([*{*names.values()}], ())}
+        written = {word: id_ for word, id_ in names.items() if id_ in known and is_qualified(id_)}
+    for name in _foreign_efforts(work):
+        written[name] = name
     mentioned, remainders = set[str](), [*texts]
     # The longest first: a shorter id may be the end of a longer one.
     for word in sorted(written, key=len, reverse=True):
@@ -127,8 +129,10 @@ def mentions(
 
 def _foreign_efforts(work: RunningTurn) -> tuple[str, ...]:
     """Return the efforts of other sessions that the context or a search of this turn showed."""
-    searches = (event["efforts"] for event in work.state.events if event["type"] == "searched")
-    names = [*work.state.summaries, *(name for results in searches for name in results)]
+    names = [*work.state.summaries]
+    for event in work.state.events:
+        if event["type"] == "searched":
+            names += event["efforts"]
     return tuple(dict.fromkeys(filter(is_qualified, names)))
 
 
@@ -136,6 +140,8 @@ _COMPARED = 200  # newest efforts that a keyword's rarity is counted over: all t
 
 _BEGINNING_AND_END = frozenset({"opened", "concluded"})
 """The events that set the counter of an effort anyway."""
+
+_NOTING = _BEGINNING_AND_END | {"referenced"}
 
 _TOOLS: Mapping[str, str] = {
     "switched": "switch_effort",
@@ -168,10 +174,9 @@ def referenced(work: RunningTurn, cache: KeywordCache) -> EffortState:
     for effort in sorted(work.view.efforts_named([*evicted], state.events), key=attrgetter("id")):
         if effort.status == "concluded":
             state = happened(state, {"type": "returned", "effort": effort.id})
-    fresh = {event["effort"] for event in state.events if event["type"] in _BEGINNING_AND_END}
-    noted = {event["effort"] for event in state.events if event["type"] == "referenced"}
+    noted = {event["effort"] for event in state.events if event["type"] in _NOTING}
     for name in (*state.open, *state.summaries):
-        if name in found and name not in fresh | noted:
+        if name in found and name not in noted:
             state = happened(state, reference(name, *found[name]))
     return within_limit(state)
 
@@ -189,16 +194,24 @@ def _references(work: RunningTurn, cache: KeywordCache) -> dict[str, tuple[Kind,
     """Return the efforts that the turn refers to, each with the first kind that holds."""
     question, *answer = statements(work.view.running.messages)
     ids, elsewhere, texts = mentions(work, [*map(own_words, (question, *answer))])
-    mentioned = ids | elsewhere | _foreign_by_name(work, ids) | _inflected(work, texts)
-    known = work.known([*mentioned])
-    found: dict[str, tuple[Kind, list[str]]] = {effort.id: ("id", [effort.id]) for effort in known}
+    newest = work.view.efforts(_COMPARED)
+    mentioned = ids | elsewhere | _inflected(work, texts, newest.total)
+    if foreign := _foreign_efforts(work):
+        mentioned |= _foreign_by_name(work, foreign, ids)
+    found: dict[str, tuple[Kind, list[str]]] = {}
+    in_context, compared = {*work.state.open, *work.state.summaries}, [*newest.efforts]
+    for effort in work.known([*(mentioned | in_context)]):
+        compared += [effort] if effort.id in in_context else []
+        if effort.id in mentioned:
+            found[effort.id] = "id", [effort.id]
     for event in work.state.events:
         if tool := _TOOLS.get(event["type"]):
             found.setdefault(event["effort"], ("tool", [tool]))
     by_kind: dict[Kind, Mapping[str, Iterable[str]]] = {
-        "keywords": _by_keywords(work, texts, cache),
-        "search": _used_results(work, question, answer, cache),
+        "keywords": _by_keywords(work, texts, compared, cache)
     }
+    if answer and "tool" in map(itemgetter("type"), work.view.running.messages):
+        by_kind["search"] = _used_results(work, (question, answer[0]), compared, cache)
     said = _as_said(texts) if any(by_kind.values()) else {}
     for kind, names in by_kind.items():
         for name, terms in names.items():
@@ -212,15 +225,15 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
     return {term: word for word in reversed(spoken) for term in content(word)}
 
 
-def _inflected(work: RunningTurn, texts: Sequence[str]) -> frozenset[str]:
+def _inflected(work: RunningTurn, texts: Sequence[str], total: int) -> frozenset[str]:
     """Return ids of several words that stand in texts with other endings, and ids without accents.
 
     An id of one word must stand in the text as it is, accents aside: `apis` is not the effort
     `api`, since single words are often said without any thought of an effort.
     """
-    in_context = (*work.state.open, *work.state.summaries)
-    names = [name for name in in_context if not is_qualified(name)]
-    names += _evicted_with_words_of(work, texts)
+    names = [*filterfalse(is_qualified, (*work.state.open, *work.state.summaries))]
+    if total > len({*work.state.open, *work.state.summaries}):
+        names += _evicted_with_words_of(work, texts)
     found = set[str]()
     for said in texts:
         line = hyphenated(_without_accents(said))
@@ -235,8 +248,6 @@ def _inflected(work: RunningTurn, texts: Sequence[str]) -> frozenset[str]:
 def _evicted_with_words_of(work: RunningTurn, texts: Iterable[str]) -> list[str]:
     """Return efforts outside the context whose id or summary has a rare word of these texts."""
     in_context, view = {*work.state.open, *work.state.summaries}, work.view
-    if view.efforts(0).total <= len(in_context):
-        return []
     said = (view.branch.pointing(one).said for one in texts)
     names = dict.fromkeys(name for found in said for name in found if isinstance(name, str))
     return [name for name in names if name not in in_context]
@@ -264,27 +275,28 @@ def _without_accents(text: str) -> str:
 
 
 def _used_results(
-    work: RunningTurn, question: str, answer: Sequence[str], cache: KeywordCache
+    work: RunningTurn, said: tuple[str, str], compared: Sequence[Effort], cache: KeywordCache
 ) -> dict[str, list[str]]:
     """Return the efforts whose search results the answer repeats, with the words that it repeats.
 
     Those are words that neither the question nor the query has, and that few efforts have.
     """
-    results = _results(work.view.running.messages)
-    if not results or not answer:
+    if not (results := _results(work.view.running.messages)):
         return {}
-    vocabulary = _vocabulary(work, cache)
+    question, answer = said
+    vocabulary = _vocabulary(work, compared, cache)
     limit = max(1, len(vocabulary) // 2)
 
     def is_distinctive(term: str) -> bool:
         return sum(term in keywords for keywords in vocabulary.values()) <= limit
 
     found = {}
-    said = [term for term in terms_of(own_words(answer[0])) if is_distinctive(term)]
+    telling = [term for term in terms_of(own_words(answer)) if is_distinctive(term)]
     for name, (queries, shown) in results.items():
         known = {*terms_of(question), *terms_of(queries)}
         terms = {*terms_of(shown)} - known
-        if len(repeated := [term for term in said if term in terms]) >= _overlap(work):
+        repeated = [term for term in telling if term in terms]
+        if len(repeated) >= work.settings.min_keyword_overlap:
             found[name] = repeated
     return found
 
@@ -305,37 +317,36 @@ def _results(messages: Iterable[Message]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _foreign_by_name(work: RunningTurn, mentioned: Collection[str]) -> frozenset[str]:
+def _foreign_by_name(
+    work: RunningTurn, foreign: Iterable[str], mentioned: Collection[str]
+) -> frozenset[str]:
     """Return the efforts of other sessions that are mentioned by their unqualified names.
 
     A name that an effort of this session has too refers to that one.
     """
-    names = {qualified: parted(qualified)[1] for qualified in _foreign_efforts(work)}
+    names = {qualified: parted(qualified)[1] for qualified in foreign}
     names = {qualified: name for qualified, name in names.items() if name in mentioned}
-    if not names:
-        return frozenset()
     efforts = work.view.efforts_named(sorted({*names.values()}), work.state.events)
     own = {effort.id for effort in efforts}
     return frozenset(qualified for qualified, name in names.items() if name not in own)
 
 
 def _by_keywords(
-    work: RunningTurn, texts: Iterable[str], cache: KeywordCache
+    work: RunningTurn, texts: Iterable[str], compared: Sequence[Effort], cache: KeywordCache
 ) -> dict[str, tuple[str, ...]]:
     """Return the efforts in the context that one of these texts is about, with their keywords."""
     in_context = [*dict.fromkeys([*work.state.open, *work.state.summaries])]
     if not in_context:
         return {}
-    vocabulary, turns = _vocabulary(work, cache), recent(work, cache)
-    ids = [name for name in in_context if name in vocabulary]
+    vocabulary, turns = _vocabulary(work, compared, cache), recent(work, cache)
+    ids, overlap = [*filter(vocabulary.__contains__, in_context)], work.settings.min_keyword_overlap
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
-        passages = passages_of(said)
-        found = about(passages, vocabulary, ids, turns, overlap=_overlap(work)) | found
-    left = {name: vocabulary[name] for name in ids if name not in found}
-    if left and len(vocabulary) >= MANY:
-        pointing = work.view.branch.pointing(next(iter(texts)))
-        found |= said_mostly(pointing, left, overlap=_overlap(work))
+        found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
+    if len(vocabulary) >= MANY:
+        left = {name: vocabulary[name] for name in ids if name not in found}
+        pointing = work.view.branch.pointing(next(iter(texts))) if left else None
+        found |= said_mostly(pointing, left, overlap=overlap) if pointing else {}
     return found
 
 
@@ -412,15 +423,13 @@ def said_mostly(
     return mostly
 
 
-def _overlap(work: RunningTurn) -> int:
-    return work.settings.min_keyword_overlap
-
-
-def _vocabulary(work: RunningTurn, cache: KeywordCache) -> dict[str, Keywords]:
-    """Return the keywords of the newest efforts and of those in the context."""
-    in_context = work.known([*dict.fromkeys([*work.state.open, *work.state.summaries])])
-    efforts = {e.id: e for e in (*work.view.efforts(_COMPARED).efforts, *in_context)}
-    return {name: keywords_of(work, effort, cache) for name, effort in efforts.items()}
+def _vocabulary(
+    work: RunningTurn, compared: Sequence[Effort], cache: KeywordCache
+) -> dict[str, Keywords]:
+    """Return the keywords of the newest efforts and of those in the context, which come last."""
+    efforts = {effort.id: effort for effort in compared}
+    keywords = map(keywords_of, repeat(work), efforts.values(), repeat(cache))
+    return dict(zip(efforts, keywords, strict=True))
 
 
 def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
@@ -431,7 +440,10 @@ def recent(work: RunningTurn, cache: KeywordCache) -> list[Keywords]:
     """
     view = work.view
     turns = {*range(max(1, view.tip.turn - _RECENT + 1), view.tip.turn + 1)}
-    turns = turns.difference(*(view.log_turns(name)[-_RECENT:] for name in work.state.open))
+    for name in work.state.open:
+        turns.difference_update(view.log_turns(name)[-_RECENT:])
+    if not turns:
+        return []
     ids = view.branch.ids(sorted(turns))
     return [
         cache.get_or_make((view.owner, None, number), partial(_terms_of, work, turn))

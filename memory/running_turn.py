@@ -3,9 +3,9 @@
 import difflib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from threading import Lock
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 
@@ -21,14 +21,14 @@ from .record import Record
 from .search.embeddings import Embedder
 from .settings import Settings
 from .tokens import TokenCounter
-from .transcript import recalled
+from .transcript import Recalled, recalled
 from .view import ArchiveView, fence_key
 
 _SHOWN = 160
 """Characters of a name in an error: a model may write anything for one."""
 
 LAID_OUT = 1_000
-"""Cached forms of turns, two for each: as sent, and as laid out; the archive caches 500 turns."""
+"""Cached forms of turns, two for each: as sent, and as laid out."""
 
 _LARGE = 20_000
 """Characters of each further form that a large one counts as, lest the process's memory be full.
@@ -36,8 +36,18 @@ _LARGE = 20_000
 Texts that a turn quotes may not be longer: a cached form has them once more.
 """
 
-LaidOut: TypeAlias = LRUCache[Any, tuple[Sequence[Record], Any]]
 T = TypeVar("T")
+
+
+class Made(NamedTuple):
+    """What was made of a record, and whether it depends on nothing else."""
+
+    record: Record
+    is_alone: bool
+    value: Any
+
+
+LaidOut: TypeAlias = LRUCache[Any, Made]
 
 LAYING_OUT = Lock()
 """Guards the caches of what is laid out, which threads share."""
@@ -48,9 +58,8 @@ def laid_out_cache() -> LaidOut:
     return LRUCache(LAID_OUT, _weight)
 
 
-def _weight(entry: tuple[Sequence[Record], Any]) -> int:
-    characters = length([record.messages for record in entry[0]])
-    return min(LAID_OUT, 1 + characters // _LARGE)
+def _weight(entry: Made) -> int:
+    return min(LAID_OUT, 1 + length(entry.record.messages) // _LARGE)
 
 
 @dataclass(frozen=True)  # without slots: `cached_property` needs a `__dict__`
@@ -93,32 +102,27 @@ class RunningTurn:
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a committed turn as they were sent, recalled text included."""
-        return self.once(("sent",), (record,), lambda: self.view.messages(record))
+        return self.once(("sent",), record, self.view.messages)
 
-    def once(
-        self, form: tuple[Hashable, ...], records: Sequence[Record], make: Callable[[], T]
-    ) -> T:
-        """Return what `make` makes of records, cached by form if each record may be.
+    def once(self, form: tuple[Hashable, ...], record: Record, make: Callable[[Record], T]) -> T:
+        """Return what `make` makes of a record, cached by form until the record reads otherwise.
 
-        The key has the `id`s of the records; they are cached too, so that no other objects get
-        these ids meanwhile.
+        What quotes other turns is made again when it is read again: those may have been erased.
         """
-        key = (*form, *map(id, records))
+        key = (*form, self.view.owner, record.id)
         with LAYING_OUT:
-            entry = self.laid_out.get(key)
-        if entry is None:
-            entry = records, make()
-            if all(map(_may_be_cached, records)):
-                with LAYING_OUT:
-                    self.laid_out[key] = entry
-        value: T = entry[1]
+            known = self.laid_out.get(key)
+        if known and (known.record is record or (known.is_alone and known.record == record)):
+            value: T = known.value
+            return value
+        value, quotes = make(record), list[Recalled]()
+        for message in record.messages:
+            if message["type"] == "tool":
+                quotes += recalled(message)
+        if not quotes or _may_be_cached(quotes, record.turn):
+            with LAYING_OUT:
+                self.laid_out[key] = Made(record, not quotes, value)
         return value
-
-    def once_each(
-        self, form: tuple[Hashable, ...], records: Sequence[Record], make: Callable[[Record], T]
-    ) -> list[T]:
-        """Return what `make` makes of each record, cached as by `once`."""
-        return [self.once(form, (record,), partial(make, record)) for record in records]
 
     def put(self, state: EffortState) -> "RunningTurn":
         """Return the turn with another state of the efforts."""
@@ -187,13 +191,11 @@ Outcome: TypeAlias = tuple[RunningTurn, Mapping[str, Any]]
 """What a tool returns: the turn after it, and its result for the model."""
 
 
-def _may_be_cached(record: Record) -> bool:
-    """Tell whether the texts that a turn quotes are short, and can no longer change.
+def _may_be_cached(quotes: Sequence[Recalled], turn: int) -> bool:
+    """Tell whether the texts that a turn quotes are short, and can change by erasing alone.
 
     Those of another session can change, and those of a turn that was still to come.
     """
-    results = [message for message in record.messages if message["type"] == "tool"]
-    quotes = [quote for message in results for quote in recalled(message)]
     size = sum(quote.end - quote.offset for quote in quotes)
-    settled = all(not quote.session and quote.turn <= record.turn for quote in quotes)
+    settled = all(not quote.session and quote.turn <= turn for quote in quotes)
     return settled and size <= _LARGE

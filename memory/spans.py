@@ -7,6 +7,7 @@ next one, whose work it begins. The user's request belongs to each effort of its
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TypeAlias
 
 from .efforts import EffortState
@@ -69,6 +70,8 @@ def headed(messages: Sequence[Message], parts: Sequence[Span], effort: str) -> t
 
 def event_of(messages: Sequence[Message], state: EffortState) -> tuple[Event, ...]:
     """Return the event that keeps the spans of a turn; none for a turn that is one span."""
+    if "tool" not in map(itemgetter("type"), messages):  # only a result begins another span
+        return ()
     parts = spans(messages, active_before(state))
     if len({name for name, _, _ in parts}) < _SEVERAL:
         return ()
@@ -77,14 +80,16 @@ def event_of(messages: Sequence[Message], state: EffortState) -> tuple[Event, ..
 
 def kept(turn: Logged) -> list[Span]:
     """Return the spans of a committed turn, none if all of it belongs to each of its efforts."""
-    events = (event["spans"] for event in turn.events if event["type"] == "spans")
-    return [(str(name), begin, end) for name, begin, end in next(events, ())]
+    for event in turn.events:
+        if event["type"] == "spans":
+            return [(str(name), begin, end) for name, begin, end in event["spans"]]
+    return []
 
 
 def narrowed(turn: Record, effort: str) -> Record:
     """Return a turn with what it has of an effort."""
     parts = kept(turn)
-    if all(name != effort for name, _, _ in parts):
+    if not parts or all(name != effort for name, _, _ in parts):
         return turn
     events = tuple(event for event in turn.events if event["type"] != "spans")
     return replace(turn, messages=headed(turn.messages, parts, effort), events=events)

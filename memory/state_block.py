@@ -10,7 +10,8 @@ goes as far as the next block, or to the first paragraph after a blank line that
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from ..prompts.loader import render
 from .messages import Growing, Message, with_content
@@ -74,8 +75,10 @@ class Cutter:
     def feed(self, text: str) -> str:
         """Take the next piece; return the text that can be released."""
         *lines, unfinished = text.split("\n")
-        released = [self._end_line(line + "\n") for line in lines]
-        return "".join(released) + self._extend_line(unfinished)
+        released = ""
+        for line in lines:
+            released += self._end_line(line + "\n")
+        return released + self._extend_line(unfinished)
 
     def end(self) -> str:
         """Return the text that was held back; no more text may follow."""
@@ -192,8 +195,8 @@ def blocks(content: Any, *, complete: bool = False) -> tuple[str, ...]:
     >>> blocks("Done.\n---STATE---\nGoal: ship\n---END STATE---")
     ('Goal: ship\n',)
     """
-    cutter = _divided(content)[1]
-    return tuple(cutter.complete if complete else cutter.blocks)
+    divided = _cut(content) if isinstance(content, str) else _divided(content)
+    return divided.complete if complete else divided.blocks
 
 
 def cut_content(content: Any) -> Any:
@@ -202,13 +205,10 @@ def cut_content(content: Any) -> Any:
     >>> cut_content("Done.\n---STATE---\nGoal: ship\n---END STATE---")
     'Done.'
     """
-    if isinstance(content, str) and START not in content:
-        return content
-    remainder, cutter = _divided(content)
-    if not cutter.blocks:
-        return content
-    is_text = isinstance(remainder, str)
-    return remainder if is_text else [item for item in remainder if _text_of(item) != ""]
+    if isinstance(content, str):
+        return _cut(content).rest if START in content else content
+    rest, found, _ = _divided(content)
+    return [item for item in rest if _text_of(item) != ""] if found else content
 
 
 def without_blocks(message: Message) -> Message:
@@ -225,14 +225,30 @@ def without_blocks(message: Message) -> Message:
     return message if remainder is content else with_content(message, remainder)
 
 
-def _divided(content: Any) -> tuple[Any, Cutter]:
-    """Return content without its state blocks, and the cutter that has them."""
-    texts = [content] if isinstance(content, str) else map(_text_of, content)
-    text = "".join(filter(None, texts))
-    if START not in text:  # most answers, and each is read in every later call
-        return content, Cutter()
+class _Divided(NamedTuple):
+    """Content without its state blocks, and these; the `complete` ones have an end line."""
+
+    rest: Any
+    blocks: tuple[str, ...]
+    complete: tuple[str, ...]
+
+
+@lru_cache(maxsize=64)  # an answer is read by each step of its turn, and in later calls
+def _cut(text: str) -> _Divided:
     cutter = Cutter()
-    return cutter.cut(content, last=True), cutter
+    rest = cutter.feed(text) + cutter.end()
+    if not cutter.blocks:
+        return _Divided(text, (), ())
+    return _Divided(rest, tuple(cutter.blocks), tuple(cutter.complete))
+
+
+def _divided(content: Sequence[Any]) -> _Divided:
+    """Divide content blocks, in whose texts together the state blocks stand."""
+    if START not in "".join(filter(None, map(_text_of, content))):
+        return _Divided(content, (), ())
+    cutter = Cutter()
+    rest = cutter.cut(content, last=True)
+    return _Divided(rest, tuple(cutter.blocks), tuple(cutter.complete))
 
 
 def _with_text(item: Any, change: Callable[[str], str]) -> Any:
@@ -289,8 +305,7 @@ def parsed(block: str) -> dict[str, str]:
             # The fields of the prompt need no space after their colon; `http://` is no field.
             name = _CANONICAL[field["own"].lower()] if field["own"] else field["name"]
         fields.setdefault(name, []).append(field["text"] if field else line)
-    texts = {name: "\n".join(lines).strip() for name, lines in fields.items()}
-    return {name: text for name, text in texts.items() if text}
+    return {name: text for name, lines in fields.items() if (text := "\n".join(lines).strip())}
 
 
 def newest(content: Any, *, complete: bool = False) -> dict[str, str] | None:
@@ -354,7 +369,7 @@ def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
     >>> shown([{"type": "ai", "data": {"content": block}}])
     ({'type': 'ai', 'data': {'content': 'Done.'}},)
     """
-    return tuple(without_blocks(one) if one["type"] == "ai" else one for one in messages)
+    return tuple(map(without_blocks, messages))
 
 
 OWN = "ebbtide"
@@ -384,7 +399,10 @@ def calls_sent(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
         own = metadata.get(OWN) if isinstance(metadata, Mapping) else None
         if message["type"] != "ai" or not isinstance(own, Mapping) or "tokens" not in own:
             continue
-        event = {"type": "sent", **{name: own[name] for name in _REPORTED if name in own}}
+        event: dict[str, Any] = {"type": "sent"}
+        for name in _REPORTED:
+            if name in own:
+                event[name] = own[name]
         if usage := message["data"].get("usage_metadata"):
             event["usage"] = usage
         events.append(event)
@@ -405,9 +423,9 @@ def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
         if message["type"] != "ai" or not isinstance(metadata, Mapping) or OWN not in metadata:
             plain.append(message)
             continue
-        rest = {key: value for key, value in metadata.items() if key != OWN}
+        rest = dict(metadata)
+        own = rest.pop(OWN)
         plain.append({**message, "data": {**message["data"], "response_metadata": rest}})
-        own = metadata[OWN]
         if isinstance(own, Mapping) and "raw" in own:
             raw[str(message["data"].get("id"))] = own["raw"]
     return with_blocks(plain, raw) if raw else tuple(plain)
@@ -439,8 +457,7 @@ def each_block_once(
     `noted` is the block in the note before the turn, {} for none; it is newer than those of the
     first `within` messages.
     """
-    found = _fields(messages)
-    if not any(found):
+    if not _may_have_blocks(messages) or not any(found := _fields(messages)):
         return tuple(messages)
     begin, stands = within if noted else 0, noted
     once = [*_without_blocks(messages)[:begin], *messages[begin:]]
@@ -451,16 +468,23 @@ def each_block_once(
     return tuple(once)
 
 
+def _may_have_blocks(messages: Sequence[Message]) -> bool:
+    for message in messages:
+        content = message["data"].get("content")
+        if message["type"] == "ai" and (not isinstance(content, str) or START in content):
+            return True
+    return False
+
+
 def last_block(messages: Sequence[Message]) -> int | None:
     """Return the place of the newest message with a state block, None if there is none."""
     found = _fields(messages)
     return next((at for at in reversed(range(len(found))) if found[at] is not None), None)
 
 
-_fields = Growing[Any](
-    lambda messages, _: [
-        newest(message["data"].get("content")) if message["type"] == "ai" else None
-        for message in messages
-    ]
-)
+def _fields_of(message: Message) -> dict[str, str] | None:
+    return newest(message["data"].get("content")) if message["type"] == "ai" else None
+
+
+_fields = Growing[Any](lambda messages, _: [*map(_fields_of, messages)])
 _without_blocks = Growing[Message](lambda messages, _: [*map(without_blocks, messages)])

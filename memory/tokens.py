@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, repeat
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -230,15 +230,18 @@ def count_message(message: Message, count: TokenCounter = count) -> int:
     >>> count_message({"type": "human", "data": {"content": "one two"}}, lambda s: len(s.split()))
     6
     """
-    data = message["data"]
+    data, tokens = message["data"], MESSAGE_OVERHEAD
     called = calls(message) if data.get("tool_calls") or data.get("invalid_tool_calls") else ()
     content = data.get("content") or ()
-    blocks = [content] if isinstance(content, str) else content
-    if called:  # providers repeat calls as blocks, which must not count twice
-        blocks = [block for block in blocks if not is_call(block)]
-    tokens = MESSAGE_OVERHEAD + sum(_count_block(block, count) for block in blocks)
-    tokens += sum(count(str(call.get("name") or "")) + count(arguments(call)) for call in called)
-    tokens += sum(_count_json(thought, count) for thought in thoughts_beside(message))
+    for block in [content] if isinstance(content, str) else content:
+        if isinstance(block, str):
+            tokens += count(block)
+        elif not (called and is_call(block)):  # providers repeat calls as blocks
+            tokens += _count_block(block, count)
+    for call in called:
+        tokens += count(str(call.get("name") or "")) + count(arguments(call))
+    for thought in thoughts_beside(message) if "additional_kwargs" in data else ():
+        tokens += _count_json(thought, count)
     if message["type"] == "tool":
         tokens += _RESULT_OVERHEAD
     elif data.get("name"):
@@ -252,7 +255,7 @@ def count_messages(messages: Iterable[Message], count: TokenCounter = count) -> 
     >>> count_messages([{"type": "human", "data": {"content": "Hello."}}] * 2, len)
     20
     """
-    return sum(count_message(message, count) for message in messages)
+    return sum(map(count_message, messages, repeat(count)))
 
 
 def count_tools(schemas: Sequence[Mapping[str, Any]], count: TokenCounter = count) -> int:
@@ -313,8 +316,6 @@ def _longest(text: str, ends: Sequence[int], fits: Callable[[str], bool]) -> int
 
 def _count_block(block: Any, count: TokenCounter) -> int:
     """Return the tokens of a content block: of a text, an attachment, or its JSON."""
-    if isinstance(block, str):
-        return count(block)
     kind = block.get("type")
     if kind == "text":
         return count(str(block.get("text", "")))

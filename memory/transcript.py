@@ -141,7 +141,8 @@ def stored(message: Message) -> Message:
 
 def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
     """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
-    quotes = quotations(message)
+    if not (quotes := quotations(message)):
+        return message
     return _with(message, [{**part, "text": read(quote)} for part, quote in quotes])
 
 
@@ -560,8 +561,10 @@ def countable(message: Message) -> list[str]:
     ['Well.', "{'id': 1}"]
     """
     is_own = message["type"] == "tool" and message["data"].get("name") in OWN_TOOLS
-    app_calls = (call for call in calls(message) if call.get("name") not in OWN_TOOLS)
-    return [*([] if is_own else [visible_text(message)]), *(str(c.get("args")) for c in app_calls)]
+    texts = [] if is_own else [visible_text(message)]
+    if called := calls(message):
+        texts += [str(call.get("args")) for call in called if call.get("name") not in OWN_TOOLS]
+    return texts
 
 
 def _lines(message: Message) -> Iterator[tuple[str, str, bool]]:

@@ -27,6 +27,11 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 """OpenAI answers 400 to names with other characters; Anthropic and Google take some more."""
 
 
+_SPOKEN = frozenset({"human", "ai"})
+_BARE = frozenset({"content", "id", "usage_metadata", "response_metadata"})
+"""The fields of a message that only has words."""
+
+
 def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message, ...]:
     """Return the messages with every call followed by its result and no other results.
 
@@ -41,12 +46,24 @@ def valid_history(messages: Sequence[Message], fences: Fences) -> tuple[Message,
     >>> [message["type"] for message in valid_history([asking], Fences(b"secret", len))]
     ['ai', 'tool']
     """
+    if all(map(_is_plain, messages)):
+        return tuple(messages)
     rounds: list[list[Message]] = [[]]  # each but perhaps the first begins with an answer
     for message in map(_with_sendable_names, of_others(messages)):
         if message["type"] == "ai":
             rounds.append([])
         rounds[-1].append(message)
     return tuple(fixed for round_ in rounds for fixed in _paired(round_, fences))
+
+
+def _is_plain(message: Message) -> bool:
+    """Tell whether every provider takes a message as it stands, as those of most turns."""
+    data = message["data"]
+    words = data.get("content")
+    if message["type"] not in _SPOKEN or not isinstance(words, str) or not words.strip():
+        return False
+    is_bare = data.keys() <= _BARE and "id" not in (data.get("response_metadata") or ())
+    return is_bare and words.isascii() and "[" not in words and "<" not in words
 
 
 def _sendable(name: str | None) -> str:
@@ -73,13 +90,16 @@ def with_own_ids(messages: Sequence[Message]) -> tuple[Message, ...]:
     unique: list[Message] = []
     for message in messages:
         if message["type"] == "ai":
-            ids = [str(call["id"]) for call in calls(message)]
+            if not (called := calls(message)):
+                new_ids = {}
+                unique.append(message)
+                continue
+            ids = [str(call["id"]) for call in called]
             times.update(ids)
-            new_ids = {
-                call_id: f"call_{fingerprint([call_id, times[call_id]])}"
-                for call_id in ids
-                if times[call_id] > 1 or not _ID.fullmatch(call_id)
-            }
+            new_ids = {}
+            for call_id in ids:
+                if times[call_id] > 1 or not _ID.fullmatch(call_id):
+                    new_ids[call_id] = f"call_{fingerprint([call_id, times[call_id]])}"
         unique.append(_with_ids(message, new_ids) if new_ids else message)
     return tuple(unique)
 

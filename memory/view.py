@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 
 from .archive.protocol import Archive, Branch, EffortList
 from .compressions import Compression
@@ -54,9 +55,9 @@ class ArchiveView:
             return self.branch.turns(numbers) if numbers else ()
         wanted = [number for number in sorted({*numbers}) if number <= self.tip.turn]
         if unread := [number for number in wanted if number not in self.read]:
-            found = self.branch.turns(unread)
-            self.read.update((record.turn, record) for record in found)
-        return tuple(self.read[number] for number in wanted if number in self.read)
+            for record in self.branch.turns(unread):
+                self.read[record.turn] = record
+        return tuple(filter(None, map(self.read.get, wanted)))
 
     def messages(self, record: Record) -> tuple[Message, ...]:
         """Return the messages of a record as they were sent, recalled text included."""
@@ -135,9 +136,10 @@ class ArchiveView:
         stored = self.branch.efforts_named(own) if own else ()
         changed = changes(events, self.running.turn) if events else ()
         latest = {effort.id: effort for effort in (*stored, *changed)}
-        elsewhere = ((name, self.effort(name, events)) for name in foreign)
-        latest |= {name: effort for name, effort in elsewhere if effort is not None}
-        return tuple(latest[name] for name in ids if name in latest)
+        for name in foreign:
+            if effort := self.effort(name, events):
+                latest[name] = effort
+        return tuple(filter(None, map(latest.get, ids)))
 
     def efforts(self, limit: int) -> EffortList:
         """Return the newest efforts of the archive, and their total."""
@@ -171,7 +173,7 @@ class ArchiveView:
         Of another session only the turns of this effort on the newest branch are seen.
         """
         name = parted(effort_id)[1]
-        return tuple(narrowed(turn, name) for turn in self.whole_turns_of(effort_id, numbers))
+        return tuple(map(narrowed, self.whole_turns_of(effort_id, numbers), repeat(name)))
 
     def whole_turns_of(self, effort_id: str, numbers: Sequence[int]) -> tuple[Record, ...]:
         """Return what `turns_of` does, each turn with all that it has."""

@@ -41,7 +41,8 @@ def _assembled(
 ) -> tuple[dict[str, Any], RunningTurn]:
     """Return what `assembled` does, and the turn with the plan of the prompt."""
     work = running_turn(state, runtime, parts)
-    if lost := _without_lost(work, state, runtime):
+    lost = _without_lost(work, state, runtime) if state.get("part") else {}
+    if lost:
         state = updated(state, lost)
         work = running_turn(state, runtime, parts)
     with parts.archive.together(STEADY):
@@ -73,7 +74,7 @@ def _without_lost(
 
     What the plan says of its rounds counted from them.
     """
-    if not state.get("part") or len(work.view.running.messages) > len(running(state)):
+    if len(work.view.running.messages) > len(running(state)):
         return {}
     told = replace(work.state, banners=(*work.state.banners, banner_of("lost_rounds")))
     banners = changed(work.state, told, runtime)["banners"]

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from operator import attrgetter
 from typing import Any, cast
 from uuid import UUID, uuid4
 
@@ -20,7 +21,7 @@ from langgraph.graph.message import push_message
 from langgraph.runtime import Runtime
 
 from ..memory.banners import banner_of
-from ..memory.context.plan import Plan
+from ..memory.context.plan import keeping_anchor
 from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
 from ..memory.messages import calls, fingerprint, is_call, is_thought, speaks
@@ -32,7 +33,7 @@ from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
-from .turn.parts import AgentParts, base_of, opened, taking_tools
+from .turn.parts import AgentParts, base_of, opened, takes_tools
 from .turn.state import TurnState, updated
 from .turn.turn import effort_state, packed, running_turn, traced
 
@@ -43,9 +44,6 @@ Providers count up to a fifth more than the tokenizer that the budget is counted
 """
 
 _log = logging.getLogger("ebbtide.context")
-
-_THRESHOLDS = ("decay_threshold", "summary_eviction_threshold")
-"""The settings that say for how many turns an effort stays in the context."""
 
 _NO_CALLS: dict[str, Any] = {"anthropic-chat": {"type": "none"}}
 """The `tool_choice` that forbids calls, by LangChain's model type; "none" for all others."""
@@ -182,7 +180,12 @@ class Call:
 
         Providers refuse a history that has calls without them.
         """
-        model, given, config = opened(taking_tools(self.parts.model), self.config)
+        if not takes_tools(self.parts.model):
+            raise SettingsError(
+                f"{type(self.parts.model).__name__} has no tools, which the memory needs: pass a "
+                "chat model with bind_tools, and not what with_retry() makes of it"
+            )
+        model, given, config = opened(self.parts.model, self.config)
         messages = self.messages
         if caches_on_request(model, given, *self.parts.schemas, *messages):
             given[KEY], messages = BREAKPOINT, with_breakpoint(messages, self.steady)
@@ -204,11 +207,13 @@ class Call:
         state = self.state
         # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last
         # archived message may have been removed: an answer with its id would be taken for it.
-        used_ids = {state.get("archived"), *(message.id for message in state["messages"]), None}
+        used_ids = {state.get("archived"), None, *map(attrgetter("id"), state["messages"])}
         if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
         answer, hidden = self._anchored(cleaned(with_ids(answer)))
-        answer = _with_own_calls(_noted(answer, **self._report))
+        answer = _noted(answer, **self._report)
+        if answer.tool_calls:
+            answer = _with_own_calls(answer)
         messages = [answer, *results]
         if self.limit:
             hidden |= self._limit_told(hidden)
@@ -239,7 +244,10 @@ class Call:
         return {
             **state.get("context_report", {}),
             **self.started.report(state.get("sent", "")),
-            "thresholds": {name: getattr(self.settings, name) for name in _THRESHOLDS},
+            "thresholds": {
+                "decay_threshold": self.settings.decay_threshold,
+                "summary_eviction_threshold": self.settings.summary_eviction_threshold,
+            },
             "plan": plan,
             "after_events": len(state.get("events", ())),
         }
@@ -250,7 +258,9 @@ class Call:
         An answer that is nothing but a block leaves an empty message, which a banner explains.
         """
         state = updated(self.state, self.update)
-        raw = to_dicts([answer])[0]["data"]["content"]
+        raw: Any = answer.content
+        if not isinstance(raw, str):
+            raw = to_dicts([answer])[0]["data"]["content"]
         content = cut_content(raw)
         if self.settings.anchor == "off" or content is raw:
             return answer, {}
@@ -261,9 +271,8 @@ class Call:
         for banner in efforts.banners_since(before):
             self.runtime.stream_writer({"banner": banner})
         update = packed(efforts)
-        plan = Plan.unpacked(state.get("plan"))
-        if plan is not None and efforts.anchor != before.anchor:
-            update["plan"] = plan.with_anchor(before.anchor).packed()
+        if (plan := state.get("plan")) and efforts.anchor != before.anchor:
+            update["plan"] = keeping_anchor(plan, before.anchor)
         return _noted(answer.model_copy(update={"content": content}), raw=raw), update
 
 

@@ -12,7 +12,6 @@ from langgraph.types import Overwrite
 from ..memory.archive.index import language_event
 from ..memory.archive.memories import touches_attention
 from ..memory.banners import banner_of
-from ..memory.context.budget import fixed_parts
 from ..memory.errors import ArchiveError, EmbeddingError
 from ..memory.metrics import cost
 from ..memory.record import SHORT_ID, Owner, Record, Tip
@@ -100,9 +99,7 @@ def _committed(
     turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
-        own = fixed_parts(parts.system, parts.own_schema_tokens, parts.count)
-        alone = sum(part.tokens for part in own)
-        spent = cost(shown(turn.messages), alone, parts.count, NAMES)
+        spent = cost(shown(turn.messages), parts.alone, parts.count, NAMES)
         turn = replace(turn, events=(*turn.events, spent))
     record = commit(archive, owner, tip, turn, parts.embedder)
     if parts.embedder is not None:
@@ -111,7 +108,7 @@ def _committed(
         except (EmbeddingError, ArchiveError, OSError) as error:
             _log.warning("session %r has turns without a vector: %s", owner.thread, error)
     # Attention elsewhere is a cache: a turn that follows an older one concludes other efforts.
-    if record.beside or touches_attention(record):
+    if parts.attention is not None and (record.beside or touches_attention(record)):
         parts.memories_changed(owner)
     return record
 

@@ -139,6 +139,8 @@ def placeholders(messages: Sequence[Message], turn: int) -> tuple[Message, ...]:
     """Return the messages of a turn with placeholders for their attachments."""
     return tuple(
         _in_one(_mapped(message, lambda _, one: _text(_left(one, turn))), message)
+        if isinstance(message["data"].get("content"), list)
+        else message
         for message in messages
     )
 
@@ -186,6 +188,11 @@ class Attached:
 def attached(work: RunningTurn) -> Attached:
     """Return the running turn with its attachments as they are sent."""
     turn = work.view.running
+    for message in turn.messages:
+        if message["type"] == "tool" or isinstance(message["data"].get("content"), list):
+            break
+    else:
+        return Attached(turn.messages, {}, ())
     if not any(_which_may(turn.messages)):
         return Attached(turn.messages, {}, ())
     if not any(map(_has_any, turn.messages)) and not _brings(turn):

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from ...prompts.loader import render
 from ..errors import SettingsError
-from ..messages import Message, digests
+from ..messages import Message, digest
 from ..settings import Settings
 from ..state_block import ANCHOR_TOKENS, anchor_instructions
 from ..tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_messages
@@ -39,7 +39,7 @@ class Part:
     @cached_property
     def digests(self) -> str:
         """The digests of the messages: enough to compare two prompts."""
-        return "".join(digests(self.messages, DIGITS))
+        return "".join(digest([message], DIGITS) for message in self.messages)
 
     @classmethod
     def of(

@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
+from operator import attrgetter
 
 from ..decay import PUT_OFF, collapsed, due, evicted
 from ..efforts import EffortState
@@ -69,7 +70,8 @@ def end_turn(work: RunningTurn) -> RunningTurn:
 
     Summaries that are due leave together, with a change of the plan.
     """
-    work = work.put(collapsed(work.state, work.settings))
+    if work.state.expanded:
+        work = work.put(collapsed(work.state, work.settings))
     plan = work.plan
     why = "new" if plan is None else _why_after(work, plan)
     if why is None:
@@ -148,7 +150,7 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
     tip = work.view.tip.turn
     newer = work.view.turns(range(plan.after_turn + 1, tip + 1))
     # A turn that was broken off has no end at which its changes took effect.
-    broken_off = _changing(event for record in newer for event in record.events)
+    broken_off = _changing(chain.from_iterable(map(attrgetter("events"), newer)))
     if broken_off or plan.after_turn > tip:
         return broken_off or "new"
     if any(turn.status == "aborted" for turn in newer):
@@ -158,12 +160,15 @@ def _why_before(work: RunningTurn, plan: Plan, now: str) -> Why | None:
             return "window"
     if is_edited(work, plan):
         return "edited"
-    newest = work.view.turns([tip])
     # A change is free where the provider has forgotten the prefix.
-    times = (record.at for record in newest if record.at)
-    pauses = (datetime.fromisoformat(now) - datetime.fromisoformat(at) for at in times)
-    cold = any(pause.total_seconds() > _CACHE_SECONDS for pause in pauses)
-    return "cold-cache" if cold else None
+    return "cold-cache" if _is_cold(work.view.turns([tip]), now) else None
+
+
+def _is_cold(newest: Sequence[Record], now: str) -> bool:
+    """Tell whether the last turn was too long ago for a provider's cache."""
+    times = [datetime.fromisoformat(record.at) for record in newest if record.at]
+    ago = datetime.fromisoformat(now) - times[0] if times else timedelta()
+    return ago.total_seconds() > _CACHE_SECONDS
 
 
 def is_edited(work: RunningTurn, plan: Plan) -> bool:
@@ -200,8 +205,9 @@ def _why_after(work: RunningTurn, plan: Plan) -> Why | None:
         return "window"
     if _old_blocks(work, plan, (*past, running)) > _MOST_OLD_BLOCKS:
         return "state-blocks"
-    late = due(work.state, settings, running.turn, put_off=PUT_OFF)
-    return "due" if late or _is_late(work, plan, past) else None
+    if work.state.summaries and due(work.state, settings, running.turn, put_off=PUT_OFF):
+        return "due"
+    return "due" if _is_late(work, plan, past) else None
 
 
 def _is_over_window(work: RunningTurn, turns: Iterable[Record], *, more: bool = False) -> bool:
@@ -213,22 +219,21 @@ def _is_over_window(work: RunningTurn, turns: Iterable[Record], *, more: bool = 
 
 def _changing(events: Iterable[Event]) -> Why | None:
     """Return why the first of these events that does so changes the plan."""
-    kinds = ("moved" if event.get("moved") else event["type"] for event in events)
-    return next((_CHANGING[kind] for kind in kinds if kind in _CHANGING), None)
+    for event in events:
+        if why := _CHANGING.get("moved" if event.get("moved") else event["type"]):
+            return why
+    return None
 
 
 def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[Logged]) -> int:
     """Count the state blocks in the context that a newer one has replaced."""
     if work.settings.anchor == "off":
         return 0
-    answers = [
-        message
-        for turn in turns
-        if turn.turn > plan.after_turn
-        for message in turn.messages
-        if message["type"] == "ai"
-    ]
-    blocks = sum(one is not other for one, other in zip(answers, shown(answers), strict=True))
+    blocks = 0
+    for turn in turns:
+        if turn.turn > plan.after_turn:
+            for one, other in zip(turn.messages, shown(turn.messages), strict=True):
+                blocks += one is not other
     return max(0, blocks - (not plan.anchor))
 
 
@@ -241,7 +246,7 @@ def _is_late(work: RunningTurn, plan: Plan, turns: Sequence[Record]) -> bool:
     for number, turn in enumerate(turns):
         if turn.turn == plan.after_turn < now - PUT_OFF and not is_whole(turn, plan):
             return turn.turn not in plan.logs.values()
-        newer = [*(one.turn for one in turns), now][number + WHOLE_RESULTS :]
+        newer = [*map(attrgetter("turn"), turns), now][number + WHOLE_RESULTS :]
         if not newer or now - newer[0] < PUT_OFF:
             break
         if turn.turn > plan.previews and has_long_results(work, turn):
@@ -281,12 +286,10 @@ def _ambient(work: RunningTurn, limit: int, *, ended: bool) -> list[int]:
 
 def _efforts(work: RunningTurn) -> set[str]:
     """Return the efforts of a turn that has ended, those that it left for another one too."""
-    parts = [
-        part
-        for event in event_of(work.view.running.messages, work.state)
-        for part in event["spans"]
-    ]
-    return {*work.view.running.efforts, *(name for name, *_ in parts if name)}
+    names = {*work.view.running.efforts}
+    for event in event_of(work.view.running.messages, work.state):
+        names |= {name for name, *_ in event["spans"] if name}
+    return names
 
 
 def _open_effort_turns(

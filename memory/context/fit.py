@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import takewhile
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from rapidfuzz.distance import Prefix
@@ -47,12 +48,12 @@ class WorkingContext:
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """The messages of all parts, in order, in which each tool call has an id of its own."""
-        return with_own_ids([message for part in self.parts for message in part.messages])
+        return with_own_ids([*chain.from_iterable(map(attrgetter("messages"), self.parts))])
 
-    @property
+    @cached_property
     def sent(self) -> str:
         """The digests of all messages, `DIGITS` for each."""
-        return "".join(part.digests for part in self.parts)
+        return "".join(map(attrgetter("digests"), self.parts))
 
     def prefix(self, earlier: str, count: TokenCounter) -> int:
         """Return the tokens of the prefix shared with an earlier prompt, given what that `sent`.
@@ -76,8 +77,12 @@ class WorkingContext:
         shared = Prefix.similarity(earlier, self.sent) // DIGITS
         if 0 < shared < len(earlier) // DIGITS:
             return shared - 1
-        before = takewhile(lambda part: part.name not in {"turns", "turn"}, self.parts)
-        return sum(len(part.messages) for part in before) - 1
+        before = 0
+        for part in self.parts:
+            if part.name in {"turns", "turn"}:
+                break
+            before += len(part.messages)
+        return before - 1
 
     @property
     def report(self) -> dict[str, Any]:
@@ -116,25 +121,29 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
 
 def size(parts: Sequence[Part]) -> int:
     """Return the tokens of all these parts."""
-    return sum(part.tokens for part in parts)
+    return sum(map(attrgetter("tokens"), parts))
 
 
 def _omissions(work: RunningTurn, plan: Plan) -> dict[str, Any]:
     """Return what is left out: efforts without a line, turns, and turns shown only in part."""
-    older = work.view.turns([turn for turn in plan.turns if turn <= plan.previews])
-    compressed = {}
-    for name, turn in plan.quotes.items():
-        compression, log = work.view.compression(name, turn), work.view.log_turns(name)
-        compressed[name] = span(log[0], compression.through) if compression and log else ""
-    short = {*plan.short, *([plan.after_turn + 1] if plan.rounds else [])}
-    omissions = {
-        "efforts": len(plan.older) + plan.unnamed,
-        "turns": ranges_between(plan.turns, plan.after_turn),
-        "previews": ranges([record.turn for record in older if has_long_results(work, record)]),
-        "shortened": ranges(sorted(short)),
-        "compressed": compressed,
-    }
-    return {name: value for name, value in omissions.items() if value}
+    omissions: dict[str, Any] = {}
+    if plan.older or plan.unnamed:
+        omissions["efforts"] = len(plan.older) + plan.unnamed
+    if hidden := ranges_between(plan.turns, plan.after_turn) if plan.after_turn else "":
+        omissions["turns"] = hidden
+    if plan.previews:
+        older = work.view.turns([turn for turn in plan.turns if turn <= plan.previews])
+        long = ranges([record.turn for record in older if has_long_results(work, record)])
+        omissions |= {"previews": long} if long else {}
+    if plan.short or plan.rounds:
+        short = {*plan.short, *([plan.after_turn + 1] if plan.rounds else [])}
+        omissions["shortened"] = ranges(sorted(short))
+    if plan.quotes:
+        compressed = omissions["compressed"] = dict[str, str]()
+        for name, turn in plan.quotes.items():
+            compression, log = work.view.compression(name, turn), work.view.log_turns(name)
+            compressed[name] = span(log[0], compression.through) if compression and log else ""
+    return omissions
 
 
 def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:

@@ -39,9 +39,11 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
     past = []
     for message in map(without_thoughts, shown(messages)):
         fields = _BRIEF.get(message["data"].get("name", "")) if message["type"] == "tool" else ()
-        result = result_of(message) if fields else {}
-        brief = {name: result[name] for name in fields or () if name in result}
-        past.append(with_content(message, compact(brief)) if brief else message)
+        if fields:
+            result = result_of(message)
+            brief = {name: result[name] for name in fields if name in result}
+            message = with_content(message, compact(brief)) if brief else message  # noqa: PLW2901
+        past.append(message)
     return tuple(past)
 
 
@@ -84,12 +86,12 @@ def shorten_edges(
 def has_long_results(work: RunningTurn, record: Record, most: int = PREVIEW) -> bool:
     """Tell whether a turn has results over `most` tokens, which are shown as previews."""
 
-    def is_long() -> bool:
+    def is_long(record: Record) -> bool:
         turn = replace(record, messages=work.messages(record))
         messages = as_past(turn.messages)
         return previewed(turn, messages, Limits(most), work.count) != messages
 
-    return work.once(("long", work.count, most), (record,), is_long)
+    return work.once(("long", work.count, most), record, is_long)
 
 
 def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
@@ -99,4 +101,4 @@ def whole_tokens(work: RunningTurn, records: Sequence[Record]) -> list[int]:
         messages = placeholders(as_past(work.messages(record)), record.turn)
         return count_messages(valid_history(messages, work.fences), work.count)
 
-    return work.once_each(("whole", work.count), records, tokens)
+    return [work.once(("whole", work.count), record, tokens) for record in records]

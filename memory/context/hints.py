@@ -1,7 +1,7 @@
 """Notes before a message: the day, and hints that point at stored efforts and turns."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import nlargest
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ from ..efforts import one_line
 from ..messages import text
 from ..names import is_qualified
 from ..record import Event
-from ..references import mentions, shares
+from ..references import mentions, shares, statements
 from ..running_turn import RunningTurn
 from ..search.passages import best_piece, word_begin
 from ..search.terms import long_enough, query_terms, tells, terms
@@ -84,15 +84,17 @@ def spoken_of(message: Pointing, question: str) -> str | None:
 
 
 def hinted(work: RunningTurn) -> list[Event]:
-    """Return the event that puts hints before the running message; none if there are no hints."""
-    hints = _hints(work, work.plan) if work.plan else []
-    return [{"type": "hinted", "hints": hints}] if hints else []
+    """Return the event that puts hints before the running message; none if there are no hints.
 
-
-def _question(work: RunningTurn) -> str:
-    """Return the user's messages of the running turn as one text."""
-    messages = (message for message in work.view.running.messages if message["type"] == "human")
-    return "\n".join(map(text, messages))
+    They point at what the message is about and the context lacks. Efforts named by their id come
+    first, then by a word of it, then the effort or turn that the message clearly is about.
+    """
+    plan, limit = work.plan, work.settings.recall_hints
+    question = statements(work.view.running.messages)[0][:_HINT_QUERY]
+    targets = _targets(work, question, plan) if plan and limit else []
+    if not targets:
+        return []
+    return [{"type": "hinted", "hints": [_hint(work, one, question) for one in targets[:limit]]}]
 
 
 def hint_lines(view: ArchiveView, hints: Sequence[Hint]) -> list[str]:
@@ -120,17 +122,13 @@ def _excerpt(said: Sequence[tuple[str, str]], begin: int) -> str:
     return " ".join(parts)
 
 
-def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
-    """Return hints at what the running message is about and the context lacks.
-
-    Efforts named by their id come first, then by a word of it, then the effort or turn that the
-    message clearly is about.
-    """
-    question, limit = _question(work)[:_HINT_QUERY], work.settings.recall_hints
-    if not limit or not (asked := query_terms(question)):
+def _targets(work: RunningTurn, question: str, plan: Plan) -> list[str | int]:
+    """Return the efforts and turns that a message is about and the context lacks."""
+    limit = work.settings.recall_hints
+    if not (asked := query_terms(question)):
         return []
     ids, elsewhere, _ = mentions(work, [question])
-    absent = [name for name in sorted(ids | elsewhere) if not _in_context(work, name, plan)]
+    absent = sorted((ids | elsewhere) - _in_context(work, plan))
     stored = work.view.efforts_named(absent, work.state.events)
     targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     left_out = plan.older or len(plan.turns) < plan.after_turn
@@ -138,21 +136,24 @@ def _hints(work: RunningTurn, plan: Plan) -> list[Hint]:
     if len(targets) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
         pointing = work.view.branch.pointing(question)
         for best in (spoken_of(pointing, question), pointed_at(pointing) if is_long else None):
-            if best is not None and best not in targets and not _in_context(work, best, plan):
+            known = best in targets or best in _in_context(work, plan)
+            if best is not None and not known and not (isinstance(best, int) and plan.shows(best)):
                 targets.append(best)
-    if len(targets) < limit:
-        targets += [name for name in _other_subject(work, question, plan) if name not in targets]
-    return [_hint(work, target, question) for target in targets[:limit]]
+    if len(targets) < limit and work.related is not None:
+        others = _other_subject(work, work.related, question, plan)
+        targets += [name for name in others if name not in targets]
+    return targets
 
 
-def _other_subject(work: RunningTurn, question: str, plan: Plan) -> list[str]:
+def _other_subject(
+    work: RunningTurn, find: Callable[[str], Sequence[str]], question: str, plan: Plan
+) -> list[str]:
     """Return memories of other sessions that a message is about, and the turns in view are not."""
-    if work.related is None:
-        return []
     overlap = work.settings.min_keyword_overlap
     said = {term for term in query_terms(question) if tells(term)}
-    related = work.related(question) if len(said) >= overlap else ()
-    absent = [name for name in related if not _in_context(work, name, plan)]
+    related = find(question) if len(said) >= overlap else ()
+    shown = _in_context(work, plan)
+    absent = [name for name in related if name not in shown]
     stored = [one for one in work.view.efforts_named(absent, ()) if is_qualified(one.id)]
     if not stored:
         return []
@@ -167,12 +168,13 @@ def _other_subject(work: RunningTurn, question: str, plan: Plan) -> list[str]:
     ]
 
 
-def _in_context(work: RunningTurn, target: str | int, plan: Plan) -> bool:
-    """Tell whether a turn is shown, or an effort open, summarised, or mentioned since the plan."""
-    if isinstance(target, int):
-        return plan.shows(target)
-    recent = work.state.summaries.get(target, 0) > plan.after_turn
-    return recent or target in work.state.open or target in plan.summaries
+def _in_context(work: RunningTurn, plan: Plan) -> set[str]:
+    """Return the efforts that are open, summarised, or mentioned since the plan."""
+    names = {*work.state.open, *plan.summaries}
+    for name, turn in work.state.summaries.items():
+        if turn > plan.after_turn:
+            names.add(name)
+    return names
 
 
 def _hint(work: RunningTurn, target: str | int, question: str) -> Hint:
@@ -209,8 +211,9 @@ def dated(work: RunningTurn) -> list[Event]:
     if not work.now:
         return []
     zone, tip = work.settings.timezone, work.view.tip.turn
-    last = next((record.at for record in work.view.turns([tip] if tip else [])), "")
-    is_later = False
+    last, is_later = "", False
+    for record in work.view.turns([tip] if tip else []):
+        last = record.at
     if last:
         before, now = local(last, zone), local(work.now, zone)
         is_later = before.date() == now.date()

@@ -135,10 +135,6 @@ class Plan:
         tokens = self.key.rpartition(":")[2]
         return int(tokens) if tokens.isdecimal() else 0
 
-    def with_anchor(self, anchor: Mapping[str, str]) -> "Plan":
-        """Keep showing this state block until a change, unless an older one is shown already."""
-        return self if self.anchor is not None else replace(self, anchor=dict(anchor))
-
     def packed(self) -> dict[str, Any]:
         """Return it as the state keeps it, without empty fields; the inverse of `unpacked`.
 
@@ -148,7 +144,7 @@ class Plan:
         state = asdict(self) | {
             "turns": ranges(self.turns),
             "short": {str(turn): tokens for turn, tokens in self.short.items()},
-            "rounds": _packed(self.rounds),
+            "rounds": None if self.rounds is None else _packed(self.rounds),
             **{name: [*getattr(self, name)] for name in ("summaries", "older", "open")},
         }
         anchor = {} if self.anchor is None else {"anchor": state.pop("anchor")}
@@ -164,15 +160,30 @@ class Plan:
         """
         if not state:
             return None
-        short = {int(turn): tokens for turn, tokens in state.get("short", {}).items()}
-        rounds = Rounds.unpacked(state["rounds"]) if "rounds" in state else None
-        names = {name: tuple(state.get(name, ())) for name in ("summaries", "older", "open")}
-        turns = tuple(sorted(numbers(state.get("turns", ""))))
-        return cls(**{**state, **names, "turns": turns, "short": short, "rounds": rounds})
+        fields = dict(state)
+        if "turns" in state:
+            fields["turns"] = tuple(sorted(numbers(state["turns"])))
+        if "short" in state:
+            fields["short"] = {int(turn): tokens for turn, tokens in state["short"].items()}
+        if "rounds" in state:
+            fields["rounds"] = Rounds.unpacked(state["rounds"])
+        for name in ("summaries", "older", "open"):
+            if name in state:
+                fields[name] = tuple(state[name])
+        return cls(**fields)
 
 
-def _packed(rounds: Rounds | None) -> dict[str, Any]:
+def keeping_anchor(packed: Mapping[str, Any], anchor: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a packed plan that shows this state block until a change, or an older one if it does.
+
+    >>> keeping_anchor({"after_turn": 9}, {"Goal": "ship"})
+    {'after_turn': 9, 'anchor': {'Goal': 'ship'}}
+    """
+    return packed if "anchor" in packed else {**packed, "anchor": dict(anchor)}
+
+
+def _packed(rounds: Rounds) -> dict[str, Any]:
     """Return rounds as the state keeps them, without empty fields."""
-    state = {} if rounds is None else asdict(rounds)
+    state = asdict(rounds)
     lists = {name: [[*item] for item in state.get(name, ())] for name in ("gone", "limits")}
     return {name: value for name, value in {**state, **lists}.items() if value}

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -36,7 +36,7 @@ from .attached import (
 from .budget import GOAL_TOKENS, LOGS_SHARE, Part, PartName, log_limit, part_limit, quotes_limit
 from .forms import PREVIEW, as_past, edges, has_long_results, is_whole, shorten_edges
 from .hints import Hint, hint_lines
-from .plan import Plan, Rounds
+from .plan import Plan
 from .quotes import Quoted, log_quote, quote
 from .rounds import RESULT_SHARE, cut_turn, hidden, within
 from .shortening import (
@@ -53,9 +53,6 @@ from .summaries import summary_lines, summary_notes
 _NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
 _MARKED = 3  # efforts of a turn that its marker names
 _LIST_LENGTH = 60  # characters of the list of turns that are out of view
-
-_ADDING_EVENTS = frozenset({"dated", "hinted", "opened"})
-"""The events that may add notes to a turn until the next rebuild."""
 
 _Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
 _Load: TypeAlias = tuple[str, int]  # an effort, and a turn of it that a log shows
@@ -77,37 +74,39 @@ Parts: TypeAlias = tuple[Part, ...]
 
 def parts_of(work: RunningTurn, plan: Plan) -> Parts:
     """Return the parts of the context, without the fixed ones, that a plan describes."""
-    past = [record for record in work.view.turns(plan.turns) if record.status != "erased"]
-    newer = work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1))
-    running = replace(work.view.running, events=work.state.events)
-    return (
-        *_front(work, plan),
-        *_past_turns(work, plan, past),
-        # These two change with each plan, so they stand after what the provider has cached.
-        *_out_of_view(work, plan, past),
-        *_state_block(work, plan),
-        *(part for record in newer for part in _committed(work, record, plan)),
-        *(_turn_parts(work, running, plan) if running.messages else ()),
-    )
+    parts: list[Part] = []
+    if plan.summaries or plan.older or plan.unnamed:
+        parts += _summaries(work, plan)
+    if plan.quotes:
+        parts += _quotes(work, plan)
+    if plan.after_turn or plan.open or plan.logs:
+        past = [record for record in work.view.turns(plan.turns) if record.status != "erased"]
+        # What is out of view changes with each plan: it stands after what the provider has cached.
+        parts += [*_past_turns(work, plan, past), *_out_of_view(work, plan, past)]
+    if work.settings.anchor != "off" and (anchor := _anchor(work, plan)):
+        parts.append(_state_block(work, plan, anchor))
+    for record in work.view.turns(range(plan.after_turn + 1, work.view.tip.turn + 1)):
+        parts += _committed(work, record, plan)
+    if work.view.running.messages:
+        running = replace(work.view.running, events=work.state.events)
+        parts += _turn_parts(work, running, plan)
+    return tuple(parts)
 
 
 def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
     return part_limit(share, (plan.room or work.room))
 
 
-def _front(work: RunningTurn, plan: Plan) -> Iterator[Part]:
-    """Yield summary lines, then quotes; the effort that was active last takes its tokens first."""
-    if plan.summaries or plan.older or plan.unnamed:
-        lines = summary_lines(work, _known(work, plan, plan.summaries), (plan.room or work.room))
-        if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
-            yield Part.of("memory", summaries, work.count)
-    if plan.quotes:
-        yield from _quotes(work, plan)
+def _summaries(work: RunningTurn, plan: Plan) -> Iterator[Part]:
+    lines = summary_lines(work, _known(work, plan, plan.summaries), (plan.room or work.room))
+    if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
+        yield Part.of("memory", summaries, work.count)
 
 
 def _quotes(work: RunningTurn, plan: Plan) -> Iterator[Part]:
-    """Yield the quotes of compressed efforts that fit."""
-    block = sum(part.tokens for part in _state_block(work, plan))
+    """Yield the quotes of compressed efforts that fit; those of the newest take tokens first."""
+    anchor = _anchor(work, plan) if work.settings.anchor != "off" else {}
+    block = _state_block(work, plan, anchor).tokens if anchor else 0
     limit = quotes_limit((plan.room or work.room), block)
     quotes: dict[str, Message] = {}
     goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
@@ -273,11 +272,8 @@ def _open_efforts(work: RunningTurn, lines: Mapping[str, str], limit: int) -> Me
     return work.fences.note_within(render("open_efforts_unnamed", efforts=len(lines)), limit)
 
 
-def _state_block(work: RunningTurn, plan: Plan) -> Iterator[Part]:
-    """Yield the state block as it was when the context was rebuilt, if there was one."""
-    anchor = _anchor(work, plan)
-    if not anchor or work.settings.anchor == "off":
-        return
+def _state_block(work: RunningTurn, plan: Plan, anchor: Mapping[str, str]) -> Part:
+    """Return the note with the state block as it was when the context was rebuilt."""
     anchor = {name: marked(text) for name, text in anchor.items()}
 
     def quoted(block: Mapping[str, str]) -> Message:
@@ -286,7 +282,7 @@ def _state_block(work: RunningTurn, plan: Plan) -> Iterator[Part]:
         return work.fences.note(render("anchor_note", how=end, quote=rendered_fields(block)))
 
     limit = _limit(work, plan, "anchor") - count_message(quoted({}), work.count)
-    yield Part.of("anchor", [quoted(limited(anchor, max(1, limit), work.count))], work.count)
+    return Part.of("anchor", [quoted(limited(anchor, max(1, limit), work.count))], work.count)
 
 
 def _committed(
@@ -294,25 +290,35 @@ def _committed(
 ) -> list[Part]:
     """Return a committed turn in parts; they are cached if they depend on its record alone."""
 
-    def make_parts() -> list[Part]:
+    def make_parts(record: Record) -> list[Part]:
         return _turn_parts(work, replace(record, messages=work.messages(record)), plan)
 
-    turn = record.turn
-    events = record.events if turn > plan.after_turn else ()
-    tools = {m["data"].get("name") for m in record.messages if m["type"] == "tool"}
-    has_notes = tools & LOG_TOOLS.keys() or {event["type"] for event in events} & _ADDING_EVENTS
+    turn, is_next = record.turn, record.turn == plan.after_turn + 1
+    noted = _anchor(work, plan) if is_next and work.settings.anchor != "off" else {}
     form = (
         *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
-        *(plan.short.get(turn), is_whole(record, plan), (plan.room or work.room)),
-        (plan.rounds, plan.within) if turn == plan.after_turn + 1 else None,
+        *(plan.short.get(turn), is_whole(record, plan), plan.room, work.room),
+        (plan.rounds, plan.within, *noted.items()) if is_next else None,
         _finished(record, plan),
     )
-    parts = make_parts() if has_notes else work.once(form, (record,), make_parts)
+    is_alone = not _depends_on_others(record, plan)
+    parts = work.once(form, record, make_parts) if is_alone else make_parts(record)
     if marker is None:
         return parts
     first, *later = parts or [Part("turns", (), 0)]
     tokens = count_message(marker, work.count) + first.tokens
     return [Part("turns", (marker, *first.messages), tokens, turn), *later]
+
+
+def _depends_on_others(record: Record, plan: Plan) -> bool:
+    """Tell whether a turn shows logs, or hints at efforts and other turns."""
+    for message in record.messages:
+        if message["type"] == "tool" and message["data"].get("name") in LOG_TOOLS:
+            return True
+    for event in record.events if record.turn > plan.after_turn else ():
+        if event["type"] == "hinted" or "related" in event:
+            return True
+    return False
 
 
 def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
@@ -325,28 +331,26 @@ def _turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
     if turn.messages and turn.messages[0]["type"] == "ai":
         why = "unasked" if turn.turn == 1 else "unasked_later"
         before.append(work.fences.note(render(why)))
-    rounds = _cut_of(turn, plan)
+    rounds = plan.rounds if turn.turn == plan.after_turn + 1 else None
     limit = plan.short.get(turn.turn, 4 * (plan.room or work.room)) // 4
     if rounds is not None and rounds.limits:
         limit = 0 if rounds.bare else (plan.room or work.room) // _NOTES_SHARE
     for event in turn.events if turn.turn > plan.after_turn else ():
-        if notes := _notes(work, turn, event):
-            limit -= count_messages(notes, work.count)
-            before += notes if limit >= 0 else []
+        if event["type"] == "dated":
+            notes = [work.fences.note(render("today", day=event["day"]))]
+        elif event["type"] == "hinted":
+            notes = _hint_notes(work, turn, event["hints"])
+        else:
+            continue
+        limit -= count_messages(notes, work.count)
+        before += notes if limit >= 0 else []
     name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
-    pieces: list[_Piece] = [(name, message) for message in before]
-    pieces += _pieces(work, turn, plan, count_messages(before, work.count) if before else 0)
-    return [
-        Part.of(part_name, [message for _, message in group], work.count, turn.turn)
-        for part_name, group in groupby(pieces, key=itemgetter(0))
-    ]
-
-
-def _notes(work: RunningTurn, turn: Logged, event: Event) -> list[Message]:
-    """Return the notes of an event that stand before its turn: the day, and hints."""
-    if event["type"] == "dated":
-        return [work.fences.note(render("today", day=event["day"]))]
-    return _hint_notes(work, turn, event["hints"]) if event["type"] == "hinted" else []
+    notes_tokens = count_messages(before, work.count) if before else 0
+    pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
+    parts: list[Part] = []
+    for part_name, group in groupby(pieces, key=itemgetter(0)):
+        parts.append(Part.of(part_name, map(itemgetter(1), group), work.count, turn.turn))
+    return parts
 
 
 def _hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[Message]:
@@ -355,38 +359,30 @@ def _hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[
     return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
 
 
-def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator[_Piece]:
+def _pieces(
+    work: RunningTurn, turn: Logged, plan: Plan, name: PartName, notes: int
+) -> Iterator[_Piece]:
     """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
 
     `notes` are the tokens of the notes before it, which count towards its limit.
     """
-    past, name = turn.turn <= plan.after_turn, _part_name(work, turn)
-    # Newer answers keep their state blocks: the one before them in the context is older.
-    back: Mapping[Call, Message] = {}
-    if isinstance(turn, Record):
-        said = as_past(turn.messages) if past else _without_foreign_thoughts(work, turn.messages)
-        said = placeholders(said, turn.turn)
-    else:
-        running = attached(work)
-        said, back = _without_foreign_thoughts(work, running.messages), running.back
-    if not past:
-        is_next = turn.turn == plan.after_turn + 1 and work.settings.anchor != "off"
-        said = each_block_once(said, _anchor(work, plan) if is_next else {}, plan.within)
-    messages = with_marked_pointers(said)
-    known = len(turn.messages) if past else 0
+    messages, back = _as_sent(work, turn, plan)
+    known = len(turn.messages) if turn.turn <= plan.after_turn else 0
     if turn.turn == plan.after_turn + 1:
         known = plan.within
     if not is_whole(turn, plan):
         yield from _edge_pieces(work, turn, plan, messages)
         return
-    end, insertions = 0, _Insertions()
-    if (cut := _cut_of(turn, plan)) is not None:
+    end, loaded = 0, frozenset[_Load]()
+    if plan.rounds is not None and turn.turn == plan.after_turn + 1:
+        cut = plan.rounds
         end = min(cut.until, len(messages))  # an application may have removed some
         # Of calls with one id a call is told by how many of those that are shown come after it.
         away = hidden(turn.messages[:end], cut)
         head, early = (_without(turn, range(to), away) for to in (end, min(end, known)))
         insertions = _insertions(work, head, plan, len(early.messages), frozenset())
-        insertions = _with_back(insertions, head, back)
+        if insertions or back:
+            insertions = _with_back(insertions, head, back)
         if cut.limits or cut.bare:
             free = 0 if cut.bare else int(LOGS_SHARE * (plan.room or work.room))
             insertions = _fitting(insertions, free, work)
@@ -394,6 +390,7 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
         so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
         short = cut_turn(so_far, messages[:end], cut, (plan.room or work.room), work.fences)
         yield from _with_insertions(short, insertions, name)
+        loaded = frozenset(load for one in insertions.values() for load in one.loaded)
     elif (limit := plan.short.get(turn.turn)) is not None:
         limit = max(1, limit - notes)
         insertions = _insertions(work, turn, plan, known, frozenset())
@@ -404,25 +401,48 @@ def _pieces(work: RunningTurn, turn: Logged, plan: Plan, notes: int) -> Iterator
     most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
     limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
     shown_whole = previewed_each(turn, messages, limits, work.count)[end:]
-    if not isinstance(turn, Record):
+    if not isinstance(turn, Record) and shown_whole != messages[end:]:
         # Whether its attachments are sent was decided for the turn.
         pairs = zip(messages[end:], shown_whole, strict=True)
         shown_whole = tuple(
             old if has_files(old) and work.count(text_of(old)) <= most else new
             for old, new in pairs
         )
-    finished = _finished(turn, plan)
-    tail = [m for at, m in enumerate(shown_whole, end) if at not in finished]
-    loaded = frozenset(load for one in insertions.values() for load in one.loaded)
-    rest = _without(turn, range(end, len(turn.messages)), finished)
+    if finished := _finished(turn, plan):
+        shown_whole = tuple(m for at, m in enumerate(shown_whole, end) if at not in finished)
+    places = range(end, len(turn.messages))
+    rest = _without(turn, places, finished) if end or finished else turn
     insertions = _insertions(work, rest, plan, max(0, known - end), loaded)
-    insertions = _with_back(insertions, rest, back)
-    yield from _with_insertions(valid_history(tail, work.fences), insertions, name)
+    if insertions or back:
+        insertions = _with_back(insertions, rest, back)
+    history = valid_history(shown_whole, work.fences)
+    yield from (
+        _with_insertions(history, insertions, name) if insertions else zip(repeat(name), history)
+    )
 
 
 def _without(turn: Logged, places: range, away: Collection[int]) -> Logged:
     """Return a turn with the messages at some places, without those that are away."""
     return replace(turn, messages=tuple(turn.messages[at] for at in places if at not in away))
+
+
+def _as_sent(
+    work: RunningTurn, turn: Logged, plan: Plan
+) -> tuple[tuple[Message, ...], Mapping[Call, Message]]:
+    """Return the messages of a turn as they are sent whole, and what its calls brought back."""
+    past, back = turn.turn <= plan.after_turn, dict[Call, Message]()
+    if isinstance(turn, Record):
+        said = placeholders(as_past(turn.messages) if past else turn.messages, turn.turn)
+    else:
+        running = attached(work)
+        said, back = running.messages, {**running.back}
+    if work.provider and not (past and isinstance(turn, Record)):
+        said = _without_foreign_thoughts(work, said)
+    if not past:
+        # Newer answers keep their state blocks: the one before them in the context is older.
+        is_next = turn.turn == plan.after_turn + 1 and work.settings.anchor != "off"
+        said = each_block_once(said, _anchor(work, plan) if is_next else {}, plan.within)
+    return with_marked_pointers(said), back
 
 
 def _anchor(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
@@ -448,19 +468,17 @@ def _finished(turn: Logged, plan: Plan) -> frozenset[int]:
 
     The rounds that brought a log which is shown are not among them.
     """
+    if turn.turn > plan.after_turn:
+        return frozenset()
     last = len(turn.messages) - 1
     places = frozenset(
         at
-        for name, begin, end in (kept(turn) if turn.turn <= plan.after_turn else ())
+        for name, begin, end in kept(turn)
         if name and name not in plan.open
         for at in range(begin, end)
         if turn.messages[at]["type"] != "human" and at != last
     )
     return places - _log_rounds(turn, plan) if places else places
-
-
-def _cut_of(turn: Logged, plan: Plan) -> Rounds | None:
-    return plan.rounds if turn.turn == plan.after_turn + 1 else None
 
 
 def _shortened(
@@ -490,7 +508,7 @@ def _without_foreign_thoughts(
     work: RunningTurn, messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """Return messages without the thoughts of other providers' models, which refuse them."""
-    providers = _providers(messages) if work.provider else ()
+    providers = _providers(messages)
     if {*providers} <= {None, "", work.provider}:
         return tuple(messages)
     return tuple(
@@ -531,17 +549,10 @@ def _log_rounds(turn: Logged, plan: Plan) -> set[int]:
     return log_rounds(turn.messages, logs)
 
 
-def _part_name(work: RunningTurn, turn: Logged) -> PartName:
-    return "turn" if turn.turn == work.view.running.turn else "turns"
-
-
 def _with_insertions(
     messages: Sequence[Message], insertions: _Insertions, name: PartName
 ) -> Iterator[_Piece]:
     """Yield messages, and after all results of a round the insertions that belong to them."""
-    if not insertions:
-        yield from ((name, message) for message in messages)
-        return
     waiting: list[_Piece] = []
     for message, call in with_calls(messages):
         if call is None:
@@ -555,10 +566,8 @@ def _with_insertions(
 
 def _with_back(insertions: _Insertions, turn: Logged, back: Mapping[Call, Message]) -> _Insertions:
     """Return the insertions of a turn's calls, in their order, with attachments brought back."""
-    if not insertions and not back:
-        return insertions
     found: _Insertions = {}
-    for _, call in with_calls(turn.messages) if insertions or back else ():
+    for _, call in with_calls(turn.messages):
         if call is None:
             continue
         insertion = insertions.get(call, _Insertion(()))
@@ -577,16 +586,17 @@ def _insertions(
     `known` messages brought, only the logs that are still shown stay. What is `loaded` already is
     not loaded again.
     """
+    insertions: _Insertions = {}
+    if "tool" not in map(itemgetter("type"), turn.messages):
+        return insertions
     events = turn.events if turn.turn > plan.after_turn else ()
     related = {event["effort"]: event["related"] for event in events if "related" in event}
-    insertions: _Insertions = {}
-    if not any(message["type"] == "tool" for message in turn.messages):
-        return insertions
     for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
         efforts = related.get(str(result.get("effort_id")), ())
         hints = [{"effort": effort, "offset": 0} for effort in efforts]
         for message in _hint_notes(work, turn, hints):
-            insertions[call] = _Insertion(((_part_name(work, turn), message),))
+            name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+            insertions[call] = _Insertion(((name, message),))
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
     for at, call, result in log_results(turn.messages):
         name, limit = result["effort_id"], log_limit(plan.room or work.room)

@@ -139,12 +139,12 @@ def marked_pointers(words: str) -> str:
 
 
 def _with_marked_pointers(message: Message) -> Message:
-    content = message["data"].get("content")
-    parts = content if isinstance(content, list) else [content]
-    marked = [*map(_with_marked_part, parts)]
-    if marked == parts:
-        return message
-    return with_content(message, marked if isinstance(content, list) else marked[0])
+    content: Any = message["data"].get("content")
+    if isinstance(content, list):
+        marked: Any = [*map(_with_marked_part, content)]
+    else:
+        marked = marked_pointers(content) if isinstance(content, str) else content
+    return message if marked == content else with_content(message, marked)
 
 
 with_marked_pointers = Growing[Message](lambda messages, _: [*map(_with_marked_pointers, messages)])

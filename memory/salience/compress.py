@@ -96,9 +96,11 @@ class Due:
 
 def adoptable(work: RunningTurn) -> Compression | None:
     """Return a stored compression that the state lacks, as after a crash; None if there is none."""
-    adopted = work.state.compressed
-    stored = filter(None, map(work.view.compression, work.state.open))
-    return next((one for one in stored if one.turn > adopted.get(one.effort, 0)), None)
+    for name in work.state.open:
+        stored = work.view.compression(name)
+        if stored is not None and stored.turn > work.state.compressed.get(name, 0):
+            return stored
+    return None
 
 
 def to_do(work: RunningTurn) -> Compression | Due | None:
@@ -113,10 +115,11 @@ def outgrown(work: RunningTurn) -> Due | None:
     active, tip = work.state.active, work.view.tip.turn
     sample = work.view.turns(range(max(1, tip - _SAMPLE + 1), tip + 1))
     next_turn = sum(whole_tokens(work, sample)) // max(1, len(sample))
-    parked = [name for name in reversed([*work.state.open]) if name != active]
-    names = [active, *parked] if active else parked
-    dues = (_due(work, effort, next_turn) for effort in work.known(names))
-    return next(filter(None, dues), None)
+    names = dict.fromkeys([*([active] if active else []), *reversed([*work.state.open])])
+    for effort in work.known([*names]):
+        if (due := _due(work, effort, next_turn)) is not None:
+            return due
+    return None
 
 
 def item_limit(work: RunningTurn) -> int:
@@ -154,9 +157,9 @@ def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> i
     return next((number for number in range(most) if sum(sizes[number:]) <= low), most)
 
 
-def standing(work: RunningTurn, compression: Compression | None) -> int:
+def standing(work: RunningTurn, compression: Compression) -> int:
     """Return the tokens of the note that stands for compressed turns, 0 if there is none."""
-    message = quote(compression, 1, work.fences) if compression else None
+    message = quote(compression, 1, work.fences)
     return count_message(message, work.count) if message else 0
 
 
@@ -167,7 +170,8 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     (`hidden`), or if the next turn would make some leave (`pressing`).
     """
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
-    note_tokens, active = standing(work, old), effort.id == work.state.active
+    note_tokens = standing(work, old) if old else 0
+    active = effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]
     records, sizes = _oldest(work, effort.id, turns, _READ_SHARES * share)
@@ -175,7 +179,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     hidden = pressing = False
     if work.plan is not None:
         is_quoted = bool(work.plan.logs.get(effort.id))
-        hidden = not is_quoted and any(not work.plan.shows(turn) for turn in turns[:1])
+        hidden = bool(turns) and not (is_quoted or work.plan.shows(turns[0]))
         cut = work.used + next_turn > high_water(work.room, work.plan.size)
         cut_to = low_water(work.room, work.settings.context_budget)
         pressing = not hidden and cut and live + next_turn > cut_to

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 
 import snowballstemmer
 
@@ -86,8 +86,8 @@ def language(text: str) -> str:
     >>> language("Wann ist die Besprechung?"), language("When is it?"), language("Besprechung")
     ('german', 'english', '')
     """
-    known = (_OF_WORD.get(word, ()) for word in _WORD.findall(text.casefold()))
-    counts = Counter(one for languages in known for one in languages)
+    known = map(_OF_WORD.get, _WORD.findall(text.casefold()), repeat(()))
+    counts = Counter(chain.from_iterable(known))
     most = max(counts.values(), default=0)
     # Of equals English, and else none: "de la" is French and Spanish.
     best = [one for one, count in counts.items() if count == most]
@@ -102,9 +102,10 @@ def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:
     >>> [*stems("Laivat satamassa", ["laivat", "satamassa"], "finnish")]
     ['laiv', 'satam']
     """
-    of_text = language(text)
+    of_text, is_ascii = language(text), text.isascii()
     for word in words:
-        for one in dict.fromkeys([_of_script(word) or of_text, preset]):
+        of_word = of_text if is_ascii else _of_script(word) or of_text
+        for one in dict.fromkeys([of_word, preset]):
             yield from _stem(word, one)
 
 

@@ -51,7 +51,7 @@ class Passage:
     def asks(self) -> bool:
         """Whether the user only asks here, so that the passage answers no question."""
         words = self.text[len(self.speaker) + 1 :] if self._begins_with_speaker else self.text
-        sentences = [sentence for sentence in _ENDS.split(words.strip()) if sentence]
+        sentences = [*filter(None, _ENDS.split(words.strip()))]
         only_asks = self.only_query or all(map(is_question, sentences))
         return self.user and bool(sentences) and only_asks
 
@@ -138,6 +138,8 @@ def _searchable(message: Message) -> str:
     if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
         return ""
     content = without_blocks(message)["data"].get("content")
+    if isinstance(content, str) and content and not data.get("tool_calls"):
+        return _BLOB.sub(" ", content)
     blocks = content if isinstance(content, list) else [content or spoken(message)]
     texts = [
         block
@@ -185,7 +187,8 @@ def _sentence_spans(text: str, longest: int) -> Iterator[tuple[int, int]]:
         rf"(?:[^\n.!?。！？]|(?<=\w)\.(?=\w)){{1,{longest}}}[\n.!?。！？\"'”’)*\s]*"
         r"|[\n.!?。！？]+\s*"
     )
-    return (match.span() for match in re.finditer(sentence, text))
+    for match in re.finditer(sentence, text):
+        yield match.span()
 
 
 _BLOCK = re.compile(r"(?ms)(?:^ *|(?<=: ))---STATE---[ \t]*$.*?^ *---END STATE---[ \t]*$")

@@ -149,9 +149,11 @@ def words(text: str) -> list[str]:
     >>> words("Fixed the 数据库")
     ['fixed', 'the', '数据', '据库']
     """
-    pieces = _PIECE.findall(folded(text))
+    pieces: list[str] = _PIECE.findall(folded(text))
+    if text.isascii():
+        return pieces
     parts = (map("".join, pairwise(piece)) if is_pair(piece) else [piece] for piece in pieces)
-    return pieces if text.isascii() else [*chain.from_iterable(parts)]
+    return [*chain.from_iterable(parts)]
 
 
 def terms(text: str) -> list[str]:
@@ -308,17 +310,18 @@ def _further(text: str) -> Iterator[str]:
     """Yield the terms of a text beyond its words; most texts have no digit, and few such terms."""
     has_digit = _DIGIT.search(text) is not None
     patterns = (_JOINED, _GROUPS) if has_digit else (_JOINED,)
-    wholes = [match[0] for pattern in patterns for match in pattern.finditer(text)]
-    for whole in wholes:
-        joined = _SEPARATORS.sub("", whole)
-        if len(joined) <= _LONGEST_WHOLE:
-            yield _term(folded(joined))
-        if joined.isdigit() and len(joined) > _TAIL:
-            yield joined[-_TAIL:]
+    for pattern in patterns:
+        for match in pattern.finditer(text):
+            joined = _SEPARATORS.sub("", match[0])
+            if len(joined) <= _LONGEST_WHOLE:
+                yield _term(folded(joined))
+            if joined.isdigit() and len(joined) > _TAIL:
+                yield joined[-_TAIL:]
     if has_digit:
         yield from _with_digits(text)
     yield from _parts_of_compounds(text)
-    yield from (letter.lower() + _SIGNS[sign] for letter, sign in _SIGNED.findall(text))
+    for letter, sign in _SIGNED.findall(text):
+        yield letter.lower() + _SIGNS[sign]
     for match in _CAMEL.finditer(text):
         yield from filter(None, map(_term, map(folded, _CAMEL_PART.findall(match[0]))))
     if not text.isascii():
@@ -400,7 +403,8 @@ def _names(text: str) -> Iterator[str]:
         inside = not _BEGINS.search(before) and before.strip()
         if all_capitals or inside:
             yield word
-    yield from (match[1].lower() for match in _BEGINNING_NAME.finditer(text))
+    for match in _BEGINNING_NAME.finditer(text):
+        yield match[1].lower()
 
 
 @lru_cache(maxsize=_CACHED)

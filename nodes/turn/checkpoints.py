@@ -56,7 +56,9 @@ def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     LangGraph keeps them for a resumed run and drops them when a new message arrives. Results of
     memory tools are left out: what those tools changed in the memory is dropped too.
     """
-    writes = (value for _, key, value in checkpoint.pending_writes or () if key == "messages")
+    if not checkpoint.pending_writes:
+        return []
+    writes = (value for _, key, value in checkpoint.pending_writes if key == "messages")
     messages = chain.from_iterable(one if isinstance(one, list) else [one] for one in writes)
     return [m for m in messages if isinstance(m, ToolMessage) and m.name not in NAMES]
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -59,7 +60,7 @@ def to_dicts(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
 
 def from_dicts(messages: Sequence[Message]) -> list[BaseMessage]:
     """Return the LangChain messages of plain ones; no other class is ever constructed."""
-    return messages_from_dict([dict(message) for message in messages])
+    return messages_from_dict([*map(dict, messages)])
 
 
 def cleaned(message: _Message) -> _Message:
@@ -88,6 +89,12 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON gives it back; a marker for what it cannot hold."""
     if type(value) is str:
         return value
+    try:
+        said = json.dumps(value)
+        if '"null":' not in said:  # as pydantic does not name a key that is None
+            return json.loads(said)
+    except (ValueError, TypeError, RecursionError):
+        pass
     try:
         plain = to_jsonable_python(_ordered(value), fallback=_described, bytes_mode="base64")
         return json.loads(json.dumps(plain))
@@ -189,6 +196,11 @@ def closed(messages: Sequence[BaseMessage], nonce: str, reason: str = "") -> lis
     return [*messages, *(ToolMessage(**r, id=own) for r, own in zip(results, ids, strict=True))]
 
 
+def _have_blocks(messages: Sequence[BaseMessage]) -> bool:
+    """Tell whether any of these messages has blocks, and so perhaps a file."""
+    return list in map(type, map(attrgetter("content"), messages))
+
+
 def kept_in_state(
     archive: Archive, owner: Owner, messages: Sequence[BaseMessage]
 ) -> list[BaseMessage]:
@@ -198,6 +210,8 @@ def kept_in_state(
     """
     if owner.namespace:
         return completed(archive, owner, messages)
+    if not _have_blocks(messages):
+        return [*messages]
     if texts := data_of([message.content for message in messages]):
         archive.attach(owner, texts)
     return [
@@ -211,6 +225,8 @@ def archived(messages: Sequence[_Message]) -> list[_Message] | None:
 
     Each later turn would carry them through its checkpoints.
     """
+    if not _have_blocks(messages):
+        return None
     after = [
         message
         if isinstance(message.content, str)
@@ -228,6 +244,8 @@ def completed(
     running: Sequence[BaseMessage] = (),
 ) -> list[_Message]:
     """Return messages with the data of large files, which `running` messages may have too."""
+    if not _have_blocks(messages):
+        return [*messages]
     digests = references([message.content for message in messages])
     if not digests:
         return [*messages]
@@ -243,6 +261,8 @@ def completed_for_model(
     running: Sequence[BaseMessage] = (),
 ) -> list[_Message]:
     """Return what `completed` does, with the data marked like any other text of a message."""
+    if not _have_blocks(messages):
+        return [*messages]
     whole = completed(archive, owner, messages, running)
     return [
         new if new is old else _with(new, marked_content(new.content, new.type))

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from threading import Lock
 from typing import Any, NamedTuple
@@ -120,21 +120,16 @@ class AgentParts:
         object.__setattr__(self, "provider", provider_of(self.model))
 
     @property
-    def takes(self) -> int | None:
-        """The tokens that the model takes, by its profile; None if that is not known."""
-        tokens = self._profile.get("max_input_tokens")
-        return tokens if isinstance(tokens, int) and tokens > 0 else None
-
-    @property
-    def refused(self) -> frozenset[str]:
-        """The kinds of attachments that the model does not take, as far as its profile says."""
-        profile = self._profile
-        return frozenset(kind for entry, kind in _INPUTS.items() if profile.get(entry) is False)
-
-    @property
-    def _profile(self) -> Mapping[str, Any]:
+    def profile(self) -> Mapping[str, Any]:
+        """What the model says that it takes."""
         is_plain = isinstance(self.model, BaseChatModel)  # and not what `bind` made of one
         return getattr(self.model if is_plain else base_of(self.model), "profile", None) or {}
+
+    @cached_property
+    def alone(self) -> int:
+        """The tokens of what an application without a memory would send in each call."""
+        system, tools = fixed_parts(self.system, self.own_schema_tokens, self.count)
+        return system.tokens + tools.tokens
 
     def forget(self) -> None:
         """Empty the caches of what was read of the archive: something was erased in it."""
@@ -147,7 +142,12 @@ class AgentParts:
     def frame(self, context: object, ambient_window: int | None) -> Frame:
         """Return what all calls of a run have in common; see `settings_of`."""
         settings = self.settings_of(context, ambient_window)
-        return Frame(settings, sum(self.sizes(settings)), self.refused)
+        refused = frozenset[str]()
+        if profile := self.profile:
+            refused = frozenset(
+                kind for name, kind in _INPUTS.items() if profile.get(name) is False
+            )
+        return Frame(settings, sum(self.sizes(settings)), refused)
 
     def settings_of(self, context: object, ambient_window: int | None = None) -> Settings:
         """Return the settings of a run, with no larger budget than the model's window.
@@ -158,11 +158,11 @@ class AgentParts:
         if ambient_window is not None:
             defaults = defaults.model_copy(update={"ambient_window": ambient_window})
         settings = defaults if context is None else resolve(context, defaults)
-        known = self.takes
+        tokens = self.profile.get("max_input_tokens")
+        known = tokens if isinstance(tokens, int) and tokens > 0 else None
         if known is not None and known < settings.context_budget:
             _warn_of_window(type(self.model).__name__, known, settings.context_budget)
-        windows = [window for window in (known, self.window) if window is not None]
-        budget = min([settings.context_budget, *windows])
+        budget = min([settings.context_budget, *filter(None, (known, self.window))])
         if budget == settings.context_budget:
             return settings
         return settings.model_copy(update={"context_budget": budget})
@@ -280,8 +280,10 @@ def base_of(model: Any) -> Any:
     >>> base_of(model.bind(stop=["x"]).with_config(tags=["y"])) is model
     True
     """
-    while field := next((name for kind, name in _INSIDE.items() if isinstance(model, kind)), ""):
-        model = getattr(model, field)
+    while isinstance(model, tuple(_INSIDE)):
+        model = getattr(
+            model, next(name for kind, name in _INSIDE.items() if isinstance(model, kind))
+        )
     return model
 
 
@@ -309,16 +311,6 @@ def takes_tools(model: Any) -> bool:
     base = base_of(model)
     bind_tools = getattr(type(base), "bind_tools", BaseChatModel.bind_tools)
     return bind_tools is not BaseChatModel.bind_tools
-
-
-def taking_tools(model: Any) -> Any:
-    """Return the model; raise `SettingsError` if it takes no tools, like LangChain's fakes."""
-    if not takes_tools(model):
-        raise SettingsError(
-            f"{type(model).__name__} has no tools, which the memory needs: pass a chat model "
-            "with bind_tools, and not what with_retry() makes of it"
-        )
-    return model
 
 
 def name_of(model: Any) -> str:

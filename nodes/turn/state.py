@@ -37,7 +37,7 @@ _STRICT = ConfigDict(strict=True, extra="forbid")
 def _valid_event(event: dict[str, Any]) -> dict[str, Any]:
     _EVENT.validate_python(event)
     needed = _NEEDED.get(event["type"], ("effort",))
-    if any(key not in event for key in needed):
+    if not event.keys() >= {*needed}:
         raise ValueError(f"Input should be an event with {needed}")
     return event
 
@@ -257,13 +257,14 @@ def merged(old: Any, new: Any) -> dict[str, Any]:
 
     What a client writes is checked where it is read.
     """
-    both = {**_mapping(old), **_mapping(new)}
-    known = {key: both.pop(key) for key in _ORDER if key in both}
-    return known | both
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    both: dict[str, Any] = {}
+    for value in (old, new):
+        both |= value if isinstance(value, Mapping) else {}
+    in_order: dict[str, Any] = {}
+    for key in _ORDER:
+        if key in both:
+            in_order[key] = both.pop(key)
+    return in_order | both
 
 
 def valid(value: Any, kind: type) -> dict[str, Any]:
@@ -382,17 +383,13 @@ def unpacked(state: Mapping[str, Any]) -> TurnState:
     """
     own = {key: value for key, value in state.items() if key in CHANNELS}
     memory = valid(state.get("memory", {}), Memory)
-    own |= {**memory, **as_nodes_read(memory)}
-    return _counted(cast("TurnState", own | valid(state.get("bookkeeping", {}), Bookkeeping)))
-
-
-def _counted(state: TurnState) -> TurnState:
-    """Return the state with the number of its last or its running turn, whatever stands there."""
-    persisted = state.get("persisted")
-    if persisted is None or state.get("turn", persisted) in {persisted, persisted + 1}:
-        return state
-    is_running = max(state.get("asked", {}).values(), default=0) > persisted
-    return updated(state, {"turn": persisted + is_running, "put_right": ("turn",)})
+    own |= {**memory, **as_nodes_read(memory), **valid(state.get("bookkeeping", {}), Bookkeeping)}
+    persisted = own.get("persisted")
+    if persisted is not None and own.get("turn", persisted) not in {persisted, persisted + 1}:
+        # Whatever stands there, it is the last turn or the running one.
+        is_running = max(own.get("asked", {}).values(), default=0) > persisted
+        own |= {"turn": persisted + is_running, "put_right": ("turn",)}
+    return cast("TurnState", own)
 
 
 def updated(state: Mapping[str, Any], update: Mapping[str, Any]) -> TurnState:
@@ -427,8 +424,8 @@ def repacked(
     # What was put right when it was read stands there as somebody edited it.
     old = {key: value for key, value in read.items() if key not in read.get("put_right", ())}
     if update.keys() & _READABLE:
-        after = {**read, **update}
-        shown, was_shown = (readable(state, settings or Settings()) for state in (after, read))
+        after, settings = {**read, **update}, settings or Settings()
+        shown, was_shown = readable(after, settings), readable(read, settings)
         old |= {key: value for key, value in was_shown.items() if key in old}
         update = {**update, **{key: value for key, value in shown.items() if key in after}}
     new = {key: v for key, v in update.items() if key not in old or _differ(v, old[key])}
@@ -457,35 +454,31 @@ def readable(state: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     def left(threshold: int, last: int) -> int:
         return max(0, threshold - (turn - last))
 
-    opened = state.get("open_efforts", {})
-    expanded, summaries = state.get("expanded", {}), state.get("summaries", {})
-    shown = {*[*summaries][-SUMMARIES:]}
-    return {
-        "open_efforts": {
-            name: {**_picked(texts, name, "goal", "constraints"), **entry}
-            for name, entry in opened.items()
-        },
-        "expanded": {
-            name: {
-                **entry,
-                "collapses_in": left(settings.decay_threshold, entry["last_referenced_turn"]),
-            }
-            for name, entry in expanded.items()
-        },
-        "summaries": {
-            name: {
-                **(_picked(texts, name, "summary") if name in shown else {}),
-                "last_referenced_turn": last,
-                "leaves_in": left(settings.summary_eviction_threshold, last),
-            }
-            for name, last in summaries.items()
-        },
-    }
+    opened, expanded, summaries = dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    for name, entry in state.get("open_efforts", {}).items():
+        aims = dict(texts.get(name, {}))
+        aims.pop("summary", None)
+        opened[name] = {**aims, **entry}
+    for name, entry in state.get("expanded", {}).items():
+        collapses_in = left(settings.decay_threshold, entry["last_referenced_turn"])
+        expanded[name] = {**entry, "collapses_in": collapses_in}
+    told = {*[*state.get("summaries", {})][-SUMMARIES:]}
+    for name, last in state.get("summaries", {}).items():
+        text = texts.get(name, {}) if name in told else {}
+        summaries[name] = {
+            **({"summary": text["summary"]} if "summary" in text else {}),
+            "last_referenced_turn": last,
+            "leaves_in": left(settings.summary_eviction_threshold, last),
+        }
+    return {"open_efforts": opened, "expanded": expanded, "summaries": summaries}
 
 
-def _picked(texts: Texts, name: str, *fields: str) -> dict[str, Any]:
-    text = texts.get(name, {})
-    return {field: text[field] for field in fields if field in text}
+_TOLD: Mapping[str, tuple[str, ...]] = {
+    "open_efforts": ("goal", "constraints"),
+    "expanded": (),
+    "summaries": ("summary",),
+}
+"""The texts that the entries of efforts have for people."""
 
 
 def as_nodes_read(memory: Mapping[str, Any]) -> dict[str, Any]:
@@ -494,29 +487,21 @@ def as_nodes_read(memory: Mapping[str, Any]) -> dict[str, Any]:
     >>> as_nodes_read({"summaries": {"a": {"summary": "Fixed.", "last_referenced_turn": 5}}})
     {'summaries': {'a': 5}, 'texts': {'a': {'summary': 'Fixed.'}}}
     """
-    plain: dict[str, Any] = {}
-    texts: dict[str, dict[str, Any]] = {}
-    if "open_efforts" in memory:
-        entries = memory["open_efforts"].items()
-        texts |= {name: _only(entry, "goal", "constraints") for name, entry in entries}
-        plain["open_efforts"] = {n: _without(entry, "goal", "constraints") for n, entry in entries}
-    if "expanded" in memory:
-        entries = memory["expanded"].items()
-        plain["expanded"] = {name: _without(entry, "collapses_in") for name, entry in entries}
-    if "summaries" in memory:
-        plain["summaries"] = {}
-        for name, entry in memory["summaries"].items():
-            if isinstance(entry, int):  # as a turn in the archive has it
-                plain["summaries"][name] = entry
+    plain, texts = dict[str, Any](), dict[str, dict[str, Any]]()
+    for key, told in _TOLD.items():
+        if key not in memory:
+            continue
+        entries = plain[key] = {}
+        for name, entry in memory[key].items():
+            if isinstance(entry, int):  # a summary as a turn in the archive has it
+                entries[name] = entry
                 continue
-            plain["summaries"][name] = entry["last_referenced_turn"]
-            texts[name] = {**texts.get(name, {}), **_only(entry, "summary")}
-    return plain | ({"texts": known} if (known := {n: t for n, t in texts.items() if t}) else {})
-
-
-def _only(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
-    return {field: entry[field] for field in fields if field in entry}
-
-
-def _without(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
-    return {field: value for field, value in entry.items() if field not in fields}
+            rest = dict(entry)
+            for field in told:
+                if field in rest:
+                    texts.setdefault(name, {})[field] = rest.pop(field)
+            entries[name] = rest
+            if key == "summaries":
+                entries[name] = rest["last_referenced_turn"]
+            rest.pop("collapses_in", None)
+    return plain | ({"texts": texts} if texts else {})

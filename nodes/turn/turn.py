@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
+from operator import attrgetter, itemgetter
 from time import monotonic
 from typing import Any, cast
 
@@ -36,7 +37,6 @@ from ...memory.record import (
     first_round,
     memberships,
 )
-from ...memory.references import reference
 from ...memory.running_turn import RunningTurn
 from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, resolve, user_named
@@ -172,8 +172,6 @@ def left_rounds(archive: Archive, owner: Owner, state: TurnState) -> LeftRounds:
 
 def put_back(messages: Sequence[Message], left: Sequence[Message]) -> tuple[Message, ...]:
     """Return messages of a turn with those that left at their place."""
-    if not left:
-        return tuple(messages)
     at = first_round(messages)
     return (*messages[:at], *left, *messages[at:])
 
@@ -191,7 +189,7 @@ def owner_of(state: TurnState, runtime: Runtime[Settings], settings: Settings) -
     info = runtime.execution_info
     thread = info.thread_id if info else None
     namespace = info.checkpoint_ns.split("|")[:-1] if info else []
-    path = "|".join(part.split(":")[0] for part in namespace)
+    path = "|".join([part.split(":")[0] for part in namespace]) if namespace else ""
     user = user_of(settings, configurable)
     name = f"run-{state.get('nonce', '')[:_NONCE]}" if thread is None else str(thread)
     name = name if name.isascii() else clean(name)
@@ -277,15 +275,15 @@ def changed(before: EffortState, after: EffortState, runtime: Runtime[Settings])
 
 def _saved(state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the state that is saved with a turn, without empty values."""
-    values = {key: v for key, v in state.items() if key in _SAVED and v not in (None, {}, "")}
-    if "anchor" in values.get("plan", ()):  # erasing looks for an anchor's text in one place alone
-        del values["plan"]
-    kinds = (("memory", Memory), ("bookkeeping", Bookkeeping))
-    kept = {
-        channel: {key: values[key] for key in kind.__annotations__ if key in values}
-        for channel, kind in kinds
-    }
-    return {channel: entries for channel, entries in kept.items() if entries}
+    saved: dict[str, Any] = {}
+    for channel, kind in (("memory", Memory), ("bookkeeping", Bookkeeping)):
+        for key in kind.__annotations__:
+            value = state.get(key)
+            if key not in _SAVED or value in (None, {}, ""):
+                continue
+            if key != "plan" or "anchor" not in value:  # erasing looks for it in one place alone
+                saved.setdefault(channel, {})[key] = value
+    return saved
 
 
 def memory_at(archive: Archive, owner: Owner, tip: Tip) -> dict[str, Any]:
@@ -306,11 +304,13 @@ def committed(record: Record, last: str) -> dict[str, Any]:
 def running(state: TurnState) -> list[BaseMessage]:
     """Return the messages of the running turn; raise `InputError` if an edit removed them all."""
     messages: list[BaseMessage] = [*state["messages"]]
-    ids = [message.id for message in messages]
-    turns, archived = state.get("asked", {}), state.get("archived")
-    after_archived = ids.index(archived) + 1 if archived in ids else 0
-    starts = (at for at, key in enumerate(ids) if turns.get(key or "") == state.get("turn", 0))
-    start = next(starts, after_archived)
+    turn, asked, start = state.get("turn", 0), state.get("asked", {}), 0
+    for at, message in enumerate(messages):
+        if asked.get(message.id or "") == turn:
+            start = at
+            break
+        if message.id == state.get("archived"):
+            start = start or at + 1
     if start == len(messages):
         raise InputError(len(messages))
     return messages[start:]
@@ -330,7 +330,7 @@ def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = 
     efforts, dicts = effort_state(state), to_dicts(messages)
     archived = as_archived(dicts, left)
     several = event_of(archived, efforts)
-    owners = [name for event in several for name, _, _ in event["spans"] if name]
+    owners = [name for name, _, _ in several[0]["spans"] if name] if several else []
     return Group(
         turn=efforts.turn,
         messages=archived,
@@ -340,14 +340,15 @@ def group(state: TurnState, messages: Sequence[BaseMessage], left: LeftRounds = 
         status="done" if answered(archived) else "aborted",
         state=_saved(state),
         nonce=state.get("nonce", ""),
-        attachments=data_of([message.content for message in messages]),
+        attachments=data_of(map(attrgetter("content"), messages)),
         part=state.get("part", "") if left.messages else "",
     )
 
 
 def as_archived(messages: Sequence[Message], left: LeftRounds = NO_ROUNDS) -> tuple[Message, ...]:
     """Return the messages of a turn as the archive stores them, those that left the state too."""
-    return put_back(tuple(map(_stored, as_stored(messages))), left.messages)
+    stored_now = tuple(map(_stored, as_stored(messages)))
+    return put_back(stored_now, left.messages) if left.messages else stored_now
 
 
 def _stored(message: Message) -> Message:
@@ -533,20 +534,19 @@ def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str,
 
     Those of other sessions have none: erasing there does not reach the checkpoints of this thread.
     """
-    changed = {effort.id for effort in changes(efforts.events, 0)}
-    names = dict.fromkeys([*efforts.open, *[*efforts.summaries][-SUMMARIES:]])
-    names = {name: None for name in names if not is_qualified(name)}
-    wanted = [name for name in names if name in changed or name not in known]
-    found = view.efforts_named(wanted, efforts.events) if wanted else ()
-    texts = {
-        effort.id: {
+    changed = {*map(attrgetter("id"), changes(efforts.events, 0))}
+    texts, wanted = dict[str, Any](), list[str]()
+    for name in dict.fromkeys([*efforts.open, *[*efforts.summaries][-SUMMARIES:]]):
+        if not is_qualified(name):
+            texts[name] = known.get(name)
+            wanted += [name] if name in changed or name not in known else []
+    for effort in view.efforts_named(wanted, efforts.events):
+        texts[effort.id] = {
             "goal": _beginning(effort.goal, GOAL_LENGTH),
             "constraints": [_beginning(text, GOAL_LENGTH) for text in effort.constraints],
             "summary": _beginning(effort.summary, SUMMARY_LENGTH),
         }
-        for effort in found
-    }
-    return {name: {**known, **texts}[name] for name in names if name in known or name in texts}
+    return dict(filter(itemgetter(1), texts.items()))
 
 
 def _beginning(words: str, length: int) -> str:
@@ -560,14 +560,13 @@ def _beginning(words: str, length: int) -> str:
 
 def mentioned(efforts: EffortState) -> list[dict[str, Any]]:
     """Return the references of the turn with their reasons; concluding an effort is one too."""
-    events = (
-        reference(event["effort"], "tool", ["close_effort"])
-        if event["type"] == "concluded"
-        else event
-        for event in efforts.events
-    )
-    found = (event for event in events if event["type"] == "referenced")
-    return [{key: event[key] for key in ("effort", "kind", "words")} for event in found]
+    found: list[dict[str, Any]] = []
+    for event in efforts.events:
+        if event["type"] == "concluded":
+            found.append({"effort": event["effort"], "kind": "tool", "words": ["close_effort"]})
+        elif event["type"] == "referenced":
+            found.append({key: event[key] for key in ("effort", "kind", "words")})
+    return found
 
 
 _Step = Callable[..., dict[str, Any]]

@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from ebbtide import Settings, commands
 from ebbtide.memory.record import Record
-from ebbtide.memory.running_turn import laid_out_cache
+from ebbtide.memory.running_turn import Made, laid_out_cache
 from tests.agents import THREAD, Talk, talk
 from tests.doubles import call
 
@@ -26,7 +26,7 @@ def held(chat: Talk) -> list[Any]:
     """Return what is held of turns as they were sent."""
     graph: Any = chat.agent.builder
     kept = graph.parts.laid_out.items()
-    return [messages for key, (_, messages) in kept if key[0] == "sent"]
+    return [made.value for key, made in kept if key[0] == "sent"]
 
 
 def test_a_quote_is_put_together_once(tmp_path: Path) -> None:
@@ -70,6 +70,6 @@ def test_large_turns_do_not_fill_the_memory() -> None:
     large = Record(1, "id", "", ({"type": "human", "data": {"content": "a" * 200_000}},), "")
 
     for number in range(300):
-        cache[number] = ((large,), number)
+        cache[number] = Made(large, is_alone=True, value=number)
 
     assert 10 < len(cache) < 100

@@ -9,7 +9,7 @@ from typing import Any
 from ebbtide.memory.context.budget import TURN_SHARE, high_water
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.context.forms import whole_tokens
-from ebbtide.memory.context.plan import Plan
+from ebbtide.memory.context.plan import Plan, keeping_anchor
 from ebbtide.memory.messages import Message, calls
 from ebbtide.memory.tokens import MESSAGE_OVERHEAD, count_message, count_messages
 from tests.memory.conversations import Conversation, call, human, tool
@@ -119,7 +119,8 @@ def take(talk: Conversation, kind: str, what: Any) -> None:
         results = tuple(tool(f"c{at}", said) for at, said in enumerate(what))
         talk.messages += ({"type": "ai", "data": {"content": "", "tool_calls": asked}}, *results)
     elif kind == "anchor":
-        talk.plan = talk.plan.with_anchor(talk.state.anchor) if talk.plan else None
+        packed = talk.plan.packed() if talk.plan else None
+        talk.plan = Plan.unpacked(packed and keeping_anchor(packed, talk.state.anchor))
         talk.state = replace(talk.state, anchor={"Goal": what})
     elif kind.startswith("fill"):
         fill(talk, what, result=kind == "fill result")

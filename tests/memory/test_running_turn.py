@@ -1,5 +1,6 @@
 """What a memory tool works on, and how it finds the effort that the model names."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -59,9 +60,9 @@ def test_what_is_made_of_turns_is_made_once(talk: Conversation) -> None:
     talk.ask("word " * 10_000)
     large = talk.answer()
 
-    records = [[small], [small], [small, large], [small, large], [small]]
-    found = [talk.work.once(("form",), one, lambda: next(made)) for one in records]
-    other = talk.work.once(("other",), [small], lambda: next(made))
+    records = [small, large, small, replace(small), replace(small, status="erased")]
+    found = [talk.work.once(("form",), one, lambda _: next(made)) for one in records]
+    other = talk.work.once(("other",), small, lambda _: next(made))
 
-    assert found == [0, 0, 1, 1, 0]
-    assert other == 2
+    assert found == [0, 1, 0, 0, 2]
+    assert other == 3

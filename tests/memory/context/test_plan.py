@@ -6,7 +6,7 @@ from typing import get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.memory.context.plan import Plan, Rounds, Why
+from ebbtide.memory.context.plan import Plan, Rounds, Why, keeping_anchor
 
 TURN, NAMES = st.integers(1, 2_000), st.lists(st.text(), unique=True, max_size=4).map(tuple)
 PLACES = st.dictionaries(st.text(), TURN, max_size=4)
@@ -61,6 +61,6 @@ def test_a_state_without_a_plan_has_none() -> None:
 
 def test_the_first_block_that_was_shown_stays() -> None:
     """However often a new one is written, the place keeps what it showed when the plan was made."""
-    plan = Plan(3).with_anchor({})
+    plan = keeping_anchor(Plan(3).packed(), {})
 
-    assert plan.with_anchor({"Goal": "new"}).anchor == {}
+    assert keeping_anchor(plan, {"Goal": "new"})["anchor"] == {}
