@@ -100,7 +100,7 @@ def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:
     >>> [*stems("Die Rechnungen sind bezahlt", ["rechnungen", "bezahlt"])]
     ['rechnung', 'bezahlt']
     >>> [*stems("Laivat satamassa", ["laivat", "satamassa"], "finnish")]
-    ['laiv', 'satam']
+    ['laiva', 'satam']
     """
     of_text, is_ascii = language(text), text.isascii()
     for word in words:

@@ -53,6 +53,7 @@ STEPS: list[tuple[str, tuple[Any, ...]]] = [
     ("transcript", ()),
     ("search", ("code",)),
     ("stats", ()),
+    ("verify", ()),
     ("attention", ()),
     ("explain", ("of-{}/work",)),
     ("suppress", ("of-{}/work",)),
