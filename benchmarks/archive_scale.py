@@ -8,14 +8,16 @@ Sessions have 100 made-up turns, and every tenth turn concludes an effort. Half 
 from a vocabulary of 50,000 with Zipf's frequencies. Several processes load the sessions with the
 statements that commit a turn, one transaction for each session; on SQLite it is one process without
 fsync. With --copies only some users are written so, and PostgreSQL copies their rows for the
-others.
+others. `--url` may also be a folder. What is there already is not written again, so a run that was
+stopped goes on, and one that is repeated measures only.
 
-Then single turns are committed, and sessions searched and opened, a different one each time. The
+Then single turns are committed, and sessions searched and opened, a different one each time. CPU is
+the CPU time, of PostgreSQL's server too if it runs here, which other programs hardly influence. The
 results include the plans of all statements; a plan that reads a large table as a whole is an error.
 """
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,14 +28,12 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from made_up import group, text
-from report import argument_parser, spread, timed, write
+from made_up import group, text, write_turns
+from report import argument_parser, cpu_clock, spread, timed, write
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
 from ebbtide import SqlArchive
-from ebbtide.memory.archive import commit, memories
-from ebbtide.memory.archive.lineage import Lineage, Snapshot
 from ebbtide.memory.archive.schema import METADATA, PASSAGE_BITS, TERM_BITS, TURN_BITS
 from ebbtide.memory.record import Group, Owner, Tip
 
@@ -117,24 +117,16 @@ def session_turn(turn: int, chance: random.Random) -> Group:
 
 
 def fill(load: Load, users: Sequence[int]) -> None:
-    """Write the sessions of some users, each in one transaction."""
+    """Write the sessions of some users that are not there, each in one transaction."""
     with load.open() as archive:
         for user in users:
             for session in range(load.sessions):
                 owner = load.owner(user, session)
-                with archive.database.writing() as connection:
-                    fill_session(connection, owner, load.length, random.Random(str(owner)))
-
-
-def fill_session(connection: Connection, owner: Owner, length: int, chance: random.Random) -> None:
-    """Write the turns of a session."""
-    session, tip, snapshot = commit.session_of(connection, owner), Tip(), Snapshot((), 0)
-    for turn in range(1, length + 1):
-        done = commit.commit(connection, session, tip, session_turn(turn, chance), snapshot)
-        tip, snapshot = done.record.tip, done.snapshot
-        lineage = Lineage(lambda: connection, session, snapshot)
-        memories.attend(connection, owner, lineage, done.record, moved=False)
-        session = replace(session, turns=session.turns + 1, newest=snapshot.row)
+                if archive.newest(owner):
+                    continue
+                chance = random.Random(str(owner))
+                turns = (session_turn(turn, chance) for turn in range(1, load.length + 1))
+                write_turns(archive, owner, turns, load.length)
 
 
 def loaded(load: Load, processes: int) -> float:
@@ -151,9 +143,11 @@ def loaded(load: Load, processes: int) -> float:
 
 
 def copied(load: Load) -> None:
-    """Copy all rows for other users in PostgreSQL; make the indexes of terms afterwards."""
+    """Copy all rows for other users in PostgreSQL, unless they are there; then index the terms."""
     with load.open() as archive, archive.database.writing() as connection:
         run = connection.exec_driver_sql
+        if run("SELECT count(*) FROM ebbtide_users").scalar_one() > load.users:
+            return
         first = {
             name: run(f"SELECT max(id) FROM ebbtide_{name}").scalar_one()  # noqa: S608 (ours)
             for name in ("users", "sessions", "runs")
@@ -229,20 +223,31 @@ def opening(archive: SqlArchive, owner: Owner) -> None:
 
 def times(load: Load) -> dict[str, float]:
     """Return the milliseconds of each operation: median and 95th percentile."""
-    took: dict[str, list[float]] = {}
+    took = defaultdict[str, list[float]](list)
     count = min(SAMPLES, max(20, load.turns * (load.copies + 1) // 10))
     for owner, _ in sample_sessions(load, count):
         with load.open() as fresh:
             fresh.users()  # the connection is not measured
-            took.setdefault("open", []).append(timed(lambda o=owner, a=fresh: opening(a, o))[0])
+            add_times(took, "open", lambda o=owner, a=fresh: opening(a, o), cpu_clock(fresh))
     with load.open() as archive:
+        archive.users()
+        clock = cpu_clock(archive)
         for owner, query in sample_sessions(load, count):
             for name, do in operations(archive, owner, query).items():
-                took.setdefault(name, []).append(timed(do)[0])
+                add_times(took, name, do, clock)
     row: dict[str, float] = {}
     for name, milliseconds in took.items():
         row |= spread(name, milliseconds)
     return row
+
+
+def add_times(
+    took: dict[str, list[float]], name: str, do: Callable[[], object], clock: Callable[[], float]
+) -> None:
+    """Add the milliseconds of a call and of its CPU time."""
+    before = clock()
+    took[name].append(timed(do)[0])
+    took[f"{name} CPU"].append((clock() - before) * 1_000)
 
 
 def sizes(archive: SqlArchive, turns: int) -> dict[str, float]:
@@ -345,7 +350,7 @@ def main() -> None:
         load = Load(
             options.url or folder, options.turns // parts, options.users // parts, options.copies
         )
-        seconds = loaded(load, options.processes if options.url else 1)
+        seconds = loaded(load, options.processes if "://" in options.url else 1)
         if load.copies:
             copied(load)
         with load.open() as archive:

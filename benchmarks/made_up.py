@@ -1,10 +1,14 @@
 """Made-up texts, half of whose words are from a large vocabulary, and turns that hold texts."""
 
 import random
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import accumulate, islice
 
-from ebbtide.memory.record import Event, Group
+from ebbtide import SqlArchive
+from ebbtide.memory.archive import commit, memories
+from ebbtide.memory.archive.lineage import Lineage, Snapshot
+from ebbtide.memory.record import Event, Group, Owner, Tip
 
 _GLUE = "the of and to in is it you that was for on are with as his they at be this have".split()  # noqa: SIM905 (reads as a list of words)
 _SYLLABLES = "ka ro mi te lu sa no vi pe du ba gi fo ze hu ra ty ne wo ji".split()  # noqa: SIM905 (as above)
@@ -39,3 +43,22 @@ def group(turn: int, texts: Sequence[str], effort: str, events: Sequence[Event] 
     )
     efforts = (effort,) if effort else ()
     return Group(turn, messages, "2026-01-01T00:00:00Z", efforts, tuple(events))
+
+
+def write_turns(archive: SqlArchive, owner: Owner, groups: Iterable[Group], at_once: int) -> Tip:
+    """Write the turns of a new session with the statements of a commit; return its tip.
+
+    So many are in a transaction.
+    """
+    with archive.database.writing() as connection:
+        session, tip, snapshot = commit.session_of(connection, owner), Tip(), Snapshot((), 0)
+    left = iter(groups)
+    while some := [*islice(left, at_once)]:
+        with archive.database.writing() as connection:
+            for one in some:
+                done = commit.commit(connection, session, tip, one, snapshot)
+                tip, snapshot = done.record.tip, done.snapshot
+                lineage = Lineage(lambda c=connection: c, session, snapshot)
+                memories.attend(connection, owner, lineage, done.record, moved=False)
+                session = replace(session, turns=session.turns + 1, newest=snapshot.row)
+    return tip

@@ -17,13 +17,19 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 from statistics import fmean, median, quantiles
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, TypeVar
 
 from figures import draw
 
+from ebbtide import SqlArchive
+
 T = TypeVar("T")
 
+_PIDS = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend'
+"""
 _PACKAGES = (
     *("ebbtide", "snowballstemmer", "tiktoken"),
     *("langchain", "langgraph", "langmem", "deepagents"),
@@ -69,6 +75,24 @@ def timed(do: Callable[[], T]) -> tuple[float, T]:
     start = perf_counter()
     result = do()
     return (perf_counter() - start) * 1_000, result
+
+
+def cpu_clock(archive: SqlArchive) -> Callable[[], float]:
+    """Return a clock: the seconds of the CPU that this process took, and the archive's server.
+
+    The server's count if it is PostgreSQL on the same Linux, for the connections that are open.
+    """
+    files: list[Path] = []
+    if not archive.database.sqlite:
+        with archive.database.reading() as connection:
+            pids = connection.exec_driver_sql(_PIDS).scalars().all()
+        files = [path for pid in pids if (path := Path(f"/proc/{pid}/schedstat")).exists()]
+
+    def seconds() -> float:
+        server = sum(int(path.read_text(encoding="ascii").split()[0]) for path in files)
+        return process_time() + server / 1e9
+
+    return seconds
 
 
 def spread(name: str, milliseconds: Sequence[float]) -> dict[str, float]:
