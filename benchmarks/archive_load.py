@@ -1,21 +1,24 @@
 """Many conversations at once: the time of a turn, and whether a killed process loses anything.
 
     python benchmarks/archive_load.py --out results --url postgresql+psycopg://USER@HOST/NAME
+    python benchmarks/archive_load.py --out results
 
 A hundred threads of fifty turns (see `talks`) run in four processes on one PostgreSQL, which has
-the archive and the checkpoints of every step. One process is killed half-way, and another one
-resumes its threads. Then every question must be stored once, in order and with its answer.
-LangChain's agent has the same conversations on the same database.
+the archive and the checkpoints of every step; without `--url` they are in files of SQLite. One
+process is killed half-way, and another one resumes its threads. Then every question must be stored
+once, in order and with its answer. LangChain's agent has the same conversations on the same
+database.
 """
 
 import argparse
 import json
 import multiprocessing
 import re
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,7 +28,9 @@ from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
 from report import argument_parser, timed, write
 from talks import TalkingModel, Turn, look_up, scripted
 
@@ -36,6 +41,8 @@ PROMPT = "You are a helpful assistant."
 OURS, PLAIN = "ebbtide", "create_agent"
 LIMIT = 100
 """Steps of one turn at most."""
+WAIT = 60
+"""Seconds that a process waits for the file of checkpoints while another one writes it."""
 
 PRELOADED = [
     *("langchain.agents", "langgraph.checkpoint.postgres"),
@@ -48,7 +55,7 @@ _NUMBER = re.compile(r"uestion (\d+):")
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The work of one process: an agent, a database, the turns of each of its threads.
+    """The work of one process: an agent, a database or a folder, the turns of each of its threads.
 
     The log has for each turn a line with thread, number and milliseconds.
     """
@@ -89,11 +96,23 @@ def question_number(message: BaseMessage) -> int:
 
 
 @contextmanager
+def checkpointer(url: str) -> Iterator[BaseCheckpointSaver[Any]]:
+    """Open the checkpoints in PostgreSQL, or in a file of a folder."""
+    if "://" in url:
+        with PostgresSaver.from_conn_string(url.replace("+psycopg", "")) as saver:
+            saver.setup()
+            yield saver
+        return
+    path = Path(url, "checkpoints.sqlite")
+    with closing(sqlite3.connect(path, check_same_thread=False, timeout=WAIT)) as connection:
+        yield SqliteSaver(connection)
+
+
+@contextmanager
 def opened(load: Load) -> Iterator[tuple[Any, SqlArchive]]:
     """Open an agent, and the archive."""
     model = Rehearsed(turns=[*scripted(load.turns)])
-    uri = load.url.replace("+psycopg", "")
-    with PostgresSaver.from_conn_string(uri) as saver, SqlArchive(load.url) as archive:
+    with checkpointer(load.url) as saver, SqlArchive(load.url) as archive:
         options: dict[str, Any] = {"checkpointer": saver, "system_prompt": PROMPT}
         if load.agent == OURS:
             yield create_memory_agent(model, tools=[look_up], archive=archive, **options), archive
@@ -212,14 +231,16 @@ def measured(agent: str, options: argparse.Namespace, folder: str) -> dict[str, 
 def main() -> None:
     """Measure each agent."""
     parser = argument_parser(__doc__, threads=100, turns=50, processes=4)
-    parser.add_argument("--url", required=True)
+    parser.add_argument("--url", default="")
     options = parser.parse_args()
-    with PostgresSaver.from_conn_string(options.url.replace("+psycopg", "")) as saver:
-        saver.setup()
-    with SqlArchive(options.url) as archive, TemporaryDirectory() as folder:
-        archive.users()
+    with TemporaryDirectory() as folder:
+        name, database = "archive_load", "PostgreSQL"
+        if not options.url:
+            options.url, name, database = folder, "archive_load_sqlite", "SQLite"
+        with SqlArchive(options.url) as archive, checkpointer(options.url):
+            archive.users()
         rows = [measured(agent, options, folder) for agent in (OURS, PLAIN)]
-    write(options.out, "archive_load", "Many conversations at once on one PostgreSQL", rows)
+    write(options.out, name, f"Many conversations at once on one {database}", rows)
 
 
 if __name__ == "__main__":
