@@ -1,7 +1,7 @@
 """What the other sessions of a user concluded and said, on the newest branch of each."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from ..names import session_name
 from ..record import Owner, Tip
 from ..search.ranking import Rare, Topics, rarity, score
 from ..search.terms import further_terms, naming_terms, query_terms, tells
-from .index import among, heading
+from .index import among, any_of
 from .lineage import TIP, Lineage, Segment, Session, Snapshot, effort_of
 from .protocol import Elsewhere
 from .query import Said, at_most, few, in_turns, passages_in, rarest, said_in, strongest, terms_of
@@ -51,6 +51,10 @@ _SESSIONS = (
     .join(runs, runs.c.id == turns.c.run)
     .where(~sessions.c.hidden)
 )
+_CHANGES = select(
+    *(changes.c.id, changes.c.effort, changes.c.status),
+    *(changes.c.run, changes.c.place, changes.c.turn),
+).where(any_of(changes.c.run, "runs"), any_of(changes.c.effort, "names"))
 _TURNS = select(
     *(turns.c.id, turns.c.session, turns.c.run, turns.c.place, turns.c.turn, turns.c.hash),
     *(turns.c.at, turns.c.efforts, turns.c.passages),
@@ -131,13 +135,13 @@ class OtherSessions:
     def concluded(self, newest: int) -> list[Elsewhere]:
         """Return what was concluded last, newest first."""
         query = (
-            select(changes)
+            select(changes.c.session, changes.c.effort)
             .where(changes.c.owner == self.user_number, changes.c.status == "concluded")
             .where(changes.c.session.not_in(self.own_sessions))
             .order_by(changes.c.at.desc(), changes.c.id.desc())
             .limit(newest + _SPARE)
         )
-        hits = self._concluded(self.connection.execute(query).all(), {})
+        hits = self._concluded(self.connection.execute(query), {}, {})
         return sorted(hits, key=_newest, reverse=True)[:newest]
 
     def _newest_branches(self, numbers: Collection[int]) -> dict[int, tuple[Owner, Lineage]]:
@@ -163,30 +167,46 @@ class OtherSessions:
         hits: dict[tuple[Owner, str], Elsewhere] = {}
         for start in range(0, len(best), _CANDIDATES):
             part = best[start : start + _CANDIDATES]
-            rows = self.connection.execute(select(changes).where(among(changes.c.id, part))).all()
-            for hit in self._concluded(rows, rare):
+            names = select(changes.c.session, changes.c.effort).where(among(changes.c.id, part))
+            for hit in self._concluded(self.connection.execute(names), headings, rare):
                 hits[hit.owner, hit.effort.id if hit.effort else ""] = hit
             if len(hits) >= _SPARE:
                 break
         return list(hits.values())
 
-    def _concluded(self, rows: Iterable[Any], rare: Rare) -> list[Elsewhere]:
-        """Return the efforts of these changes that are concluded on the newest branch of each."""
-        names_of: dict[int, dict[str, None]] = {}
-        for row in rows:
-            names_of.setdefault(row.session, {})[row.effort] = None
+    def _concluded(self, named: Iterable[Any], headings: Said, rare: Rare) -> list[Elsewhere]:
+        """Return which of these efforts are concluded on the newest branch of their sessions."""
+        names: dict[int, set[str]] = {}
+        for row in named:
+            names.setdefault(row.session, set()).add(row.effort)
+        owners = dict(self._concluding(names))
+        terms = terms_of([*owners], headings, rare)
+        shown = [number for number in owners if terms[number] or not rare]
+        rows = self.connection.execute(select(changes).where(among(changes.c.id, shown))).all()
+        tips = self._tips([number >> PASSAGE_BITS for number in shown])
         hits: list[Elsewhere] = []
-        for number, (owner, lineage) in self._newest_branches(names_of).items():
-            newest = lineage.changes([*names_of[number]]).values()
-            tips = self._tips([row.id >> PASSAGE_BITS for row in newest])
-            for row in newest:
-                effort = effort_of(row)
-                terms = frozenset(heading(effort)) & rare.keys()
-                if effort.status == "concluded" and (terms or not rare):
-                    points = sum(weight for term, weight in rare.items() if term in terms)
-                    tip = tips[row.id >> PASSAGE_BITS]
-                    hits.append(Elsewhere(owner, effort, tip, row.at, points, terms))
+        for row in rows:
+            points = sum(rare[term] for term in terms[row.id])
+            tip, effort = tips[row.id >> PASSAGE_BITS], effort_of(row)
+            hits.append(Elsewhere(owners[row.id], effort, tip, row.at, points, terms[row.id]))
         return hits
+
+    def _concluding(self, names: Mapping[int, Collection[str]]) -> Iterator[tuple[int, Owner]]:
+        """Yield the newest change of each of these efforts by its id, if it concluded the effort.
+
+        What all sessions need is read at once: there may be a hundred.
+        """
+        branches = self._newest_branches(names)
+        runs_of = [part.run for _, lineage in branches.values() for part in lineage.segments]
+        asked = {"runs": runs_of, "names": [*set[str]().union(*names.values())]}
+        rows: dict[int, list[Any]] = {}
+        for row in self.connection.execute(_CHANGES, asked) if branches else ():
+            rows.setdefault(row.run, []).append(row)
+        for number, (owner, lineage) in branches.items():
+            own = (row for part in lineage.segments for row in rows.get(part.run, ()))
+            seen = [row for row in own if row.effort in names[number] and lineage.sees(row)]
+            newest = {row.effort: row for row in sorted(seen, key=lambda row: (row.place, row.id))}
+            yield from ((row.id, owner) for row in newest.values() if row.status == "concluded")
 
     def _tips(self, numbers: Sequence[int]) -> dict[int, Tip]:
         """Return the tips of the commits in these rows."""

@@ -1,5 +1,6 @@
-"""A search reads the turns of the efforts that it ranks, however many others a session has."""
+"""What a search reads, however many turns or other sessions there are."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ from sqlalchemy import event
 
 from ebbtide.memory.archive.sql import SqlArchive
 from ebbtide.memory.record import Owner, Tip
-from tests.memory.turns import turn
+from tests.memory.turns import concluded, opened, turn
 
 OWNER = Owner("ann", "long")
 
@@ -35,3 +36,24 @@ def test_search_reads_no_whole_run(tmp_path: Path) -> None:
     assert {hit.turn for hit in found} == {1, 2, 3}
     assert any("ebbtide_turns_turn" in step for step in steps)
     assert [step for step in steps if "ebbtide_turns_turn (run=?)" in step] == []
+
+
+def test_other_sessions_are_read_together(tmp_path: Path) -> None:
+    """It takes as many statements to search in many as in a few; it took two more for each."""
+    counts = list[int]()
+    with SqlArchive(tmp_path, durable=False) as archive:
+        sent: list[Any] = []
+        event.listen(
+            archive.database._engine, "before_cursor_execute", lambda *args: sent.append(args[2])
+        )
+        for threads in (3, 9):
+            for number in range(threads):
+                events = (opened("port", goal="The port."), concluded("port", f"It is {number}."))
+                done = replace(turn(1, "The port.", ["port"]), events=events)
+                archive.commit(Owner("ann", f"t{number}"), Tip(), done)
+            sent.clear()
+            assert len(archive.elsewhere(OWNER, "which port?", 9)) == threads
+            assert len(archive.elsewhere(OWNER, None, 9)) == threads
+            counts.append(len(sent))
+
+    assert counts[0] == counts[1]
