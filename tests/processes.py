@@ -18,9 +18,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.draws import SOAK
+
 ROOT = Path(__file__).parents[1]
 
-_PATIENCE = 240.0
+_PATIENCE = 7_000.0 if SOAK else 240.0
 """Seconds that a program may take before it is killed: fewer than a test may take."""
 
 _FORKS = get_context("forkserver")
