@@ -1,12 +1,12 @@
 """Erase in child processes that are killed at every SQL statement and every file operation.
 
-`python -m tests.faults.erasing ROOT URI WHAT FIRST STEP` kills a child at its operation FIRST, the
-next one at FIRST + STEP, and so on until one ends by itself. URI is that of a PostgreSQL database,
-where an operation counts before it is sent, and when it was sent and is not answered; it is empty
-for SQLite's files. WHAT is what the child does: `turn` erases a turn, `aturn` with PostgreSQL's
-asynchronous checkpointer, `session` and `user` delete. It prints one JSON line: how many were
-killed, how often the archive was done with its part by then, how often the thread had no state, and
-what went wrong.
+`python -m tests.faults.erasing ROOT URI SOCKET WHAT FIRST STEP` kills a child at its operation
+FIRST, the next one at FIRST + STEP, and so on until one ends by itself. URI is that of a PostgreSQL
+database, where an operation counts before it is sent, and when it was sent and is not answered; it
+is empty for SQLite's files. SOCKET is that of the Redis that caches attention, empty if none does.
+WHAT is what the child does: `turn` erases a turn, `aturn` with PostgreSQL's asynchronous
+checkpointer, `session` and `user` delete. It prints one JSON line: how many were killed, how often
+the archive was done with its part by then, how often the thread had no state, and what went wrong.
 """
 
 import asyncio
@@ -54,8 +54,13 @@ WORDS = ("Hello there.", ASKED, LATER, "Well?")
 @contextmanager
 def opened(place: Place, countdown: Countdown | None = None) -> Iterator[Talk]:
     """Open the thread; what the checkpointer does at first is not counted."""
-    with place.saver(countdown) as saver, place.archive(countdown) as archive:
-        yield talk(place.root, [*SCRIPT], [AGAIN] * 9, archive=archive, checkpointer=saver)
+    with (
+        place.saver(countdown) as saver,
+        place.archive(countdown) as archive,
+        place.attention(archive, countdown) as cache,
+    ):
+        kept = {"archive": archive, "checkpointer": saver, "attention": cache}
+        yield talk(place.root, [*SCRIPT], [AGAIN] * 9, **kept)
 
 
 def done(chat: Talk, what: str) -> list[str]:
@@ -123,7 +128,7 @@ def found(place: Place) -> tuple[bool, bool, list[str]]:
     with opened(place) as chat:
         state = chat.agent.get_state(CONFIG).values
     left = place.holding(SECRETS, STEMS) if gone else []
-    faults += [one for one in left if "checkpoint" not in one]
+    faults += [one for one in left if "checkpoint" not in one and not one.startswith("Redis")]
     return gone, not state, faults
 
 
@@ -182,7 +187,8 @@ def main(place: Place, what: str, number: int, step: int) -> None:
         chat.model.structured = [TOLD]
         [chat.say(words, CONFIG) for words in WORDS]
         chat.archive.elsewhere(OTHER, STEMS[0], 5)
-    known = {line.rpartition(": ")[2] for line in place.holding(SECRETS, STEMS)}
+    held = place.holding(SECRETS, STEMS)
+    known, cached = {line.rpartition(": ")[2] for line in held}, " ".join(held).count("Redis")
     kills, erased, stateless, wrong = 0, 0, 0, dict[int, list[str]]()
     while killed(one := place.copy(), what, number):
         gone, lost, faults = died(one, what)
@@ -192,13 +198,12 @@ def main(place: Place, what: str, number: int, step: int) -> None:
         number += step
     one.drop()
     counts = {"kills": kills, "erased": erased, "stateless": stateless, "wrong": wrong}
-    sys.stdout.write(json.dumps({**counts, "known": len(known)}) + "\n")
+    sys.stdout.write(json.dumps({**counts, "known": len(known), "cached": cached}) + "\n")
 
 
 if __name__ == "__main__":
     main(
-        Place(Path(sys.argv[1]), sys.argv[2]).begun(),
-        sys.argv[3],
-        int(sys.argv[4]),
-        int(sys.argv[5]),
+        Place(Path(sys.argv[1]), *sys.argv[2:4]).begun(),
+        sys.argv[4],
+        *map(int, sys.argv[5:7]),
     )

@@ -1,7 +1,8 @@
 """Where a thread is kept for a test of faults: in files below a folder, or in PostgreSQL.
 
-A place can be copied, so that each death begins from the same rows, and it can count what is done
-there, so that a process dies at an operation of a given number.
+Redis may cache what is in attention there. A place can be copied, so that each death begins from
+the same rows, and it can count what is done there, so that a process dies at an operation of a
+given number.
 """
 
 import os
@@ -22,10 +23,12 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from psycopg.rows import dict_row
+from redis import ConnectionPool, Redis, UnixDomainSocketConnection
 from sqlalchemy import event, make_url
 
 from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.archive.sql import SqlArchive
+from ebbtide.memory.attention.redis import RedisAttention
 from tests.databases import Database
 from tests.zipped import revealed
 
@@ -70,6 +73,26 @@ class AsyncCounted(psycopg.AsyncConnection[Any]):
         return await super().wait(counting(gen, self.countdown), *args, **kwargs)
 
 
+class RedisCounted(UnixDomainSocketConnection):
+    """A connection to Redis that counts what it sends."""
+
+    countdown: Countdown | None = None
+
+    def __init__(self, *, countdown: Countdown | None = None, **options: Any) -> None:
+        """Count nothing before the connection stands."""
+        super().__init__(**options)
+        self.connect()
+        self.countdown = countdown
+
+    def send_packed_command(self, *args: Any, **options: Any) -> None:
+        """Send a command."""
+        if self.countdown is not None:
+            self.countdown.counted()
+        super().send_packed_command(*args, **options)
+        if self.countdown is not None:
+            self.countdown.counted()
+
+
 def counting(operation: Any, countdown: Countdown | None) -> Generator[Any, Any, Any]:
     """Run an operation; count before it is sent, and when the answer is waited for."""
     if countdown is None:
@@ -87,10 +110,14 @@ def counting(operation: Any, countdown: Countdown | None) -> Generator[Any, Any,
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thread is: its folder, and the URI of its database, empty for SQLite's files."""
+    """Where a thread is: its folder, and the URI of its database, empty for SQLite's files.
+
+    `socket` is that of Redis, whose keys begin with the name of the folder, if attention is cached.
+    """
 
     root: Path
     uri: str = ""
+    socket: str = ""
 
     @property
     def database(self) -> Database:
@@ -126,6 +153,28 @@ class Place:
         return archive
 
     @contextmanager
+    def attention(
+        self, archive: SqlArchive, countdown: Countdown | None = None
+    ) -> Iterator[RedisAttention | None]:
+        """Open the cache of attention, whose operations are counted, if there is one."""
+        if not self.socket:
+            yield None
+            return
+        options = {"path": self.socket, "countdown": countdown}
+        pool = ConnectionPool(connection_class=RedisCounted, **options)
+        with closing(Redis(connection_pool=pool)) as client:
+            yield RedisAttention(client, archive.attention(), prefix=self.root.name)
+
+    @property
+    def cached(self) -> dict[bytes, bytes]:
+        """What Redis has for this place, by its keys, as it stores it."""
+        if not self.socket:
+            return {}
+        with closing(Redis(unix_socket_path=self.socket)) as client:
+            keys = [*client.scan_iter(f"{self.root.name}:*")]
+            return {key: dumped for key in keys if (dumped := client.dump(key))}
+
+    @contextmanager
     def saver(self, countdown: Countdown | None = None) -> Iterator[BaseCheckpointSaver[Any]]:
         """Open the checkpoints, whose operations are counted."""
         if self.uri:
@@ -153,8 +202,11 @@ class Place:
         number = next(_copies)
         root = self.root.with_name(f"{self.root.name}-{number}")
         shutil.copytree(self.root, root)
+        with closing(Redis(unix_socket_path=self.socket)) as client:
+            for key, value in self.cached.items():
+                client.restore(f"{root.name}:{key.decode().partition(':')[2]}", 0, value)
         if not self.uri:
-            return Place(root)
+            return Place(root, socket=self.socket)
         url = make_url(self.uri)
         name = url.database
         there = f"{name}_{number}"
@@ -168,6 +220,9 @@ class Place:
     def drop(self) -> None:
         """Delete the files and the database."""
         shutil.rmtree(self.root)
+        if self.cached:
+            with closing(Redis(unix_socket_path=self.socket)) as client:
+                client.delete(*self.cached)
         if self.uri:
             name = make_url(self.uri).database
             with psycopg.connect(self.uri, dbname="postgres", autocommit=True) as connection:
@@ -182,7 +237,7 @@ class Place:
         if self.uri:
             self.database.run(*map("ANALYZE {}".format, self.tables("ebbtide%")))
             return [*self.database.holding([*texts, *stems]), *self._numbers(stems)]
-        return [*self._files_holding([*texts, *stems]), *self._terms(stems)]
+        return [*self._files_holding([*texts, *stems]), *self._terms(stems), *self._keys(stems)]
 
     def tables(self, like: str) -> list[str]:
         """Return the names of tables in PostgreSQL that are like this."""
@@ -198,6 +253,20 @@ class Place:
             for text in texts
             for path, data in found.items()
             if text.encode() in data
+        ]
+
+    def _keys(self, stems: Iterable[str]) -> list[str]:
+        """Return the stems that Redis has; a short text it stores as it is, so it asks for all."""
+        if not self.socket:
+            return []
+        with closing(Redis(unix_socket_path=self.socket)) as client:
+            hashes = [key for key in self.cached if key.endswith(b":memories")]
+            held = [(key, [*client.hgetall(key).items()]) for key in hashes]
+        return [
+            f"Redis, {key.decode()}: {stem}"
+            for key, fields in held
+            for stem in stems
+            if any(stem.encode() in part for field in fields for part in field)
         ]
 
     def _numbers(self, stems: Iterable[str]) -> list[str]:
