@@ -25,7 +25,6 @@ from functools import partial
 from itertools import repeat
 from multiprocessing import get_context
 from tempfile import TemporaryDirectory
-from time import perf_counter
 from typing import Any
 
 from made_up import group, text, write_turns
@@ -129,9 +128,8 @@ def fill(load: Load, users: Sequence[int]) -> None:
                 write_turns(archive, owner, turns, load.length)
 
 
-def loaded(load: Load, processes: int) -> float:
-    """Write all sessions; return the seconds."""
-    begun = perf_counter()
+def write_all(load: Load, processes: int) -> None:
+    """Write all sessions."""
     with load.open() as archive:
         archive.users()
     parts = [range(at, load.users, processes * 8) for at in range(min(load.users, processes * 8))]
@@ -139,7 +137,6 @@ def loaded(load: Load, processes: int) -> float:
     with (spawn if processes > 1 else ThreadPoolExecutor)(processes) as pool:
         for done, _ in enumerate(pool.map(fill, repeat(load), parts), 1):
             print(f"{done} of {len(parts)} parts written", flush=True)
-    return perf_counter() - begun
 
 
 def copied(load: Load) -> None:
@@ -350,7 +347,7 @@ def main() -> None:
         load = Load(
             options.url or folder, options.turns // parts, options.users // parts, options.copies
         )
-        seconds = loaded(load, options.processes if "://" in options.url else 1)
+        write_all(load, options.processes if "://" in options.url else 1)
         if load.copies:
             copied(load)
         with load.open() as archive:
@@ -359,8 +356,7 @@ def main() -> None:
             written_turns = load.users * load.sessions * load.length
             all_turns = written_turns * parts
             row = {"database": kind, "turns": all_turns, "users": load.users * parts}
-            row |= {"written": written_turns, "in s": round(seconds)}
-            row |= sizes(archive, all_turns) | times(load)
+            row |= {"written": written_turns, **sizes(archive, all_turns), **times(load)}
         explained = plans(load)
     name = f"archive_scale_{kind.lower()}"
     write(options.out, name, f"The archive at scale: {kind}", [row])
