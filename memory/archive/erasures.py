@@ -73,12 +73,6 @@ class Scope:
             raise TipNotFoundError(tip.id, tip.turn)
         return Lineage(lambda: self.connection, self.session, snapshot)
 
-    def lineage_of(self, row: Any) -> Lineage:
-        """Return the lineage of the turn in a row."""
-        own = Segment(row.run, row.session, row.place, row.turn)
-        snapshot = Snapshot((own, *self.runs[row.run]), row.turn, row.id)
-        return Lineage(lambda: self.connection, self.session, snapshot)
-
     def turns(self) -> Iterator[Any]:
         """Yield the rows of the turns of the sessions, in the order of their commit."""
         for session in self.sessions:
@@ -130,7 +124,7 @@ class Scope:
         row = self.lineage(tip).row(turn, *_COLUMNS)
         if row is None:
             raise TurnNotFoundError(turn, tip.turn)
-        record, elsewhere = record_of(row), _elsewhere(self, row)
+        record = record_of(row)
         opened = (event["effort"] for event in record.events if event["type"] == "opened")
         target = _target(self, record)
         self.count_rewritten()
@@ -155,6 +149,7 @@ class Scope:
         to_sweep(self.connection)
         stale = _stale(self, {name for carried in reached.values() for name in carried.logs})
         quoted = _quoting(self, target)
+        elsewhere = _elsewhere(self, {run for run, _ in reached})
         return Erased(turn, record.id, quoted, stale, tuple(opened), elsewhere)
 
     def resummarise(self, tip: Tip, effort: Effort) -> None:
@@ -298,11 +293,11 @@ def unpost(scope: Scope, turn: int, record: Record) -> None:
     index.remove_terms(connection, headed, owner, index.headings(turn, record))
 
 
-def _elsewhere(scope: Scope, erased: Any) -> tuple[Owner, ...]:
-    """Return the other sessions that have the turn in a row."""
-    seeing = {row.session for row in scope.turns() if scope.lineage_of(row).sees(erased)}
-    others = seeing - {scope.session.id}
-    shown = sessions.c.id.in_(others), ~sessions.c.hidden
+def _elsewhere(scope: Scope, reached: Iterable[int]) -> tuple[Owner, ...]:
+    """Return the other sessions that have the erased turn, by the runs that lead to it."""
+    having = select(runs.c.session).where(index.among(runs.c.id, reached))
+    others = sessions.c.id.in_(having), sessions.c.id != scope.session.id
+    shown = *others, ~sessions.c.hidden
     rows = scope.connection.execute(select(sessions).where(*shown).order_by(sessions.c.id))
     return tuple(Owner(scope.owner.user, row.thread, row.namespace) for row in rows)
 
