@@ -71,7 +71,7 @@ _SEARCH = Figure(
     log=True,
 )
 _GROUPS = ("agent", "efforts", "budget")
-_SCALE = ("open p50 ms", "commit p50 ms", "search p50 ms", "elsewhere p50 ms")
+_SCALE = tuple(f"{name} CPU p50 ms" for name in ("open", "commit", "search", "elsewhere"))
 _SHARES = ("R@5", "all@5", "all@10", "turn R@10", "1,000 tokens", "4,000 tokens")
 _RECALL = Figure(
     "evidence",
@@ -253,10 +253,14 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
         ),
     ),
     "archive_scale_postgresql": (
-        Figure("time", "How fast are a million turns?", ("database",), _SCALE, "median time (ms)"),
+        Figure(
+            "time", "How fast are a million turns?", ("database",), _SCALE, "median CPU time (ms)"
+        ),
     ),
     "archive_scale_sqlite": (
-        Figure("time", "How fast are 100,000 turns?", ("database",), _SCALE, "median time (ms)"),
+        Figure(
+            "time", "How fast are 100,000 turns?", ("database",), _SCALE, "median CPU time (ms)"
+        ),
     ),
     "middleware": (
         Figure(
