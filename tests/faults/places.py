@@ -80,15 +80,15 @@ class RedisCounted(UnixDomainSocketConnection):
 
     def __init__(self, *, countdown: Countdown | None = None, **options: Any) -> None:
         """Count nothing before the connection stands."""
-        super().__init__(**options)
-        self.connect()
+        super().__init__(**options)  # type: ignore[no-untyped-call]  # redis has no types for it
+        self.connect()  # type: ignore[no-untyped-call]  # as above
         self.countdown = countdown
 
     def send_packed_command(self, *args: Any, **options: Any) -> None:
         """Send a command."""
         if self.countdown is not None:
             self.countdown.counted()
-        super().send_packed_command(*args, **options)
+        super().send_packed_command(*args, **options)  # type: ignore[no-untyped-call]  # as above
         if self.countdown is not None:
             self.countdown.counted()
 
@@ -160,7 +160,7 @@ class Place:
         if not self.socket:
             yield None
             return
-        options = {"path": self.socket, "countdown": countdown}
+        options: Any = {"path": self.socket, "countdown": countdown}
         pool = ConnectionPool(connection_class=RedisCounted, **options)
         with closing(Redis(connection_pool=pool)) as client:
             yield RedisAttention(client, archive.attention(), prefix=self.root.name)
