@@ -65,6 +65,8 @@ class Talk:
     def records(self, values: dict[str, Any]) -> tuple[Record, ...]:
         """Return the turns that a state can see."""
         tip, owners = tip_in(values), [Owner(user, "") for user in self.archive.users()]
+        if not tip.turn:  # the first turn was cut short
+            return ()
         owner = next(owner for owner in owners if self.archive.at(owner, tip).tip())
         return self.archive.at(owner, tip).turns(range(1, tip.turn + 1))
 
