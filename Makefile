@@ -42,7 +42,7 @@ LINKED := s|^build/__editable__[^/]*/ebbtide/||
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
   --config-settings editable_mode=strict --editable
 
-.PHONY: help demo test accept check install docs oldest pythons soak live build clean force
+.PHONY: help demo test accept check bench install docs oldest pythons soak live build clean force
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -61,6 +61,9 @@ check: $(VENV)/dev ## run the static checks
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy -p ebbtide -p tests $(if $(wildcard examples/*.py),-p examples) | sed '$(LINKED)'
 	@$(BIN)/lint-imports
+
+bench: $(VENV)/bench ## run all benchmarks in a small size (ARGS="growth hops" chooses); results in bench-results/
+	@$(BIN)/python benchmarks/run.py --out bench-results $(ARGS)
 
 install: ## set up .venv for development, again if it is there
 	@rm -f $(VENV)/dev
@@ -97,7 +100,7 @@ build: $(VENV)/dev ## make the wheel and the source distribution in dist/ (URL=h
 	@.ci/release dist $(URL)
 
 clean: ## remove everything that was made
-	@rm -rf $(VENV) $(OLDEST) .pythons build dist site *.egg-info .coverage .coverage.* .langgraph_api
+	@rm -rf $(VENV) $(OLDEST) .pythons build dist site bench-results *.egg-info .coverage .coverage.* .langgraph_api
 	@rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -110,6 +113,11 @@ $(VENV)/dev: pyproject.toml $(VENV)/files
 	@echo "Installing ebbtide[$(EXTRAS)] into $(VENV) (a minute or two the first time)"
 	@$(INSTALL) '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/run
+
+$(VENV)/bench: $(VENV)/dev
+	@echo "Installing ebbtide[bench,files,plots] into $(VENV)"
+	@$(INSTALL) '.[bench,files,plots]'
+	@touch $@ $(VENV)/run $(VENV)/dev
 
 $(VENV)/files: $(BIN)/python force
 	@echo '$(FILES)' | cmp -s - $@ || echo '$(FILES)' > $@

@@ -113,7 +113,8 @@ def test_references_in_dialogues(references: dict[str, Any]) -> None:
     *rows, _ = references["dialogues"]
     ours = [row for row in rows if row["rule"] == "distinctive keywords"]
 
-    assert [row["dialogues"] for row in ours[::2]] == ["work", "long", "terse"]
+    kinds = ["work", "long", "terse", "work, one session"]
+    assert [row["dialogues"] for row in ours[::2]] == kinds
     assert [row for row in ours if row["true %"] < 60 or row["AUC"] < 0.91] == []
     assert [row for row in ours if row["false %"] > 4] == []
 
@@ -401,3 +402,15 @@ def test_long_turn_growth(tmp_path: Path) -> None:
     assert [row["agent"] for row in rows[1:3]] == ["ebbtide", "create_agent"]
     assert late[name] <= 1.2 * early[name]
     assert later[name] > 1.2 * plain[name]
+
+
+def test_all_at_once(tmp_path: Path) -> None:
+    """Each is run with its small size, and its time is noted; an unknown one is refused."""
+    rows = results("run", tmp_path, "recorded")["rows"]
+    unknown = run([str(FOLDER / "run.py"), "--out", str(tmp_path), "hop"], tmp_path)
+
+    assert [(row["benchmark"], row["s"] > 0, row["failed"]) for row in rows] == [
+        ("recorded", True, False)
+    ]
+    assert read(tmp_path, "recorded")["rows"]
+    assert unknown.code == 2
