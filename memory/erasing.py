@@ -188,10 +188,23 @@ class Target:
         }
 
     def quoted_by(self, record: Record) -> bool:
-        """Tell whether a record has one of the sentences, in a message or an event."""
+        """Tell whether a record has one of the sentences, or is another version of the turn."""
+        if self._is_version(record):
+            return True
         event_texts = [event[key] for event in record.events for key in _text_fields(event)]
         message_data = [message["data"] for message in record.messages]
         return self._sentences_in(message_data + event_texts)
+
+    def _is_version(self, record: Record) -> bool:
+        """Tell whether a record is the turn on another branch, since it or an older one was edited.
+
+        An edit of some messages keeps the ids of the others.
+        """
+        own, others = (
+            {message["data"].get("id") for message in one.messages} - {None}
+            for one in (self.record, record)
+        )
+        return record.turn == self.record.turn and not own.isdisjoint(others)
 
     def _new(self, event: Event, key: str) -> Any:
         """Return what the turn added to a field of an effort: of constraints each by itself."""

@@ -8,7 +8,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.types import StateSnapshot
 
-from ...memory.archive.protocol import every_effort
+from ...memory.archive.protocol import Archive, every_effort
 from ...memory.efforts import Effort
 from ...memory.errors import (
     AnswerError,
@@ -57,7 +57,8 @@ class ErasureReport:
     Attributes:
         turn: The number of the erased turn.
         id: Its id.
-        quoted: Other turns that repeat some of its text. They were not changed.
+        quoted: Other turns that repeat some of its text, and its versions before and after an edit.
+            They were not changed.
         resummarised: Efforts whose summary was written again from the remaining turns.
         stale: Efforts whose summary is empty now.
         not_erased: What could not be erased, one sentence each.
@@ -95,7 +96,8 @@ def erase(
         agent: The agent, or a graph around it.
         config: The config of the thread's runs, with its `user_id` if it has one.
         turn: The number of the turn.
-        branch: The first digits of the id of a branch's last turn. Default: the thread's branch.
+        branch: The first digits of the id of a branch's last turn, or the whole id of the turn to
+            erase, as `quoted` has it. Default: the thread's branch.
 
     Raises:
         SessionNotFoundError: The user has no such thread.
@@ -108,7 +110,7 @@ def erase(
     thread = _thread_to_erase(place_of(agent), newest_config(config)).with_sizes()
     parts, owner, saver = thread.parts, thread.owner, thread.place.saver
     archive, tip = parts.archive, thread.tip
-    erased = archive.erase(owner, tip_named(archive, owner, branch) if branch else tip, turn)
+    erased = archive.erase(owner, _end_of(archive, owner, branch, turn) if branch else tip, turn)
     parts.forget()
     resummarised = _resummarise(thread)
     not_erased = [*erased.left, *_drop_caches(parts, owner)]
@@ -125,6 +127,14 @@ def erase(
         stale=tuple(name for name, succeeded in resummarised.items() if not succeeded),
         not_erased=(*names, *not_erased),
     )
+
+
+def _end_of(archive: Archive, owner: Owner, branch: str, turn: int) -> Tip:
+    """Return the end of a branch, named by its id or by the turn's id in it."""
+    for end in archive.tips(owner):
+        if archive.at(owner, end).ids([turn]).get(turn) == branch:
+            return end
+    return tip_named(archive, owner, branch)
 
 
 def delete_session(agent: Agent, config: RunnableConfig) -> DeletionReport:

@@ -410,6 +410,29 @@ def test_branch_can_be_named(tmp_path: Path) -> None:
             erase(chat.agent, THREAD, 2, branch="west")
 
 
+@pytest.mark.parametrize("edited", ["Hi.", "PIN 4711."])
+@pytest.mark.parametrize("is_history", [False, True])
+def test_version_before_an_edit_is_named_and_erased(
+    tmp_path: Path, edited: str, *, is_history: bool
+) -> None:
+    """However short it is: the turn or an older one was edited, and the old branch has its text."""
+    chat = talk(tmp_path, lambda _: "OK.")
+    said = [("user", "Hi."), ("ai", "OK."), ("user", "PIN 4711."), ("ai", "OK."), ("user", "Bye.")]
+    for messages in [said] if is_history else [said[:1], said[2:3], said[4:]]:
+        chat.agent.invoke({"messages": messages}, THREAD)
+    found = next(m for m in chat.agent.get_state(THREAD).values["messages"] if m.text == edited)
+    changed = found.model_copy(update={"content": "Redacted."})
+    chat.agent.update_state(THREAD, {"messages": [changed]})
+    chat.say("New.")
+
+    (version,) = erase(chat.agent, THREAD, 2).quoted
+    report = erase(chat.agent, THREAD, version.turn, branch=version.id)
+
+    assert (report.id, report.quoted) == (version.id, ())
+    assert traces(tmp_path, ["PIN 4711"]) == []
+    assert chat.said(chat.say("And now?"))[-2:] == ["New.", "And now?"]
+
+
 @pytest.mark.parametrize("turn", [1, 2])
 def test_unfinished_turn_is_refused(tmp_path: Path, turn: int) -> None:
     """While a turn waits for the user nothing is erased, and it can be finished."""
