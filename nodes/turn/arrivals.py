@@ -120,19 +120,27 @@ def split_input(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
 
 
 def told_apart(state: TurnState, owner: Owner, archive: Archive) -> SplitInput:
-    """Tell the messages in state apart, and compare what is past with the archive.
+    """Tell the messages in state apart, and compare what is past with the archive."""
+    arrived, view = split_messages(state), past(archive, owner, tip_of(state))
+    known = compared(arrived.past, state.get("asked", {}), view)
+    arrived = replace(arrived, known=known)
+    # In a larger graph other agents may have spoken before the question.
+    if not owner.namespace and question_start(arrived.new):
+        return _without_history(arrived, view)
+    return arrived
 
-    A history that a client hands over once more before its question is not new.
+
+def _without_history(arrived: SplitInput, view: ArchiveView) -> SplitInput:
+    """Tell apart what is new if a client hands over its whole history before its question.
+
+    It does if the last turn is in it, or was erased. Edits in it are edits of the archived turns.
     """
-    arrived = split_messages(state)
-    view = past(archive, owner, tip_of(state))
-    handed = arrived.new[: question_start(arrived.new)]
-    if handed and state.get("nonce") and not owner.namespace:  # a larger graph has other agents
-        again = compared(handed, {}, view)
-        is_known = sum(map(len, again.turns.values())) == len(handed) and not again.edits
-        if is_known and max(again.turns) == view.tip.turn:
-            arrived = replace(arrived, new=arrived.new[len(handed) :])
-    return replace(arrived, known=compared(arrived.past, state.get("asked", {}), view))
+    start = question_start(arrived.new)
+    again = compared(arrived.new[:start], {}, view)
+    if not view.tip.turn or again.newest != view.tip.turn:
+        return arrived
+    known = again if again.edits or again.unknown else arrived.known
+    return replace(arrived, new=[*again.before, *arrived.new[start:]], known=known)
 
 
 def split_messages(state: TurnState) -> SplitInput:

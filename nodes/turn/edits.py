@@ -4,7 +4,7 @@ Ids alone do not tell: models repeat them, clients choose them, and an edit keep
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -29,13 +29,16 @@ class Compared:
 
     `turns` has by number those that are of archived turns, `edits` all messages of the turns that
     differ now, as the archive stores them, and `questions` the edited ones of users in these.
-    `unknown` are in no turn.
+    `unknown` are in no turn; `before` stand before all that are. `newest` is the last turn that
+    they have as it is archived, or the last of the erased ones that follow it.
     """
 
     turns: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
     edits: Mapping[int, tuple[Message, ...]] = field(default_factory=dict)
     questions: Mapping[int, list[BaseMessage]] = field(default_factory=dict)
     unknown: Sequence[BaseMessage] = ()
+    before: Sequence[BaseMessage] = ()
+    newest: int = 0
 
 
 class _Archived(NamedTuple):
@@ -59,7 +62,7 @@ def compared(
 
     `numbers` are those of turns by the ids of messages, as far as they are known. A message that
     is missing is no edit. What stands before all known messages, such as a summary, is left alone,
-    and so is what is unknown beside an erased turn, since it may be of that turn.
+    and so is what stands at the place of an erased turn.
     """
     last = view.tip.turn
     if not messages or not last:
@@ -82,9 +85,16 @@ def compared(
     for at, original in edited.items():
         if plain[at]["type"] == "human":
             questions.setdefault(original.turn, []).append(messages[at])
-    has_erased = any(record.status == "erased" for record in records)
-    unknown = () if has_erased else _unknown(messages, places, archived)
-    return Compared(turns, dict(_edits(edited, plain)), questions, unknown)
+    erased = {record.turn for record in records if record.status == "erased"}
+    edits = dict(_edits(edited, plain))
+    newest = max(turns.keys() - edits, default=first - 1)
+    while newest + 1 in erased:
+        newest += 1
+    before = messages[: min(places, default=len(messages))]
+    if first > 1:  # the turns before those that were read
+        before = [message for message in before if message.type == "system"]
+    unknown = _unknown(messages, places, archived, erased)
+    return Compared(turns, edits, questions, unknown, before, newest)
 
 
 def _places(archived: Sequence[_Archived], plain: Sequence[Message]) -> Iterator[tuple[int, int]]:
@@ -150,15 +160,18 @@ def _unknown(
     messages: Sequence[BaseMessage],
     places: Mapping[int, _Archived],
     archived: Sequence[_Archived],
+    erased: Collection[int],
 ) -> tuple[BaseMessage, ...]:
-    """Return the messages that no turn has, but for those before all known ones."""
-    ids = {_key(one.stored) for one in archived}
-    first = min(places, default=0)
-    return tuple(
-        message
-        for at, message in enumerate(messages)
-        if at >= first and at not in places and (message.type, message.id) not in ids
-    )
+    """Return those that no turn has, but for those before all known ones or of erased turns."""
+    ids, unknown, before = {_key(one.stored) for one in archived}, list[BaseMessage](), 0
+    for at in range(min(places, default=0), len(messages)):
+        if at in places:
+            before = places[at].turn
+        elif (messages[at].type, messages[at].id) not in ids:
+            after = next((places[later].turn for later in sorted(places) if later > at), None)
+            if not any(before < turn and (after is None or turn < after) for turn in erased):
+                unknown.append(messages[at])
+    return tuple(unknown)
 
 
 def identity(message: Message) -> list[Any]:

@@ -210,19 +210,6 @@ def test_removed_message_is_no_edit(tmp_path: Path, kept: int) -> None:
     assert chat.branches == 1
 
 
-def test_history_that_is_handed_over_with_each_message(tmp_path: Path) -> None:
-    """A client that sends all it knows, without ids, has said only the last message anew."""
-    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
-    history: list[Any] = []
-    for words in ("One.", "Two.", "Three."):
-        history.append(("user", words))
-        state = chat.agent.invoke({"messages": history}, THREAD)
-        history.append(("ai", "OK."))
-
-    assert told(chat, state) == [[words, "OK."] for words in ("One.", "Two.", "Three.")]
-    assert [m.text for m in state["messages"]] == ["One.", "OK.", "Two.", "OK.", "Three.", "OK."]
-
-
 @pytest.mark.parametrize("at", [0, 2, 6])
 def test_unknown_messages_of_the_past_are_adopted(tmp_path: Path, at: int) -> None:
     """Instead of the known messages or between them; before all of them they may be a summary."""

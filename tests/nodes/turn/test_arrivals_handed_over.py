@@ -1,0 +1,82 @@
+"""Clients that send their whole history with each question, without ids."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from ebbtide.nodes.turn import edits
+from tests.agents import THREAD, Talk, talk
+from tests.nodes.turn.test_arrivals_editing import erase_all, three, told
+
+pytestmark = pytest.mark.usefixtures("entry")
+
+HISTORY = [("user", "One."), ("ai", "1"), ("user", "Two."), ("ai", "2"), ("user", "Three.")]
+HISTORY += [("ai", "3")]
+
+
+def handed_over(chat: Talk, *messages: tuple[str, str]) -> list[list[str]]:
+    """Return the turns after a client sent a history without ids, and a question behind it."""
+    state = chat.agent.invoke({"messages": [*messages, ("user", "New.")]}, THREAD)
+    return told(chat, state)
+
+
+def test_history_that_is_handed_over_with_each_message(tmp_path: Path) -> None:
+    """A client that sends all it knows, without ids, has said only the last message anew."""
+    chat = talk(tmp_path, lambda _: "OK.", checkpointer=InMemorySaver())
+    history: list[Any] = []
+    for words in ("One.", "Two.", "Three."):
+        history.append(("user", words))
+        state = chat.agent.invoke({"messages": history}, THREAD)
+        history.append(("ai", "OK."))
+
+    assert told(chat, state) == [[words, "OK."] for words in ("One.", "Two.", "Three.")]
+    assert [m.text for m in state["messages"]] == ["One.", "OK.", "Two.", "OK.", "Three.", "OK."]
+
+
+@pytest.mark.parametrize("turns", [[2], [3], [2, 3], [1, 2, 3]])
+def test_erased_turn_in_a_history_that_is_handed_over(tmp_path: Path, turns: list[int]) -> None:
+    """It does not come back with what the client still has of it."""
+    chat = three(tmp_path, "4")
+    erase_all(chat, turns)
+
+    found = handed_over(chat, *HISTORY)
+
+    kept = [["One.", "1"], ["Two.", "2"], ["Three.", "3"]]
+    assert found == [*([] if n in turns else t for n, t in enumerate(kept, 1)), ["New.", "4"]]
+    assert chat.branches == 1
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+def test_edit_in_a_history_that_is_handed_over(tmp_path: Path, at: int) -> None:
+    """It begins a branch, as in the messages of the thread."""
+    chat = three(tmp_path, "4")
+    changed = [*HISTORY]
+    changed[at] = (HISTORY[at][0], "Edited.")
+
+    found = handed_over(chat, *changed)
+
+    assert found == [[text for _, text in changed[n : n + 2]] for n in (0, 2, 4)] + [["New.", "4"]]
+    assert chat.branches == 2
+
+
+def test_history_that_is_handed_over_with_instructions_or_examples(tmp_path: Path) -> None:
+    """What stands before the history is new, and what does not end with the last turn is none."""
+    chat = three(tmp_path, "4", "5")
+
+    handed_over(chat, ("system", "Be kind."), *HISTORY)
+    found = handed_over(chat, ("user", "One."), ("ai", "Example."))
+
+    assert found[3:] == [["Be kind.", "New.", "4"], ["One.", "Example.", "New.", "5"]]
+    assert chat.branches == 1
+
+
+def test_long_history_that_is_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its oldest turns are not compared, and are not said anew either."""
+    monkeypatch.setattr(edits, "MOST_TURNS", 2)
+    chat = three(tmp_path, "4")
+
+    found = handed_over(chat, *HISTORY)
+
+    assert found[3:] == [["New.", "4"]]
