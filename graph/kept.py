@@ -62,12 +62,12 @@ class KeptRequests:
 
         So it is if the question was taken out before a call that failed in another process.
         """
-        turn_state = unpacked(state)
         with self._lock:
             is_kept = _key(state) in self._seen
-        if is_kept or state.get("ebbtide_turn") or not is_without_question(turn_state):
+        if is_kept or state.get("ebbtide_turn"):
             return
-        if turn := turn_before_removal(turn_state):
+        turn_state = unpacked(state)
+        if is_without_question(turn_state) and (turn := turn_before_removal(turn_state)):
             with self._lock:
                 self._seen[_key(state)] = turn
 

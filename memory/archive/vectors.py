@@ -255,17 +255,19 @@ class Cosines(Protocol):
 class _Stored:
     """Cosines that pgvector computes, of what a table has of a session; of zeros it is 0.
 
-    Of a large session only the vectors are read that have most signs as the query's has them.
+    Of a large session only the vectors are read that have most signs as the query's has them, if
+    the table `has_signs`.
     """
 
     lineage: Lineage
     table: sa.Table
     meaning: QueryEmbedding
+    has_signs: bool
 
     def best(self, number: int, above: float = -2.0) -> dict[int, float]:
         """Return the highest ones; see `Cosines`."""
         table, chosen = self.table, self.table.c.session == self.lineage.session.id
-        if _has_signs(self.lineage.connection):
+        if self.has_signs:
             signs = sa.literal_column("signs").op("<~>")(sa.func.binary_quantize(self._vector))
             alike = (
                 sa.select(table.c.id)
@@ -353,7 +355,7 @@ def cosines_of(lineage: Lineage, table: sa.Table, meaning: QueryEmbedding) -> Co
     gets a vector later, the lineage has another edition.
     """
     if not is_sqlite(lineage.connection):
-        return _Stored(lineage, table, meaning)
+        return _Stored(lineage, table, meaning, _has_signs(lineage.connection))
     from .matrix import Matrix  # noqa: PLC0415 (numpy comes with an extra)
 
     key = (lineage.edition, table.name, meaning.model)

@@ -1,7 +1,7 @@
 """Notes before a message: the day, and hints that point at stored efforts and turns."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from heapq import nlargest
 from typing import Any, TypeAlias
 
@@ -128,7 +128,8 @@ def _targets(work: RunningTurn, question: str, plan: Plan) -> list[str | int]:
     if not (asked := query_terms(question)):
         return []
     ids, elsewhere, _ = mentions(work, [question])
-    absent = sorted((ids | elsewhere) - _in_context(work, plan))
+    shown = _in_context(work, plan)
+    absent = sorted((ids | elsewhere) - shown)
     stored = work.view.efforts_named(absent, work.state.events)
     targets: list[str | int] = [e.id for e in stored if e.id in elsewhere or query_terms(e.id)]
     left_out = plan.older or len(plan.turns) < plan.after_turn
@@ -136,23 +137,26 @@ def _targets(work: RunningTurn, question: str, plan: Plan) -> list[str | int]:
     if len(targets) < limit and left_out and (is_long or _SPOKEN_OF.search(question)):
         pointing = work.view.branch.pointing(question)
         for best in (spoken_of(pointing, question), pointed_at(pointing) if is_long else None):
-            known = best in targets or best in _in_context(work, plan)
+            known = best in targets or best in shown
             if best is not None and not known and not (isinstance(best, int) and plan.shows(best)):
                 targets.append(best)
     if len(targets) < limit and work.related is not None:
-        others = _other_subject(work, work.related, question, plan)
+        others = _other_subject(work, work.related, question, plan, shown)
         targets += [name for name in others if name not in targets]
     return targets
 
 
 def _other_subject(
-    work: RunningTurn, find: Callable[[str], Sequence[str]], question: str, plan: Plan
+    work: RunningTurn,
+    find: Callable[[str], Sequence[str]],
+    question: str,
+    plan: Plan,
+    shown: Collection[str],
 ) -> list[str]:
     """Return memories of other sessions that a message is about, and the turns in view are not."""
     overlap = work.settings.min_keyword_overlap
     said = {term for term in query_terms(question) if tells(term)}
     related = find(question) if len(said) >= overlap else ()
-    shown = _in_context(work, plan)
     absent = [name for name in related if name not in shown]
     stored = [one for one in work.view.efforts_named(absent, ()) if is_qualified(one.id)]
     if not stored:
