@@ -332,9 +332,12 @@ def _foreign_by_name(
 
 
 def _by_keywords(
-    work: RunningTurn, texts: Iterable[str], compared: Sequence[Effort], cache: KeywordCache
+    work: RunningTurn, texts: Sequence[str], compared: Sequence[Effort], cache: KeywordCache
 ) -> dict[str, tuple[str, ...]]:
-    """Return the efforts in the context that one of these texts is about, with their keywords."""
+    """Return the efforts in the context that one of these texts is about, with their keywords.
+
+    The first text is what the user said, the second the answer.
+    """
     in_context = [*dict.fromkeys([*work.state.open, *work.state.summaries])]
     if not in_context:
         return {}
@@ -343,10 +346,9 @@ def _by_keywords(
     found: dict[str, tuple[str, ...]] = {}
     for said in texts:
         found = about(passages_of(said), vocabulary, ids, turns, overlap=overlap) | found
-    if len(vocabulary) >= MANY:
-        left = {name: vocabulary[name] for name in ids if name not in found}
-        pointing = work.view.branch.pointing(next(iter(texts))) if left else None
-        found |= said_mostly(pointing, left, overlap=overlap) if pointing else {}
+    left = {name: vocabulary[name] for name in ids if name not in found}
+    if left and len(vocabulary) >= MANY:
+        found |= said_mostly(work.view.branch.pointing(texts[0]), left, overlap=overlap)
     return found
 
 
