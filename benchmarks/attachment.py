@@ -11,6 +11,7 @@ import io
 import os
 import random
 import sqlite3
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pypdf
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -26,6 +26,11 @@ from report import argument_parser, write
 
 from ebbtide import DiskArchive, EbbtideMiddleware, create_memory_agent
 from ebbtide.testing import ScriptedModel
+
+try:
+    import pypdf
+except ImportError:
+    sys.exit("attachment.py makes a PDF with pypdf, which is missing: pip install '.[files]'")
 
 BYTES, PAGES, WORDS = 5_000_000, 80, 500
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

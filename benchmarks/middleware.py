@@ -7,10 +7,11 @@ checkpoints in SQLite files and `durability="sync"`. "Lost" counts turns whose q
 neither in the newest state of the thread nor in an archive.
 """
 
+import sqlite3
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -65,6 +66,8 @@ class Side:
 
     def row(self, turns: Sequence[Turn]) -> dict[str, Any]:
         """Return the row of the agent."""
+        with closing(sqlite3.connect(self.file)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         stored = stored_bytes(self.file.parent, f"{self.file.name}*")
         texts = {*self._texts()}
         sent, tools = self.request
