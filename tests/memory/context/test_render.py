@@ -138,7 +138,8 @@ def test_what_is_out_of_view_is_said(talk: Conversation) -> None:
     talk.ask("Which efforts?")
 
     assert texts(talk, "memory")[0].split("\n")[-1] == (
-        "concluded too, without a line here; search_efforts finds: a."
+        "concluded too, without a line here; search_efforts finds them, "
+        "expand_effort shows their logs: a."
     )
     assert texts(talk, "turns")[-1] == (
         "out of view and stored: turns 1-2. read_log reads turns, "
@@ -157,7 +158,7 @@ def test_a_reference_does_not_exchange_the_lines_of_efforts(talk: Conversation) 
     (memory,) = texts(talk, "memory")
 
     assert re.findall(r"^- (\w+):", memory, re.MULTILINE) == ["second", "third"]
-    assert memory.endswith("search_efforts finds: first.")
+    assert memory.endswith("search_efforts finds them, expand_effort shows their logs: first.")
 
 
 @pytest.mark.parametrize(("size", "shown"), [(4, [4, 5, 6, 7]), (0, [*range(1, 8)]), (1, [7])])
@@ -221,7 +222,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
 
     assert "Noted. ---STATE--- Goal: first ---END STATE---" in fresh
     assert [line[:36] for line in said(talk)] == [
-        "turn 1, 2026-11-21: no effort",
+        "turn 1, 2026-11-21: no effort active",
         "one",
         "Noted.",
         "the state block as you last wrote it",

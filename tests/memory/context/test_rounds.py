@@ -169,4 +169,4 @@ def test_request_outlives_what_stands_before_the_turn(talk: Conversation) -> Non
     assert request in said
     assert well_formed(context.messages)
     assert tokens(context, talk) <= talk.settings.context_budget
-    assert any("search_efforts finds: 12 more" in one for one in said)
+    assert any("shows their logs: 12 more" in one for one in said)
