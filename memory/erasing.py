@@ -14,9 +14,10 @@ from typing import Any
 from ..prompts.loader import render
 from .efforts import Effort
 from .messages import Message, calls, compact, with_content
+from .recalled import recalled, result_of
 from .record import Event, Owner, Record, Tip
 from .state_block import shown
-from .transcript import OWN_TOOLS, recalled, result_of
+from .transcript import OWN_TOOLS
 
 _SHORTEST = 16
 """Bytes of the shortest sentence that is looked for: shorter ones stand in many texts."""

@@ -7,9 +7,9 @@ from statistics import mean
 from typing import Any
 
 from .messages import Message, calls, is_call, speaks
+from .recalled import result_of
 from .record import Event, Record
 from .tokens import TokenCounter, count_message
-from .transcript import result_of
 
 _SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
 

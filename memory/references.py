@@ -27,10 +27,11 @@ from .keywords import (
 )
 from .messages import Message, answered, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
+from .recalled import result_of
 from .record import Event
 from .running_turn import RunningTurn
 from .search.terms import CJK, content, long_enough, stem, words
-from .transcript import result_of, visible_text
+from .transcript import visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 """A word of a name; in scripts without spaces each character is one."""

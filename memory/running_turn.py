@@ -17,11 +17,11 @@ from .facts import is_fact
 from .fences import Fences
 from .messages import Message, length
 from .names import is_qualified, parted, session_called, slug
+from .recalled import Recalled, recalled
 from .record import Record
 from .search.embeddings import Embedder
 from .settings import Settings
 from .tokens import TokenCounter
-from .transcript import Recalled, recalled
 from .view import ArchiveView, fence_key
 
 _SHOWN = 160

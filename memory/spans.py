@@ -12,8 +12,9 @@ from typing import TypeAlias
 
 from .efforts import EffortState
 from .messages import Message, answered, calls
+from .recalled import result_of
 from .record import Event, Record
-from .transcript import DECIDING, Logged, result_of
+from .transcript import DECIDING, Logged
 
 Span: TypeAlias = tuple[str, int, int]
 """An effort, the place of its first message in the turn, and the place after its last one."""

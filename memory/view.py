@@ -11,9 +11,10 @@ from .efforts import Effort, changes
 from .facts import BASE, is_fact
 from .messages import Message
 from .names import is_qualified, parted, qualified, session_called, session_name
+from .recalled import Recalled, restored
 from .record import Event, Group, Owner, Record, Tip
 from .spans import narrowed
-from .transcript import Logged, Recalled, as_read, rendered, restored
+from .transcript import Logged, as_read, rendered
 
 _CHUNK = 200
 """Turns read in one query, so that the records of a long session do not fill the memory."""

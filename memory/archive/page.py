@@ -19,8 +19,9 @@ from ..efforts import Effort, left_by
 from ..errors import ArchiveError, SessionNotFoundError
 from ..messages import Message, calls
 from ..names import ranges
+from ..recalled import recalled
 from ..record import SHORT_ID, Owner, Record, Tip
-from ..transcript import recalled, visible_text
+from ..transcript import visible_text
 from ..view import every_commit
 from .protocol import Archive, every_effort
 

@@ -21,10 +21,11 @@ from ..fences import Fences
 from ..media import Attachment, attachment
 from ..messages import Growing, Message, compact, text, with_content
 from ..names import numbers, ranges
+from ..recalled import recalled, result_of
 from ..record import Group
 from ..running_turn import RunningTurn
 from ..tokens import price_of
-from ..transcript import Logged, offsets, place_in_log, recalled, result_of
+from ..transcript import Logged, offsets, place_in_log
 from .shortening import preview
 
 ATTACHED_SHARE = 0.85

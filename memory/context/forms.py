@@ -6,11 +6,12 @@ from dataclasses import replace
 from ...prompts.loader import render
 from ..fences import Fences
 from ..messages import Message, calls, compact, with_content, without_thoughts
+from ..recalled import result_of
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..state_block import shown
 from ..tokens import count_messages
-from ..transcript import DECIDING, Logged, rendered, result_of
+from ..transcript import DECIDING, Logged, rendered
 from ..valid_history import valid_history
 from .attached import placeholders
 from .budget import ladder

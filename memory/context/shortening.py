@@ -15,6 +15,7 @@ from ..media import attachment
 from ..messages import Growing, Message, arguments, calls, compact, reworded, with_content
 from ..messages import answered as has_answer
 from ..messages import text as text_of
+from ..recalled import as_reference, recalled, repeats, result_of, shortened
 from ..search.passages import word_begin, word_end
 from ..search.terms import shared_terms
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
@@ -23,14 +24,9 @@ from ..transcript import (
     INDENT,
     Logged,
     Offsets,
-    as_reference,
     offsets,
     place_in_log,
-    recalled,
     rendered,
-    repeats,
-    result_of,
-    shortened,
     visible_text,
 )
 from ..valid_history import valid_history

@@ -10,10 +10,11 @@ from ..dates import UNDATED, Days, When, period, shown
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
+from ..recalled import Recalled
 from ..record import Record, memberships
 from ..running_turn import RunningTurn
 from ..tokens import fit
-from ..transcript import Logged, Recalled, as_read, message_end, rendered, speaker_at
+from ..transcript import Logged, as_read, message_end, rendered, speaker_at
 from ..view import ArchiveView
 from .arguments import Number, Text, Turns
 

@@ -13,6 +13,7 @@ from ..dates import UNDATED, When, local, shown
 from ..efforts import Effort
 from ..messages import compact
 from ..names import qualified, session_name
+from ..recalled import Recalled, quotations, result_of
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.literal import Literal
@@ -20,7 +21,7 @@ from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
-from ..transcript import Logged, Recalled, offsets, quotations, rendered, result_of, speaker_at
+from ..transcript import Logged, offsets, rendered, speaker_at
 from ..view import past
 from .read_log import DEFAULT_LIMIT
 

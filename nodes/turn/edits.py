@@ -13,9 +13,10 @@ from langchain_core.messages import BaseMessage
 
 from ...memory.archive.records import mark
 from ...memory.messages import Message, calls, digest, fingerprint
+from ...memory.recalled import stored
 from ...memory.record import Record
 from ...memory.state_block import as_stored, shown, with_blocks
-from ...memory.transcript import OWN_TOOLS, stored
+from ...memory.transcript import OWN_TOOLS
 from ...memory.view import ArchiveView
 from .langchain_messages import to_dicts
 

@@ -26,6 +26,7 @@ from ...memory.efforts import EffortState, changes, happened
 from ...memory.errors import ArchiveError, InputError, SessionNotFoundError
 from ...memory.messages import Message, answered, clean
 from ...memory.names import is_qualified, span
+from ...memory.recalled import restored, stored
 from ...memory.record import (
     ANONYMOUS,
     Event,
@@ -42,7 +43,6 @@ from ...memory.salience.compress import adoptable
 from ...memory.settings import Settings, resolve, user_named
 from ...memory.spans import event_of
 from ...memory.state_block import as_stored, calls_sent
-from ...memory.transcript import restored, stored
 from ...memory.view import ArchiveView, fence_key, past
 from ..ask import Call
 from .langchain_messages import to_dicts

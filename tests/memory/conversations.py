@@ -23,6 +23,7 @@ from ebbtide.memory.fences import Fences
 from ebbtide.memory.keywords import KeywordCache
 from ebbtide.memory.messages import Message
 from ebbtide.memory.questions import Question
+from ebbtide.memory.recalled import stored
 from ebbtide.memory.record import Group, Owner, Record, Tip, memberships
 from ebbtide.memory.references import referenced
 from ebbtide.memory.running_turn import LaidOut, RunningTurn, laid_out_cache
@@ -31,7 +32,6 @@ from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import REPLY_OVERHEAD, TokenCounter, count_message, count_tools
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.memory.tools.toolbox import run
-from ebbtide.memory.transcript import stored
 from ebbtide.memory.view import ArchiveView
 from tests.constants import change
 from tests.memory.asking import step

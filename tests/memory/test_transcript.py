@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
+from ebbtide.memory.recalled import recalled
 from ebbtide.memory.record import Group
 from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import (
@@ -15,7 +16,6 @@ from ebbtide.memory.transcript import (
     indented,
     offsets,
     place_in_log,
-    recalled,
     rendered,
     speaker_at,
     transcript,

@@ -4,15 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ebbtide.memory.recalled import restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
-from ebbtide.memory.transcript import (
-    printable,
-    rendered,
-    restored,
-    result_of,
-    shortened,
-    stored,
-)
+from ebbtide.memory.transcript import printable, rendered
 from tests.draws import examples
 from tests.memory.contexts import everything
 from tests.memory.conversations import (

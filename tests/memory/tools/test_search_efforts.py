@@ -8,10 +8,10 @@ import pytest
 from ebbtide.memory.context.changes import made
 from ebbtide.memory.context.plan import Rounds
 from ebbtide.memory.messages import Message
+from ebbtide.memory.recalled import recalled, stored
 from ebbtide.memory.record import Event
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.transcript import recalled, stored
 from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
 from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, count_words

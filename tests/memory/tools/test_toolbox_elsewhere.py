@@ -6,10 +6,10 @@ import pytest
 
 from ebbtide.memory.fences import NAME
 from ebbtide.memory.messages import text
+from ebbtide.memory.recalled import Recalled, recalled, stored
 from ebbtide.memory.record import Tip
 from ebbtide.memory.salience.extract import Extracted, split_log
 from ebbtide.memory.salience.verify import verify
-from ebbtide.memory.transcript import Recalled, recalled, stored
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
 from tests.memory.earlier import FIX, LOG, conclude, earlier
 

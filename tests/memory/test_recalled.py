@@ -8,16 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
+from ebbtide.memory.recalled import Recalled, recalled, restored, result_of, shortened, stored
 from ebbtide.memory.search.terms import shared_terms
 from ebbtide.memory.tools.toolbox import result_message
-from ebbtide.memory.transcript import (
-    Recalled,
-    recalled,
-    restored,
-    result_of,
-    shortened,
-    stored,
-)
 from tests.memory.conversations import Conversation, ai, call, human, tool
 
 LOG = 'user: "q" \\ é 中 🙂\n\ttool: {"text":"x"}\x00\x85'

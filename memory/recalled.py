@@ -1,0 +1,305 @@
+"""Store recalled text as references to turns, and shorten it in the context.
+
+Only `read_log` and `search_efforts` quote the log; no tool of the application can have their names.
+The artifact of such a result is `{"recalled": [{"turn": 5, "offset": 0, "end": 4000}]}`: for each
+quoted text its range of characters in a rendered turn, so that erasing a turn erases its quotes
+too.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..prompts.loader import render
+from .messages import Message, compact, with_content
+from .names import ranges
+from .tokens import TokenCounter, fit
+
+Shared: TypeAlias = Callable[[str, str], int]
+"""Returns how many terms of a query, which comes first, a text says."""
+
+_SENTENCE_END = re.compile(r"[.!?;]['\")]*\s+(?=\S)|\n\s+(?=\S)")
+
+SPEAKING = re.compile(r"((?:tool [\w.-]*|[\w.-]+?)(?: calls [\w.-]+(?= )|(?=: )))")
+"""What begins a message in a log: no line of a message's words begins so."""
+
+_LINE = 20  # tokens of a recalled text that is shrunk to one line: enough to see what it is about
+_SPARE = 4  # tokens over that which are not worth an ellipsis
+_FIELDS = frozenset({"turn", "offset", "end"})
+_ELSEWHERE = frozenset({"session", "id"})
+"""Fields of an item of an artifact: of each one, and of one that quotes another session."""
+
+_QUOTING = {"read_log": "turns", "search_efforts": "results"}
+"""By tool, the list in its result whose parts quote: turns, or results, which have `passages`.
+
+The field of a part with the text is `text`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A range of characters of a rendered turn, of this session if none is named.
+
+    Of another session the turn is named by its `id`, since that session may have branches.
+    With an `effort` it is the whole summary that this effort had after the turn. `score` is that of
+    the search.
+    """
+
+    turn: int
+    offset: int
+    end: int
+    session: str = ""
+    id: str = ""
+    effort: str = ""
+    score: float | None = None
+
+    def __str__(self) -> str:
+        """Name the range, for logs that show it instead of the text.
+
+        >>> str(Recalled(5, 0, 40)), str(Recalled(5, 0, 40, "t1", "9f3c", "auth-bug"))
+        ('recalled turn 5, characters 0-40', 'recalled summary of t1/auth-bug')
+        """
+        if self.effort:
+            return f"recalled summary of {self.session}/{self.effort}"
+        of_session = f" of session {self.session}" if self.session else ""
+        return f"recalled turn {self.turn}{of_session}, characters {self.offset}-{self.end}"
+
+    @property
+    def item(self) -> dict[str, Any]:
+        """The range as an item of an artifact; the inverse of `recalled`."""
+        return {key: value for key, value in asdict(self).items() if value not in {"", None}}
+
+
+_Quotation: TypeAlias = tuple[Mapping[str, Any], Recalled]
+"""A part of a tool result, and the range that it quotes."""
+
+
+def recalled(message: Message) -> tuple[Recalled, ...]:
+    """Return the ranges that a message quotes; only tool results quote any.
+
+    >>> recalled({"type": "human", "data": {"content": "Which port?"}})
+    ()
+    """
+    return tuple(quote for _, quote in quotations(message))
+
+
+def quotations(message: Message) -> list[_Quotation]:
+    """Return the parts of a tool result that quote a text, each with its range."""
+    artifact = message["data"].get("artifact")
+    if not isinstance(artifact, Mapping) or message["type"] != "tool":
+        return []
+    items = artifact.get("recalled")
+    if message["data"].get("name") not in _QUOTING:
+        return []
+    if not isinstance(items, list) or not all(map(_is_range, items)):
+        return []
+    parts = [part for part in _parts(message) if _quotes(part)]
+    ranges = [Recalled(**item) for item in items]
+    return [*zip(parts, ranges, strict=True)] if len(parts) == len(ranges) else []
+
+
+def stored(message: Message) -> Message:
+    """Return the message as the archive stores it: without the texts that it quotes."""
+    return restored(message, lambda _: "")
+
+
+def restored(message: Message, read: Callable[[Recalled], str]) -> Message:
+    """Return the message as it was sent, with texts from `read`; the inverse of `stored`."""
+    if not (quotes := quotations(message)):
+        return message
+    return _with(message, [{**part, "text": read(quote)} for part, quote in quotes])
+
+
+def repeats(message: Message) -> bool:
+    """Tell whether a result says again what efforts or other turns say, and no more."""
+    is_status = message["type"] == "tool" and message["data"].get("name") == "effort_status"
+    return is_status or bool(recalled(message))
+
+
+def as_reference(message: Message) -> Message:
+    """Return a result that repeats what is stored with only the calls that read it again.
+
+    >>> message = {"type": "tool", "data": {"name": "effort_status", "content": "{...}"}}
+    >>> as_reference(message)["data"]["content"]
+    '(efforts as they were then)'
+    """
+    quotes = recalled(message)
+    read_again = render("recalled_then", calls="; ".join(_calls_for(quotes)))
+    return with_content(message, f"({read_again if quotes else render('efforts_then')})")
+
+
+def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
+    """Yield the calls that read again what was recalled."""
+    turns: dict[str, set[int]] = {}
+    for quote in quotes:
+        if quote.effort:
+            yield f'expand_effort(effort_id="{quote.session}/{quote.effort}")'
+        else:
+            turns.setdefault(quote.session, set()).add(quote.turn)
+    for session, numbers in turns.items():
+        of_session = f', session="{session}"' if session else ""
+        yield f'read_log(turns="{ranges(sorted(numbers))}"{of_session})'
+
+
+def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared) -> Message:
+    """Return a message that quotes the log, with about `limit` tokens of quoted text.
+
+    Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
+    """
+    quotes = quotations(message)
+    asked = partial(shared, str(result_of(message).get("query", "")))
+    parts = [part for part, _ in quotes]
+    sizes = [count(str(part["text"])) for part in parts]
+    *worse, best = [place for _, place in _worst_first([quotes])]
+    for place in worse:
+        if sum(sizes) <= limit:
+            break
+        parts[place] = _line(*quotes[place], asked, count)
+        sizes[place] = count(str(parts[place]["text"]))
+    if sum(sizes) > limit:
+        text, quote = str(parts[best]["text"]), quotes[best][1]
+        end = fit(text, max(_LINE, limit - sum(sizes) + sizes[best]), count)
+        cut = {**parts[best], "text": f"{text[:end]}…"}
+        if quote.score is None:
+            cut |= {"text": text[:end], **_reads_on(quote, end)}
+        if count(compact(cut)) < count(compact(parts[best])):
+            parts[best] = cut
+    return _with(message, parts, count)
+
+
+def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
+    """Return the places of quotations, (message, part), the first to shrink first.
+
+    Of a search's with one score the later ones: each of its phrasings has a best one.
+    """
+    ranked = sorted(
+        (quote.score is None, quote.score or 0.0, at, place if quote.score is None else -place)
+        for at, quotations in enumerate(quotes)
+        for place, (_, quote) in enumerate(quotations)
+    )
+    return [(at, abs(place)) for *_, at, place in ranked]
+
+
+def _line(
+    part: Mapping[str, Any], quote: Recalled, asked: Callable[[str], int], count: TokenCounter
+) -> Mapping[str, Any]:
+    """Return a part with one line of its text; names and numbers stay.
+
+    Of what was read that is the beginning, of what was found the sentence that says most of the
+    query.
+    """
+    text = str(part["text"])
+    is_read = quote.score is None
+    line = _head(text, count) if is_read else _telling_line(text, asked, count)
+    if line == text:
+        return part
+    return {**part, "text": line, **(_reads_on(quote, len(line) - 1) if is_read else {})}
+
+
+def _telling_line(text: str, asked: Callable[[str], int], count: TokenCounter) -> str:
+    """Return about one line of a text, from the sentence on that says most of the query."""
+    line = _head(text, count)
+    if line == text:
+        return line
+
+    def said(at: int) -> int:
+        return asked(text[at : at + len(line)])
+
+    # Of equals the latest, as what stands after a word tells more than what stands before it.
+    at = max([match.end() for match in _SENTENCE_END.finditer(text)][::-1], key=said, default=0)
+    if said(at) <= said(0):
+        return line
+    speaking = [match[1] for one in text[:at].split("\n")[1:] if (match := SPEAKING.match(one))]
+    before = f"…\n{speaking[-1]}: " if speaking else "…"
+    return f"{before}{_head(text[at:], count)}"
+
+
+def _head(text: str, count: TokenCounter) -> str:
+    """Return the beginning of a text, about one line; the text itself if it is no longer."""
+    if count(text) <= _LINE + _SPARE:
+        return text
+    return f"{text[: fit(text, _LINE, count)].rstrip()}…"
+
+
+def _reads_on(quote: Recalled, length: int) -> dict[str, Any]:
+    """Return the arguments with which `read_log` continues after `length` characters."""
+    place = {"session": quote.session} if quote.session else {}
+    offset = min(quote.offset + length, quote.end - 1)  # what was cut may be a block at the end
+    return {"left_out": {"turns": str(quote.turn), "offset": offset, **place}}
+
+
+def _is_range(item: Any) -> bool:
+    """Tell whether an item of an artifact is a range; one with a session has an id too."""
+    if not isinstance(item, Mapping) or not item.keys() >= _FIELDS:
+        return False
+    place = item.keys() - _FIELDS - {"score"}
+    return (
+        (not place or place - {"effort"} == _ELSEWHERE)
+        and all(type(item[name]) is int for name in _FIELDS)
+        and all(isinstance(item[name], str) and item[name] for name in place)
+        and type(item.get("score", 0)) in {int, float}
+    )
+
+
+def _with(
+    message: Message, quoting: Sequence[Mapping[str, Any]], count: TokenCounter | None = None
+) -> Message:
+    """Return a result with these quoting parts; its `next` points behind the first one cut.
+
+    With a `count` the summary of a result whose passages are all cut is cut too.
+    """
+    if not quoting:
+        return message
+    body, listed = result_of(message), _QUOTING[str(message["data"].get("name"))]
+    replacements = iter(quoting)
+
+    def replaced(part: Any) -> Any:
+        if _quotes(part):
+            return next(replacements)
+        if not isinstance(part, Mapping) or not isinstance(part.get("passages"), list):
+            return part
+        passages = [replaced(passage) for passage in part["passages"]]
+        cut = all(str(passage.get("text", "…")).endswith("…") for passage in passages)
+        short = (
+            {"summary": _head(str(part["summary"]), count)}
+            if (count and cut and "summary" in part)
+            else {}
+        )
+        return {**part, **short, "passages": passages}
+
+    result = {**body, listed: [replaced(part) for part in body[listed]]}
+    cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
+    return with_content(
+        message, compact({**result, "next": cut} if cut and "next" in body else result)
+    )
+
+
+def _parts(message: Message) -> list[Any]:
+    """Return the turns, or the passages of all results, in a result; empty if it has none."""
+    listed = result_of(message).get(_QUOTING[str(message["data"].get("name"))])
+    if not isinstance(listed, list):
+        return []
+    if message["data"].get("name") == "read_log":
+        return listed
+    passages = (part.get("passages") for part in listed if isinstance(part, Mapping))
+    return [passage for some in passages if isinstance(some, list) for passage in some]
+
+
+def _quotes(part: Any) -> bool:
+    return isinstance(part, Mapping) and "text" in part
+
+
+def result_of(message: Message) -> Mapping[str, Any]:
+    """Return the JSON object in a tool's result, an empty one if it has none.
+
+    >>> result_of({"type": "tool", "data": {"content": '{"status": "opened"}'}})
+    {'status': 'opened'}
+    """
+    try:
+        body = json.loads(message["data"]["content"])
+    except (TypeError, ValueError):
+        return {}
+    return body if isinstance(body, dict) else {}
