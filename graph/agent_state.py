@@ -38,7 +38,7 @@ def not_begun(state: Mapping[str, Any]) -> list[BaseMessage]:
     return [] if is_running else new_messages(state)
 
 
-def with_ids(state: Any) -> Any:
+def with_message_ids(state: Any) -> Any:
     """Return the state with an id for each message: not every reducer gives one."""
     messages = state.get("messages", [])
     if all(message.id for message in messages):

@@ -31,10 +31,10 @@ from ..nodes.persist import persist
 from ..nodes.turn.checkpoints import (
     Source,
     asource,
+    input_messages,
     pending_results,
     source,
     unapplied,
-    with_ids,
 )
 from ..nodes.turn.parts import AgentParts, name_of
 from ..nodes.turn.state import (
@@ -340,7 +340,7 @@ def _identified(update: Any) -> Any:
     """Return the input of a run, each message with an id; malformed ones are left to LangGraph."""
     if not isinstance(update, Mapping) or not update.get("messages"):
         return update
-    messages = with_ids(_listed(update["messages"]))
+    messages = input_messages(_listed(update["messages"]))
     return update if messages is None else {**update, "messages": messages}
 
 

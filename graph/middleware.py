@@ -60,7 +60,7 @@ from .agent_state import (
     as_edited,
     new_messages,
     not_begun,
-    with_ids,
+    with_message_ids,
     with_new,
 )
 from .hand_over import hand_over
@@ -146,14 +146,14 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if the run goes on with what another user said.
         """
         self._check_user(gone_on_from(state), runtime)
-        state = with_ids(state)
+        state = with_message_ids(state)
         return self._begun(state, runtime, with_unapplied(new_messages(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn as `before_agent` does."""
         await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
-        state = with_ids(state)
+        state = with_message_ids(state)
         new = await awith_unapplied(new_messages(state))
         return await asyncio.to_thread(self._begun, state, runtime, new)
 

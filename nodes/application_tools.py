@@ -22,7 +22,7 @@ from ..memory.errors import SettingsError
 from ..memory.messages import is_call
 from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
-from .turn.langchain_messages import cleaned
+from .turn.langchain_messages import cleaned, with_tool_name
 from .turn.state import unpacked, without_reserved
 from .turn.turn import running
 
@@ -147,7 +147,7 @@ def cleaned_result(result: Any, request: ToolCallRequest) -> Any:
     passes for one of the memory's tools, and without removing what no archive has yet.
     """
     if isinstance(result, ToolMessage):
-        return cleaned(_under_its_name(result, request.tool_call["name"]))
+        return cleaned(with_tool_name(result, request.tool_call["name"]))
     if isinstance(result, BaseMessage):
         return cleaned(result)
     if isinstance(result, list):
@@ -181,10 +181,3 @@ def _keeping_turn(given: Any, request: ToolCallRequest) -> list[BaseMessage]:
     gone = [message for message in earlier if is_all or message.id in removed]
     # Two calls may remove one message, which LangGraph refuses if it is not there any more.
     return [*gone, *(RemoveMessage(str(message.id)) for message in gone), *kept]
-
-
-def _under_its_name(result: ToolMessage, tool: str) -> ToolMessage:
-    """Return a result with the name of its tool instead of none or one of the memory's tools."""
-    if result.name in NAMES:
-        return result.model_copy(update={"name": tool, "artifact": None})
-    return result if result.name else result.model_copy(update={"name": tool})

@@ -29,7 +29,7 @@ from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numb
 from .turn.langchain_messages import kept_in_state, to_dicts
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
-from .turn.returning import returned
+from .turn.returning import last_turn_again
 from .turn.state import TurnState, updated
 from .turn.turn import (
     changed,
@@ -63,31 +63,45 @@ def begin_turn(
     check_budget(settings, *parts.sizes(settings))
     owner, nonce = _owner_and_nonce(state, runtime, parts.archive, settings)
     if results := results_of_client(state):
-        return _continued(state, results, owner, parts.archive)
-    with parts.archive.together():
-        before, arrived, settled = _settled(state, runtime, parts, owner, settings.earlier_turns)
-        view = past(parts.archive, owner, Tip(settled["persisted"], settled["tip"]))
-        if again := returned(arrived, view.tip, parts.archive, owner, settings.earlier_turns):
-            return _again(updated(before, again), runtime, parts, owner, nonce)
-        settled |= _right(updated(before, settled), view)
-        efforts = _counted(updated(before, settled), cleared=_cleared(state, arrived))
+        return _with_client_results(state, results, owner, parts.archive)
+    archive, window = parts.archive, settings.earlier_turns
+    with archive.together():
+        before, arrived, settled = _finish_earlier_run(state, runtime, parts, owner, window)
+        view = past(archive, owner, Tip(settled["persisted"], settled["tip"]))
+        if again := last_turn_again(arrived, view.tip, archive, owner, window):
+            return _run_last_turn_again(updated(before, again), runtime, parts, owner, nonce)
+        settled |= _corrections(updated(before, settled), view)
+        efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
-            question = "\n".join(map(text, to_dicts(arrived.new)))
-            efforts = parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
-        kept = arrived.kept_turns(settled["persisted"], settings.earlier_turns)
-        update = {**settled, **packed(efforts), **_messages(kept, efforts.turn, arrived.new)}
-        update["messages"] = kept_in_state(parts.archive, owner, update["messages"])
-        update |= {**_fresh(parts, nonce), "texts": texts_of(efforts, view, {})}
-        begun = _begun(updated(before, update), runtime, parts)
+            efforts = _with_memories(efforts, arrived, owner, runtime, parts)
+        kept = arrived.kept_turns(settled["persisted"], window)
+        update = {**settled, **packed(efforts), **_messages_update(kept, efforts.turn, arrived.new)}
+        update["messages"] = kept_in_state(archive, owner, update["messages"])
+        update |= {**_first_values(parts, nonce), "texts": texts_of(efforts, view, {})}
+        begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
 
 
-def _fresh(parts: AgentParts, nonce: str) -> dict[str, Any]:
+def _with_memories(
+    efforts: EffortState,
+    arrived: SplitInput,
+    owner: Owner,
+    runtime: Runtime[Settings],
+    parts: AgentParts,
+) -> EffortState:
+    """Return the efforts of a session's first turn with the memories in the user's attention."""
+    question = "\n".join(map(text, to_dicts(arrived.new)))
+    return parts.surfaced(efforts, past(parts.archive, owner, Tip()), question, runtime)
+
+
+def _first_values(parts: AgentParts, nonce: str) -> dict[str, Any]:
     """Return the update of what each run of a turn begins with."""
     return {"archive": parts.archive.id, "nonce": nonce, "part": "", "references": []}
 
 
-def _begun(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> dict[str, Any]:
+def _plan_and_notes(
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts
+) -> dict[str, Any]:
     """Return the update of the turn's efforts, its day, its hints, and its plan if it changed."""
     read, now = running_turn(state, runtime, parts), stamp()
     known = not read.view.owner.anonymous
@@ -99,13 +113,13 @@ def _begun(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> d
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
 
 
-def _again(
+def _run_last_turn_again(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner, nonce: str
 ) -> dict[str, Any]:
     """Return the update with which the last turn runs again; it has its day and its hints."""
     messages = kept_in_state(parts.archive, owner, state["messages"])
-    state = updated(state, {**_fresh(parts, nonce), "messages": messages})
-    plan = _begun(state, runtime, parts)["plan"]
+    state = updated(state, {**_first_values(parts, nonce), "messages": messages})
+    plan = _plan_and_notes(state, runtime, parts)["plan"]
     return {**state, "plan": plan, "messages": Overwrite(messages)}
 
 
@@ -118,12 +132,12 @@ def _owner_and_nonce(
     return owner, drawn(archive, owner, random)
 
 
-def _settled(
+def _finish_earlier_run(
     state: TurnState, runtime: Runtime[Settings], parts: AgentParts, owner: Owner, window: int
 ) -> tuple[TurnState, SplitInput, dict[str, Any]]:
     """Recover the state and commit what an earlier run left unfinished.
 
-    Returns the state, its messages told apart, and the update that the commits make.
+    Returns the state as that run left it, its messages told apart, and the update of the commits.
     """
     language = parts.settings_of(runtime.context).language
     before = recovered(state, parts.archive, owner, window + 1, language)
@@ -135,7 +149,7 @@ def _settled(
     before, arrived = adopted_beside(before, owner, arrived, parts.archive, language)
     is_running = before.get("turn", 0) > before.get("persisted", 0)
     if is_running and answered(to_dicts(arrived.unfinished)):
-        before = _ended(before, arrived, runtime, parts)
+        before = _end_answered_turn(before, arrived, runtime, parts)
     settled = commit_unfinished(before, owner, arrived, parts.archive)
     if arrived.unfinished:  # the archive may have its end, which no checkpoint has
         tip = tip_of(updated({}, settled))
@@ -147,7 +161,7 @@ def _settled(
     return before, arrived, settled
 
 
-def _ended(
+def _end_answered_turn(
     state: TurnState, arrived: SplitInput, runtime: Runtime[Settings], parts: AgentParts
 ) -> TurnState:
     """Return the state at the end of an answered turn that no run ended: references, then decay."""
@@ -158,7 +172,7 @@ def _ended(
     return updated(state, {**changed(work.state, ended.state, runtime), **planned(ended)})
 
 
-def _right(state: TurnState, view: ArchiveView) -> dict[str, Any]:
+def _corrections(state: TurnState, view: ArchiveView) -> dict[str, Any]:
     """Return the update that puts the memory right where the archive contradicts it."""
     plan, (right, contradicted) = state.get("plan"), put_right(effort_state(state), view)
     keys = (*state.get("put_right", ()), *contradicted)
@@ -169,7 +183,7 @@ def _right(state: TurnState, view: ArchiveView) -> dict[str, Any]:
     return {**update, "put_right": keys} if keys else {}
 
 
-def _continued(
+def _with_client_results(
     state: TurnState, results: Sequence[BaseMessage], owner: Owner, archive: Archive
 ) -> dict[str, Any]:
     """Return the update with which a turn goes on with results that a client sent."""
@@ -179,7 +193,7 @@ def _continued(
     return {"messages": Overwrite(kept_in_state(archive, owner, messages))}
 
 
-def _cleared(state: TurnState, arrived: SplitInput) -> bool:
+def _is_cleared(state: TurnState, arrived: SplitInput) -> bool:
     """Tell whether all messages of earlier turns were removed, as `REMOVE_ALL_MESSAGES` does."""
     if arrived.known.turns:
         return False
@@ -188,7 +202,7 @@ def _cleared(state: TurnState, arrived: SplitInput) -> bool:
     return bool(state.get("persisted") and known) and ids.isdisjoint(known)
 
 
-def _counted(state: TurnState, *, cleared: bool) -> EffortState:
+def _efforts_at_start(state: TurnState, *, cleared: bool) -> EffortState:
     """Return the efforts' state as the next turn begins, with the banners that begin it."""
     efforts = replace(effort_state(state), turn=state["persisted"] + 1, banners=())
     adopted, unseen = state.get("adopted", 0), state.get("unseen")
@@ -207,7 +221,7 @@ def _counted(state: TurnState, *, cleared: bool) -> EffortState:
     return efforts if efforts.active is None else efforts.activated(efforts.active)
 
 
-def _messages(
+def _messages_update(
     kept: Mapping[int, Sequence[BaseMessage]], turn: int, new: Sequence[BaseMessage]
 ) -> dict[str, Any]:
     """Return the update of the messages: the earlier turns that are kept, and the new one."""

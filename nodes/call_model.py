@@ -32,7 +32,7 @@ from ..memory.tools.toolbox import NAMES
 from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
-from .turn.langchain_messages import cleaned, closed, to_dicts, with_ids
+from .turn.langchain_messages import cleaned, closed, to_dicts, with_call_ids
 from .turn.parts import AgentParts, base_of, opened, takes_tools
 from .turn.state import TurnState, updated
 from .turn.turn import effort_state, packed, running_turn, traced
@@ -210,7 +210,7 @@ class Call:
         used_ids = {state.get("archived"), None, *map(attrgetter("id"), state["messages"])}
         if answer.id in used_ids:
             answer = answer.model_copy(update={"id": str(uuid4())})
-        answer, hidden = self._anchored(cleaned(with_ids(answer)))
+        answer, hidden = self._anchored(cleaned(with_call_ids(answer)))
         answer = _noted(answer, **self._report)
         if answer.tool_calls:
             answer = _with_own_calls(answer)

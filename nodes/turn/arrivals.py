@@ -13,7 +13,6 @@ from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
 from ...memory.state_block import shown
-from ...memory.transcript import OWN_TOOLS
 from ...memory.view import ArchiveView, past
 from .edits import Compared, compared
 from .langchain_messages import (
@@ -24,7 +23,8 @@ from .langchain_messages import (
     from_dicts,
     question_start,
     to_dicts,
-    with_ids,
+    with_call_ids,
+    with_tool_name,
 )
 from .state import TurnState
 from .turn import tip_of
@@ -150,7 +150,7 @@ def split_messages(state: TurnState) -> SplitInput:
     return SplitInput(
         past=messages[: parts.unfinished],
         unfinished=closed(messages[parts.unfinished : parts.new], state.get("nonce", "")),
-        new=[with_ids(cleaned(message)) for message in messages[parts.new :]],
+        new=[with_call_ids(cleaned(message)) for message in messages[parts.new :]],
     )
 
 
@@ -170,14 +170,7 @@ def results_of_client(state: TurnState) -> list[BaseMessage]:
     results = [message for message in sent if isinstance(message, ToolMessage)]
     if not results or any(result.tool_call_id not in names for result in results):
         return []
-    return [cleaned(under_its_name(one, names[one.tool_call_id])) for one in results]
-
-
-def under_its_name(result: ToolMessage, tool: str) -> ToolMessage:
-    """Return a result with its tool's name instead of none or that of one of the memory's tools."""
-    if result.name in OWN_TOOLS and result.name != tool:
-        return result.model_copy(update={"name": tool, "artifact": None})
-    return result if result.name else result.model_copy(update={"name": tool})
+    return [cleaned(with_tool_name(one, names[one.tool_call_id])) for one in results]
 
 
 def unarchived(state: TurnState) -> list[BaseMessage]:

@@ -32,7 +32,7 @@ _LIMITS = (2, 64)
 """How many checkpoints are read: mostly the run's input and the end of the last turn suffice."""
 
 
-def with_ids(given: list[Any]) -> list[BaseMessage] | None:
+def input_messages(given: list[Any]) -> list[BaseMessage] | None:
     """Return the messages of an input, each with an id; None if they are malformed.
 
     So an input that one run stores and another takes along is the same one to both: LangGraph
@@ -209,7 +209,7 @@ def _said(checkpoint: CheckpointTuple) -> list[BaseMessage]:
     said = given.get("messages") if isinstance(given, Mapping) else getattr(given, "messages", None)
     if said is None:
         return []
-    messages = with_ids(said if isinstance(said, list) and not _is_pair(said) else [said])
+    messages = input_messages(said if isinstance(said, list) and not _is_pair(said) else [said])
     return [message for message in messages or () if not isinstance(message, RemoveMessage)]
 
 

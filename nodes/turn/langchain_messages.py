@@ -22,6 +22,7 @@ from ...memory.dates import stamped
 from ...memory.fences import marked_content, without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.record import Owner
+from ...memory.transcript import OWN_TOOLS
 from ...memory.valid_history import no_result
 from ...prompts.loader import render
 
@@ -118,7 +119,7 @@ def _ordered(value: Any) -> Any:
     return value
 
 
-def with_ids(message: _Message) -> _Message:
+def with_call_ids(message: _Message) -> _Message:
     """Return the message with a name, "" at least, and a unique id for each of its calls."""
     if not isinstance(message, AIMessage):
         return message
@@ -130,6 +131,13 @@ def with_ids(message: _Message) -> _Message:
         unique.append({**call, "name": call.get("name") or "", "id": call_id})
     update: dict[str, Any] = {"tool_calls": unique[:valid], "invalid_tool_calls": unique[valid:]}
     return message.model_copy(update=update)
+
+
+def with_tool_name(result: ToolMessage, tool: str) -> ToolMessage:
+    """Return a result with its tool's name instead of none or that of one of the memory's tools."""
+    if result.name in OWN_TOOLS and result.name != tool:
+        return result.model_copy(update={"name": tool, "artifact": None})
+    return result if result.name else result.model_copy(update={"name": tool})
 
 
 _TIMES = ("timestamp", "created_at", "created")

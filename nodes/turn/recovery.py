@@ -29,7 +29,7 @@ from .langchain_messages import (
     question_start,
     time_of,
     to_dicts,
-    with_ids,
+    with_call_ids,
 )
 from .state import TurnState, updated
 from .turn import (
@@ -60,7 +60,7 @@ def commit(
     """
     tip = archive.at(owner, tip).tip() or tip  # somebody may have edited its number
     if turn.turn <= tip.turn and turn.status != "command":
-        tip, turn = _again(archive, owner, tip, turn)
+        tip, turn = _replacing(archive, owner, tip, turn)
     # The next attempt reopens a lost connection, and stores nothing twice. The waits are short
     # because the archive has waited for the lock already, and random so that writers do not meet
     # again. A fault that outlasts three attempts will stay.
@@ -73,7 +73,7 @@ def commit(
     return retrying(archive.commit, owner, tip, turn, embedder)
 
 
-def _again(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, Group]:
+def _replacing(archive: Archive, owner: Owner, tip: Tip, turn: Group) -> tuple[Tip, Group]:
     """Return the tip before the turn of `tip`, and that turn with the messages of `turn`.
 
     It keeps its events and efforts, and its status if nothing new happened in it.
@@ -363,7 +363,7 @@ def _adopted(state: TurnState, archive: Archive, owner: Owner, language: str) ->
         return state
     if archived and not any(m.type not in MADE_HERE for m in messages[archived:question]):
         return state  # what other agents said after the turn begins the next one
-    before = [with_ids(cleaned(message)) for message in messages[:question]]
+    before = [with_call_ids(cleaned(message)) for message in messages[:question]]
     after, numbers = adopted(state, owner, before[archived:], archive, language)
     said = [message for turn in numbers.values() for message in turn]
     update = {
@@ -404,7 +404,7 @@ def adopted_beside(
     state: TurnState, owner: Owner, arrived: SplitInput, archive: Archive, language: str
 ) -> tuple[TurnState, SplitInput]:
     """Adopt what stands in no turn of the archive; while a turn runs, the next has it."""
-    unknown = [with_ids(cleaned(message)) for message in arrived.known.unknown]
+    unknown = [with_call_ids(cleaned(message)) for message in arrived.known.unknown]
     if not unknown:
         return state, arrived
     if state.get("turn", 0) > state.get("persisted", 0):

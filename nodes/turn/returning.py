@@ -19,7 +19,7 @@ _MADE_AT_COMMIT = frozenset({"spans", "fixed", "context"})
 """Events that a commit makes anew from the whole turn."""
 
 
-def returned(
+def last_turn_again(
     arrived: SplitInput, tip: Tip, archive: Archive, owner: Owner, window: int
 ) -> dict[str, Any] | None:
     """Return the update with which the last turn runs again, None if a new turn begins.
