@@ -25,7 +25,8 @@ from ..memory.salience.merge import embedding_similarity
 from ..memory.search.embeddings import Embedder, Embeddings
 from ..memory.settings import Settings
 from ..memory.tokens import PricedCounter, TokenCounter, cached, count, count_tools
-from ..memory.tools.toolbox import NAMES, schemas
+from ..memory.tool_names import MEMORY_TOOLS
+from ..memory.tools.toolbox import schemas
 from ..nodes.turn.parts import AgentParts, name_of
 from .build import MemoryAgent, MemoryGraph
 from .models import by_name
@@ -254,24 +255,24 @@ def tool_parts(
         _required("tools", item, "functions, LangChain tools or schemas", valid=is_tool)
     provider_tools = [item for item in tools if isinstance(item, dict)]
     functions = [item for item in tools if not isinstance(item, dict)]
-    our_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]
-    tools_by_name = {item.name: item for item in our_tools}
-    if reserved := sorted(NAMES & tools_by_name.keys()):
+    app_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]
+    tools_by_name = {item.name: item for item in app_tools}
+    if reserved := sorted(MEMORY_TOOLS & tools_by_name.keys()):
         raise SettingsError(f"tools {reserved!r} have names of memory tools: rename them")
-    if len(tools_by_name) < len(our_tools):
-        names = [item.name for item in our_tools]
+    if len(tools_by_name) < len(app_tools):
+        names = [item.name for item in app_tools]
         twice = max(names, key=names.count)
         raise SettingsError(f"there are two tools of the name {twice!r}: rename one")
-    own_schemas = [*map(convert_to_openai_tool, our_tools), *provider_tools]
-    all_schemas = (*schemas(), *own_schemas)
+    app_schemas = [*map(convert_to_openai_tool, app_tools), *provider_tools]
+    all_schemas = (*schemas(), *app_schemas)
     # A deferred tool is not read before a search for tools finds it.
-    named = zip((*our_tools, *provider_tools), own_schemas, strict=True)
+    named = zip((*app_tools, *provider_tools), app_schemas, strict=True)
     read = [schema for item, schema in named if not _is_deferred(item)]
     return {
         "tools": tools_by_name,
         "schemas": all_schemas,
         "schema_tokens": count_tools((*schemas(), *read), counter),
-        "own_schema_tokens": count_tools(read, counter),
+        "app_schema_tokens": count_tools(read, counter),
     }
 
 

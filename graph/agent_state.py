@@ -10,7 +10,7 @@ from langchain.agents.middleware.types import OmitFromInput, PrivateStateAttr
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
 from ..memory.errors import SettingsError
-from ..memory.tools.toolbox import NAMES
+from ..memory.tool_names import MEMORY_TOOLS
 from ..nodes.turn.arrivals import split_messages
 from ..nodes.turn.state import Bookkeeping, Memory, TurnState, merged, unpacked, updated
 from ..nodes.turn.turn import question_id, running
@@ -92,8 +92,10 @@ def check_messages(state: TurnState) -> None:
             "summarises or trims messages, as SummarizationMiddleware does"
         )
     results = takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))
-    ours = [m.tool_call_id for m in results if isinstance(m, ToolMessage) and m.name in NAMES]
-    if len({*ours}) < len(ours):
+    memory_calls = [
+        m.tool_call_id for m in results if isinstance(m, ToolMessage) and m.name in MEMORY_TOOLS
+    ]
+    if len({*memory_calls}) < len(memory_calls):
         raise SettingsError(
             "a call of a memory tool was refused after it had been run: in middleware=[...] put "
             "EbbtideMiddleware before what decides about its tools"

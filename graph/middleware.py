@@ -39,8 +39,9 @@ from ..memory.record import Owner
 from ..memory.search.embeddings import Embeddings
 from ..memory.settings import Settings, resolve
 from ..memory.tokens import PricedCounter, TokenCounter
-from ..memory.tools.toolbox import NAMES, waiting
-from ..nodes.application_tools import as_given, hands_over, without_own_calls
+from ..memory.tool_names import MEMORY_TOOLS
+from ..memory.tools.toolbox import waiting
+from ..nodes.application_tools import as_given, hands_over, without_memory_calls
 from ..nodes.begin_turn import begin_turn
 from ..nodes.call_model import Call
 from ..nodes.compress import acompress, compress
@@ -244,7 +245,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         Raises `SessionNotFoundError` if another user resumes the turn that called it.
         """
         self._check_user(request.state, request.runtime)
-        result = as_given(handler(without_own_calls(request)), request)
+        result = as_given(handler(without_memory_calls(request)), request)
         if hands_over(result):
             self._hand_over(request, result)
         return result
@@ -254,7 +255,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     ) -> Any:
         """Do what `wrap_tool_call` does."""
         await asyncio.to_thread(self._check_user, request.state, request.runtime)
-        result = as_given(await handler(without_own_calls(request)), request)
+        result = as_given(await handler(without_memory_calls(request)), request)
         if hands_over(result):
             await asyncio.to_thread(self._hand_over, request, result)
         return result
@@ -352,10 +353,10 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the state, and the parts if calls of memory tools, or invalid ones, wait."""
         turn_state = unpacked(as_edited(self._kept.whole(state)))
         messages = to_dicts(running(turn_state))
-        application_calls = {call["name"]: cast("Any", None) for call in waiting(messages, NAMES)}
-        if not waiting(messages, application_calls):
+        app_tools = {call["name"]: cast("Any", None) for call in waiting(messages, MEMORY_TOOLS)}
+        if not waiting(messages, app_tools):
             return turn_state, None
-        return turn_state, replace(self._parts(state), tools=application_calls)
+        return turn_state, replace(self._parts(state), tools=app_tools)
 
     def _after_model(
         self,

@@ -17,7 +17,7 @@ from .messages import Message, calls, compact, with_content
 from .recalled import recalled, result_of
 from .record import Event, Owner, Record, Tip
 from .state_block import shown
-from .transcript import OWN_TOOLS
+from .tool_names import MEMORY_TOOLS
 
 _SHORTEST = 16
 """Bytes of the shortest sentence that is looked for: shorter ones stand in many texts."""
@@ -279,8 +279,8 @@ def _message_texts(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         data = message["data"]
         for call in calls(message):
-            yield from _leaves(call.get("args"), _NAMES if call.get("name") in OWN_TOOLS else ())
-        if message["type"] != "tool" or data.get("name") not in OWN_TOOLS:
+            yield from _leaves(call.get("args"), _NAMES if call.get("name") in MEMORY_TOOLS else ())
+        if message["type"] != "tool" or data.get("name") not in MEMORY_TOOLS:
             yield from _leaves(data.get("content"), _NAMES)
             yield from _leaves(data.get("artifact"))
             yield from _leaves(data.get("additional_kwargs"), _NAMES)
@@ -301,7 +301,7 @@ def _leaves(value: Any, skip: Iterable[str] = ()) -> Iterator[str]:
 
 def _without_copies(message: Message, carried: Carried) -> Message:
     """Return a message; of the memory's tools without the carried texts of each effort."""
-    if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS:
+    if message["type"] != "tool" or message["data"].get("name") not in MEMORY_TOOLS:
         return message
     body = result_of(message)
     after = _without_texts(body, carried)

@@ -14,7 +14,8 @@ from .efforts import EffortState
 from .messages import Message, answered, calls
 from .recalled import result_of
 from .record import Event, Record
-from .transcript import DECIDING, Logged
+from .tool_names import DECIDING
+from .transcript import Logged
 
 Span: TypeAlias = tuple[str, int, int]
 """An effort, the place of its first message in the turn, and the place after its last one."""

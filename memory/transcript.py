@@ -12,16 +12,7 @@ from .recalled import SPEAKING, recalled
 from .record import Group, Record
 from .state_block import START, blocks, without_blocks
 from .tokens import TokenCounter, slices
-
-DECIDING = frozenset(
-    {"open_effort", "close_effort", "switch_effort", "reopen_effort", "update_goal"}
-)
-"""The memory's tools that change efforts."""
-
-OWN_TOOLS = DECIDING | {
-    *("expand_effort", "collapse_effort", "effort_status", "search_efforts", "read_log")
-}
-"""The memory's tools, whose results repeat what efforts or other turns say."""
+from .tool_names import MEMORY_TOOLS
 
 INDENT = "  "
 """What each line of a message but its first begins with in a log: so no message can add lines of
@@ -268,10 +259,10 @@ def countable(message: Message) -> list[str]:
     >>> countable({"type": "ai", "data": {"content": "Well.", "tool_calls": [call]}})
     ['Well.', "{'id': 1}"]
     """
-    is_own = message["type"] == "tool" and message["data"].get("name") in OWN_TOOLS
+    is_own = message["type"] == "tool" and message["data"].get("name") in MEMORY_TOOLS
     texts = [] if is_own else [visible_text(message)]
     if called := calls(message):
-        texts += [str(call.get("args")) for call in called if call.get("name") not in OWN_TOOLS]
+        texts += [str(call.get("args")) for call in called if call.get("name") not in MEMORY_TOOLS]
     return texts
 
 

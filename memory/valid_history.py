@@ -18,7 +18,8 @@ from .messages import (
     text,
     with_content,
 )
-from .transcript import OWN_TOOLS, indented, label, speaker
+from .tool_names import MEMORY_TOOLS
+from .transcript import indented, label, speaker
 
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The ids of calls that both accept: Anthropic limits the characters, OpenAI the length."""
@@ -197,7 +198,7 @@ def _answers(message: Message, names: Mapping[str, str]) -> bool:
         or (asked := names.get(message["data"].get("tool_call_id"))) is None
     ):
         return False
-    return asked not in OWN_TOOLS or message["data"].get("name") in {None, "", asked}
+    return asked not in MEMORY_TOOLS or message["data"].get("name") in {None, "", asked}
 
 
 def no_result(call: Mapping[str, Any], reason: str) -> Message:

@@ -20,7 +20,7 @@ from langgraph.types import Command
 
 from ..memory.errors import SettingsError
 from ..memory.messages import is_call
-from ..memory.tools.toolbox import NAMES
+from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .turn.langchain_messages import cleaned, with_tool_name
 from .turn.state import unpacked, without_reserved
@@ -40,12 +40,12 @@ def application_tools(tools: Sequence[BaseTool], leaving: Leaving) -> ToolNode:
     async def arun(
         request: ToolCallRequest, execute: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
-        result = _checked(as_given(await execute(without_own_calls(request)), request))
+        result = _checked(as_given(await execute(without_memory_calls(request)), request))
         await asyncio.to_thread(leaving, request, result)
         return result
 
     def run(request: ToolCallRequest, execute: Callable[[ToolCallRequest], Any]) -> Any:
-        result = _checked(as_given(execute(without_own_calls(request)), request))
+        result = _checked(as_given(execute(without_memory_calls(request)), request))
         leaving(request, result)
         return result
 
@@ -82,13 +82,13 @@ def _checked(result: Any) -> Any:
     return result
 
 
-def without_own_calls(request: ToolCallRequest) -> ToolCallRequest:
+def without_memory_calls(request: ToolCallRequest) -> ToolCallRequest:
     """Return a request with the state that the tool would see without the memory.
 
     It ends with the answer that called the tool: the memory's tools, which ran before, have their
     results behind it, where a tool that hands over to another agent expects its own call.
     """
-    answer, own = _own_round(request)
+    answer, own = _memory_results(request)
     if answer is None or not own:
         return request
     ids = {result.tool_call_id for result in own}
@@ -104,12 +104,12 @@ def without_own_calls(request: ToolCallRequest) -> ToolCallRequest:
 
 
 def as_given(result: Any, request: ToolCallRequest) -> Any:
-    """Return what a tool gave as it can be stored; `without_own_calls` made its request.
+    """Return what a tool gave as it can be stored; `without_memory_calls` made its request.
 
     A hand-over has the memory's calls again, each with its result.
     """
     result = cleaned_result(result, request)
-    answer, own = _own_round(request)
+    answer, own = _memory_results(request)
     if answer is None or not own or not hands_over(result) or not isinstance(result.update, dict):
         return result
     messages: list[Any] = []
@@ -124,14 +124,14 @@ def hands_over(result: Any) -> bool:
     return isinstance(result, Command) and result.graph == Command.PARENT
 
 
-def _own_round(request: ToolCallRequest) -> tuple[AIMessage | None, list[ToolMessage]]:
+def _memory_results(request: ToolCallRequest) -> tuple[AIMessage | None, list[ToolMessage]]:
     """Return the answer that called a tool, and the results of its calls of memory tools."""
     state = request.state if isinstance(request.state, Mapping) else {}
     own: list[ToolMessage] = []
     for message in reversed(state.get("messages", ())):
         if isinstance(message, AIMessage):
             return message, own[::-1]
-        if isinstance(message, ToolMessage) and message.name in NAMES:
+        if isinstance(message, ToolMessage) and message.name in MEMORY_TOOLS:
             own.append(message)
     return None, []
 

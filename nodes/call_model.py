@@ -28,7 +28,7 @@ from ..memory.messages import calls, fingerprint, is_call, is_thought, speaks
 from ..memory.settings import Settings
 from ..memory.state_block import ANCHOR_TOKENS, OWN, Cutter, cut_content, limited, newest, rendered
 from ..memory.tokens import TokenCounter
-from ..memory.tools.toolbox import NAMES
+from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
@@ -213,7 +213,7 @@ class Call:
         answer, hidden = self._anchored(cleaned(with_call_ids(answer)))
         answer = _noted(answer, **self._report)
         if answer.tool_calls:
-            answer = _with_own_calls(answer)
+            answer = _naming_memory_calls(answer)
         messages = [answer, *results]
         if self.limit:
             hidden |= self._limit_told(hidden)
@@ -289,22 +289,22 @@ def _noted(answer: AIMessage, **own: Any) -> AIMessage:
     return answer.model_copy(update={"response_metadata": noted})
 
 
-_OWN_CALLS = "ebbtide_calls"
+_MEMORY_CALLS = "ebbtide_calls"
 """The key of an answer's `response_metadata` for the ids of its calls of memory tools."""
 
 
-def _with_own_calls(answer: AIMessage) -> AIMessage:
+def _naming_memory_calls(answer: AIMessage) -> AIMessage:
     """Return an answer that names its calls of memory tools, so that a chat UI leaves them out."""
-    own = _own_calls(answer.tool_calls)
+    own = _memory_call_ids(answer.tool_calls)
     if not own:
         return answer
-    metadata = {**answer.response_metadata, _OWN_CALLS: own}
+    metadata = {**answer.response_metadata, _MEMORY_CALLS: own}
     return answer.model_copy(update={"response_metadata": metadata})
 
 
-def _own_calls(called: Sequence[Mapping[str, Any]]) -> list[str]:
+def _memory_call_ids(called: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the ids of calls of memory tools; of a streamed call one piece has name and id."""
-    return [call["id"] for call in called if call["name"] in NAMES and call["id"]]
+    return [call["id"] for call in called if call["name"] in MEMORY_TOOLS and call["id"]]
 
 
 def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortState:
@@ -355,8 +355,8 @@ class _BlockFilter(BaseCallbackHandler):
         cutter, config = self._runs[run_id]
         content = cutter.cut(message.content, last=message.chunk_position == "last")
         update: dict[str, Any] = {"content": content}
-        if own := _own_calls(message.tool_call_chunks):
-            update["response_metadata"] = {**message.response_metadata, _OWN_CALLS: own}
+        if own := _memory_call_ids(message.tool_call_chunks):
+            update["response_metadata"] = {**message.response_metadata, _MEMORY_CALLS: own}
         piece = message.model_copy(update=update)
         with set_config_context(config) as context:
             context.run(push_message, piece, state_key=None)

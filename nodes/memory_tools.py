@@ -15,7 +15,8 @@ from ..memory.errors import ToolError
 from ..memory.messages import Message
 from ..memory.questions import Asks
 from ..memory.settings import Settings
-from ..memory.tools.toolbox import NAMES, Watch, run, waiting
+from ..memory.tool_names import MEMORY_TOOLS
+from ..memory.tools.toolbox import Watch, run, waiting
 from .ask import Call, adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
@@ -67,7 +68,7 @@ def _steps(
 def _marked(result: Message) -> Message:
     """Return a result of a memory tool with the mark by which a chat UI leaves it out."""
     data = result["data"]
-    if data.get("name") not in NAMES:
+    if data.get("name") not in MEMORY_TOOLS:
         return result
     extra = {**(data.get("additional_kwargs") or {}), MARK: True}
     return {**result, "data": {**data, "additional_kwargs": extra}}

@@ -20,7 +20,7 @@ from ..memory.salience.compress import to_do
 from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
 from ..memory.state_block import shown
-from ..memory.tools.toolbox import NAMES
+from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.view import past
 from .turn.langchain_messages import archived
 from .turn.parts import STEADY, AgentParts
@@ -99,7 +99,7 @@ def _committed(
     turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
-        spent = cost(shown(turn.messages), parts.alone, parts.count, NAMES)
+        spent = cost(shown(turn.messages), parts.alone, parts.count, MEMORY_TOOLS)
         turn = replace(turn, events=(*turn.events, spent))
     record = commit(archive, owner, tip, turn, parts.embedder)
     if parts.embedder is not None:

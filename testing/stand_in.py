@@ -15,7 +15,7 @@ from ..memory.names import hyphenated, is_qualified
 from ..memory.salience.core import kind_of, sentences
 from ..memory.search.terms import is_question, telling, terms, words
 from ..memory.state_block import END, START
-from ..memory.transcript import OWN_TOOLS
+from ..memory.tool_names import MEMORY_TOOLS
 
 _ENOUGH = 0.4
 """The share of the weight of a question's terms that an answer must have."""
@@ -306,7 +306,7 @@ def _lines(text: str, said: _Sentence) -> Iterator[_Sentence]:
             place = place._replace(turn=turn[1])
         elif spoken := _SPOKEN.fullmatch(line):
             place = place._replace(speaker=spoken[1] if spoken[1] != "assistant" else "")
-            yield place._replace(text="" if spoken[2] in OWN_TOOLS else spoken[3] or "")
+            yield place._replace(text="" if spoken[2] in MEMORY_TOOLS else spoken[3] or "")
         elif said.speaker == "memory" and (listed := _LISTED.fullmatch(line)):
             effort, number = listed["effort"] or place.effort, listed["turn"] or place.turn
             yield place._replace(text=listed["text"], effort=effort, turn=number)

@@ -23,8 +23,9 @@ from ...memory.record import SHORT_ID, Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.state_block import shown as shown_messages
+from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.tools.search_efforts import search_efforts
-from ...memory.tools.toolbox import NAMES, effort_status
+from ...memory.tools.toolbox import effort_status
 from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context
@@ -187,7 +188,7 @@ def _shown_turns(
         chosen.append((running_turn, "running", whole))
     marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
-        visible = from_dicts([*without_calls(shown_messages(turn_messages), NAMES)])
+        visible = from_dicts([*without_calls(shown_messages(turn_messages), MEMORY_TOOLS)])
         erased = [SystemMessage(render("erased_turn"))]
         marked += _marked(erased if status == "erased" else visible, turn, status)
     return marked

@@ -11,7 +11,8 @@ from ..record import Record
 from ..running_turn import RunningTurn
 from ..state_block import shown
 from ..tokens import count_messages
-from ..transcript import DECIDING, Logged, rendered
+from ..tool_names import DECIDING
+from ..transcript import Logged, rendered
 from ..valid_history import valid_history
 from .attached import placeholders
 from .budget import ladder

@@ -20,7 +20,8 @@ from ..record import first_round
 from ..running_turn import RunningTurn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..transcript import DECIDING, Logged, Offsets, offsets, visible_text
+from ..tool_names import DECIDING
+from ..transcript import Logged, Offsets, offsets, visible_text
 from ..valid_history import valid_history
 from .attached import log_rounds
 from .budget import LEAST_PREVIEW, first_below, ladder

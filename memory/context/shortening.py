@@ -19,16 +19,8 @@ from ..recalled import as_reference, recalled, repeats, result_of, shortened
 from ..search.passages import word_begin, word_end
 from ..search.terms import shared_terms
 from ..tokens import TokenCounter, count_message, count_messages, fit, fit_end
-from ..transcript import (
-    DECIDING,
-    INDENT,
-    Logged,
-    Offsets,
-    offsets,
-    place_in_log,
-    rendered,
-    visible_text,
-)
+from ..tool_names import DECIDING
+from ..transcript import INDENT, Logged, Offsets, offsets, place_in_log, rendered, visible_text
 from ..valid_history import valid_history
 from .budget import LEAST_PREVIEW, ladder
 

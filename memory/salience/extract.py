@@ -24,7 +24,8 @@ from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
 from ..state_block import shown
 from ..tokens import TokenCounter, cut_at_sentence
-from ..transcript import OWN_TOOLS, Logged, in_parts, transcript
+from ..tool_names import MEMORY_TOOLS
+from ..transcript import Logged, in_parts, transcript
 
 _SEPARATOR = 2  # tokens at most of the empty line between two turns
 
@@ -66,7 +67,7 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
         [
             message
             for message in turn.messages
-            if message["type"] != "tool" or message["data"].get("name") not in OWN_TOOLS
+            if message["type"] != "tool" or message["data"].get("name") not in MEMORY_TOOLS
         ]
     )
 
@@ -80,7 +81,7 @@ def legible(turns: Iterable[Logged]) -> tuple[Group, ...]:
     """
     groups = []
     for turn in turns:
-        messages = without_calls(quotable(turn), OWN_TOOLS)
+        messages = without_calls(quotable(turn), MEMORY_TOOLS)
         legible_messages = (one for one in messages if text(one).strip() or calls(one))
         groups.append(Group(turn.turn, tuple(legible_messages), ""))
     return tuple(groups)

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from ..media import attachment
 from ..messages import Message, block_text, spoken
 from ..state_block import without_blocks
-from ..transcript import INDENT, OWN_TOOLS, indented, offsets, rendered, speaker_at
+from ..tool_names import MEMORY_TOOLS
+from ..transcript import INDENT, indented, offsets, rendered, speaker_at
 from .terms import is_question, terms
 
 LONGEST = 800
@@ -135,7 +136,7 @@ def _query_terms(messages: Sequence[Message]) -> frozenset[str]:
 def _searchable(message: Message) -> str:
     """Return the texts and calls of a message without encoded data and the memory's own tools."""
     data = message["data"]
-    if message["type"] == "tool" and data.get("name") in OWN_TOOLS:
+    if message["type"] == "tool" and data.get("name") in MEMORY_TOOLS:
         return ""
     content = without_blocks(message)["data"].get("content")
     if isinstance(content, str) and content and not data.get("tool_calls"):
@@ -152,7 +153,7 @@ def _searchable(message: Message) -> str:
     texts += [
         f"{call.get('name')} {json.dumps(call.get('args'), ensure_ascii=False)}"
         for call in _calls(message)
-        if call.get("name") not in OWN_TOOLS
+        if call.get("name") not in MEMORY_TOOLS
     ]
     return _BLOB.sub(" ", "\n".join(text for text in texts if isinstance(text, str)))
 

@@ -25,7 +25,8 @@ from ..running_turn import Outcome, RunningTurn
 from ..search.terms import indexed, query_terms
 from ..settings import describe
 from ..spans import active_before, headed, spans
-from ..transcript import DECIDING, Logged, offsets, transcript
+from ..tool_names import DECIDING, MEMORY_TOOLS
+from ..transcript import Logged, offsets, transcript
 from .arguments import Text, Texts, Turns
 from .read_log import read_log
 from .search_efforts import search_efforts
@@ -464,9 +465,6 @@ _TOOLS: Mapping[str, Callable[..., Any]] = {
     )
 }
 
-NAMES = frozenset(_TOOLS)
-"""The names of the memory tools."""
-
 Watch: TypeAlias = Callable[[Mapping[str, Any]], Callable[[Message], object]]
 """A function that gets each call before it runs, and returns one that gets the result."""
 
@@ -529,7 +527,7 @@ def _run_one(work: RunningTurn, call: Mapping[str, Any], app_tools: frozenset[st
         written = _short(call.get("args"))
         raise ToolError(render("arguments_no_object", tool=_short(name), arguments=written))
     if name not in _TOOLS:
-        tools = ", ".join(sorted(NAMES | app_tools))
+        tools = ", ".join(sorted(MEMORY_TOOLS | app_tools))
         raise ToolError(render("unknown_tool", tool=_short(name), tools=tools))
     arguments = arguments_of(name)
     try:

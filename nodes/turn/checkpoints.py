@@ -18,7 +18,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
 from langgraph.config import get_config
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER, START
 
-from ...memory.tools.toolbox import NAMES
+from ...memory.tool_names import MEMORY_TOOLS
 from .arrivals import split_messages
 from .langchain_messages import cleaned
 from .state import TurnState, unpacked
@@ -60,7 +60,7 @@ def pending_results(checkpoint: CheckpointTuple) -> list[BaseMessage]:
         return []
     writes = (value for _, key, value in checkpoint.pending_writes if key == "messages")
     messages = chain.from_iterable(one if isinstance(one, list) else [one] for one in writes)
-    return [m for m in messages if isinstance(m, ToolMessage) and m.name not in NAMES]
+    return [m for m in messages if isinstance(m, ToolMessage) and m.name not in MEMORY_TOOLS]
 
 
 def with_unapplied(new: Sequence[BaseMessage]) -> list[BaseMessage]:

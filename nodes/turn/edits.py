@@ -16,7 +16,7 @@ from ...memory.messages import Message, calls, digest, fingerprint
 from ...memory.recalled import stored
 from ...memory.record import Record
 from ...memory.state_block import as_stored, shown, with_blocks
-from ...memory.transcript import OWN_TOOLS
+from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.view import ArchiveView
 from .langchain_messages import to_dicts
 
@@ -128,7 +128,7 @@ def _is_edited(message: Message, original: _Archived) -> bool:
     """Tell whether a message differs from the archived one, as it is stored or as users see it."""
     if _key(message) != _key(original.stored) and identity(message) == identity(original.shown):
         return False  # a client may leave out more than the ids
-    if message["type"] == "tool" and message["data"].get("name") in OWN_TOOLS:
+    if message["type"] == "tool" and message["data"].get("name") in MEMORY_TOOLS:
         return False  # it quotes what may be erased since
     known = digest([original.shown])
     if digest([message]) == known:
@@ -179,7 +179,7 @@ def identity(message: Message) -> list[Any]:
     """Return what two copies of a message share; of a memory tool's result only its name."""
     data = message["data"]
     name = data.get("name") if message["type"] == "tool" else None
-    words = "" if name in OWN_TOOLS else mark([message])
+    words = "" if name in MEMORY_TOOLS else mark([message])
     called = [(call.get("name"), call.get("args")) for call in calls(message)]
     return [message["type"], words, called]
 

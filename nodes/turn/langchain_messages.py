@@ -22,7 +22,7 @@ from ...memory.dates import stamped
 from ...memory.fences import marked_content, without_reserved_name
 from ...memory.messages import Message, broken, clean, unanswered, unserialisable
 from ...memory.record import Owner
-from ...memory.transcript import OWN_TOOLS
+from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.valid_history import no_result
 from ...prompts.loader import render
 
@@ -135,7 +135,7 @@ def with_call_ids(message: _Message) -> _Message:
 
 def with_tool_name(result: ToolMessage, tool: str) -> ToolMessage:
     """Return a result with its tool's name instead of none or that of one of the memory's tools."""
-    if result.name in OWN_TOOLS and result.name != tool:
+    if result.name in MEMORY_TOOLS and result.name != tool:
         return result.model_copy(update={"name": tool, "artifact": None})
     return result if result.name else result.model_copy(update={"name": tool})
 

@@ -81,7 +81,7 @@ class AgentParts:
     """The agent's parts; `models` answer the memory's questions, by their purpose.
 
     `schemas` are all tools as the provider sees them. `schema_tokens` counts the schemas of all
-    tools, `own_schema_tokens` those of the application's.
+    tools, `app_schema_tokens` those of the application's.
     `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
@@ -101,7 +101,7 @@ class AgentParts:
     tools: Mapping[str, BaseTool]
     schemas: tuple[dict[str, Any], ...]
     schema_tokens: int
-    own_schema_tokens: int
+    app_schema_tokens: int
     embedder: Embedder | None = None
     attention: Attention | None = None
     fixed: tuple[int, int] | None = None
@@ -128,7 +128,7 @@ class AgentParts:
     @cached_property
     def alone(self) -> int:
         """The tokens of what an application without a memory would send in each call."""
-        system, tools = fixed_parts(self.system, self.own_schema_tokens, self.count)
+        system, tools = fixed_parts(self.system, self.app_schema_tokens, self.count)
         return system.tokens + tools.tokens
 
     def forget(self) -> None:

@@ -27,7 +27,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from ebbtide import DiskArchive, EbbtideMiddleware, commands, transcript
-from ebbtide.memory.tools.toolbox import NAMES
+from ebbtide.memory.tool_names import MEMORY_TOOLS
 from tests.agents import THREAD
 from tests.openai_server import Fail, Say
 from tests.provider_server import ProviderServer, provided
@@ -175,7 +175,7 @@ def test_what_each_does_holds(tmp_path: Path, before: tuple[str, ...]) -> None:
     assert (bool(waiting["__interrupt__"]), before_approval, delivered) == (True, [], ["depot"])
     assert ADDRESS.findall(json.dumps(server.bodies)) == []
     tools = [{one["name"] for one in body["tools"]} for body in provider.main]
-    assert all(names == {*NAMES, "look_up", "send"} for names in tools)
+    assert all(names == {*MEMORY_TOOLS, "look_up", "send"} for names in tools)
     marks = [json.dumps(body).count('"cache_control"') for body in provider.main]
     assert all(2 <= number <= 4 for number in marks)  # Anthropic takes four at most
     words = " ".join(message.text for message in transcript(agent, THREAD)[0])

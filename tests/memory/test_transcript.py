@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled
 from ebbtide.memory.record import Group
-from ebbtide.memory.tools.toolbox import NAMES
 from ebbtide.memory.transcript import (
-    OWN_TOOLS,
     in_parts,
     indented,
     offsets,
@@ -165,8 +163,3 @@ def test_turns_stand_under_their_numbers() -> None:
     turns = [Group(3, (human("a"), ai("b")), ""), Group(4, (), ""), Group(8, (human("c"),), "")]
 
     assert transcript(turns) == "[turn 3]\nuser: a\nassistant: b\n\n[turn 4]\n\n\n[turn 8]\nuser: c"
-
-
-def test_all_memory_tools_are_known() -> None:
-    """The names of the memory's own tools are those of the toolbox."""
-    assert OWN_TOOLS - {"search_efforts"} == NAMES - {"search_efforts"}

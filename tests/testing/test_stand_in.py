@@ -22,7 +22,7 @@ from ebbtide.memory.efforts import Effort
 from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Previous, Sizes, background, extract
 from ebbtide.memory.salience.verify import verify
-from ebbtide.memory.tools.toolbox import NAMES
+from ebbtide.memory.tool_names import MEMORY_TOOLS
 from ebbtide.nodes.ask import drive
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
@@ -79,7 +79,7 @@ def schema(name: str) -> dict[str, Any]:
 
 def ask(text: str, *after: BaseMessage, tools: Sequence[Any] = (), **options: Any) -> AIMessage:
     """Return the answer to a request after `PROMPT`, with the memory tools and others bound."""
-    model = ScriptedModel().bind_tools([*map(schema, sorted(NAMES)), *tools], **options)
+    model = ScriptedModel().bind_tools([*map(schema, sorted(MEMORY_TOOLS)), *tools], **options)
     return model.invoke([*PROMPT, HumanMessage(text), *after])
 
 

@@ -11,8 +11,9 @@ from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.state_block import anchor_instructions
 from ebbtide.memory.tokens import count_message, count_tools
+from ebbtide.memory.tool_names import MEMORY_TOOLS
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.memory.tools.toolbox import NAMES, run, schemas
+from ebbtide.memory.tools.toolbox import run, schemas
 from ebbtide.prompts.loader import render
 from tests.memory.asking import step
 from tests.memory.conversations import LONG_ENOUGH, Conversation, call
@@ -43,7 +44,7 @@ def test_the_tools_are_those_of_the_specification() -> None:
     names = [schema["function"]["name"] for schema in schemas()]
 
     assert names == list(PARAMETERS)
-    assert set(names) == NAMES
+    assert set(names) == MEMORY_TOOLS
 
 
 @pytest.mark.parametrize("schema", schemas(), ids=list(PARAMETERS))
