@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from ..memory.questions import What
-from ..nodes.ask import Call
+from ..nodes.ask import QuestionCost
 from .lines import read_lines
 from .strategy_protocol import Quoted
 from .template import EvaluationError, Strict
@@ -55,7 +55,7 @@ class PointScores(Strict):
     goal_before: float | None = None
     drift: float | None = None
     behavioural_alignment: float | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[QuestionCost, ...] = ()
     chosen: tuple[Quoted, ...] = ()
 
     @property

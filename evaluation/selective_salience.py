@@ -30,7 +30,7 @@ from ..memory.salience.extract import Previous, Sizes, background
 from ..memory.salience.merge import Similarity, embedding_similarity, merged
 from ..memory.settings import Settings
 from ..memory.tokens import count
-from ..nodes.ask import Call, Models, drive
+from ..nodes.ask import Models, QuestionCost, drive
 from ..prompts.loader import render
 from .judge import FENCES
 
@@ -86,7 +86,7 @@ class SelectiveSalienceStrategy:
     def initialize(self, original_goal: str, constraints: Sequence[str]) -> None:
         """Start a conversation with this goal and these constraints."""
         self.original_goal, self.constraints = original_goal, [*constraints]
-        self.calls: list[Call] = []
+        self.calls: list[QuestionCost] = []
         self.fallbacks = 0
         self._goals = Goals(original_goal, original_goal, (), tuple(constraints))
         self._compression = Compression(_NAME, 0, 0)

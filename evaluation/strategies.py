@@ -43,7 +43,7 @@ from ..memory.salience.extract import Previous, Sizes
 from ..memory.salience.extract import background as describe
 from ..memory.salience.merge import Merged, embedding_similarity, lexical, merged
 from ..memory.settings import Settings
-from ..nodes.ask import Call, Models, drive
+from ..nodes.ask import Models, QuestionCost, drive
 from ..nodes.turn.langchain_messages import from_dicts
 from ..prompts.loader import render
 from .judge import FENCES
@@ -128,7 +128,7 @@ class ProtectedCore(Strategy):
             embedding_similarity(self.inputs.embedder) if self.inputs.embedder else lexical
         )
         self._compression = Compression(_NAME, 0, 0)
-        self._calls: list[Call] = []
+        self._calls: list[QuestionCost] = []
 
     def _compressed(self, turns: Sequence[TemplateTurn]) -> Context:
         """Quote from the new turns; if the background fails the old one stays, as in the agent."""
@@ -293,7 +293,7 @@ class EbbtideAgent(Strategy):
             ),
             through=self._last_turns[newest.through] if newest else None,
             fallbacks=sum("fallback" in entry for entry in passes),
-            calls=tuple(Call(**call) for entry in passes for call in entry["calls"]),
+            calls=tuple(QuestionCost(**call) for entry in passes for call in entry["calls"]),
         )
 
     def _agent(self, turns: Sequence[TemplateTurn]) -> Agent:

@@ -12,7 +12,7 @@ from ..memory.questions import What
 from ..memory.salience.core import Goals
 from ..memory.search.embeddings import Embedder
 from ..memory.settings import Settings
-from ..nodes.ask import Call
+from ..nodes.ask import QuestionCost
 from .template import Strict, TemplateTurn
 
 
@@ -39,7 +39,7 @@ class Context:
     chosen: tuple[Quoted, ...] = ()
     through: int | None = None
     fallbacks: int | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[QuestionCost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

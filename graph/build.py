@@ -36,6 +36,7 @@ from ..nodes.turn.checkpoints import (
     source,
     unapplied,
 )
+from ..nodes.turn.owner import is_anothers, user_of
 from ..nodes.turn.parts import AgentParts, name_of
 from ..nodes.turn.state import (
     AgentState,
@@ -45,7 +46,6 @@ from ..nodes.turn.state import (
     unpacked,
     without_reserved,
 )
-from ..nodes.turn.turn import is_anothers, user_of
 from .hand_over import leaving
 
 _NAMING = ("checkpoint_ns", "checkpoint_id")

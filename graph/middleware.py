@@ -19,10 +19,7 @@ from langchain.agents.middleware import (
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import set_config_context
 from langgraph.graph.state import CompiledStateGraph
@@ -52,9 +49,10 @@ from ..nodes.persist import persist
 from ..nodes.turn.arrivals import unarchived
 from ..nodes.turn.checkpoints import agone_on_from, awith_unapplied, gone_on_from, with_unapplied
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.parts import STEADY, AgentParts, name_of
+from ..nodes.turn.owner import is_anothers, owner_of
+from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts, name_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
-from ..nodes.turn.turn import is_anothers, leave, owner_of, running
+from ..nodes.turn.turn import leave, running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
     MemoryAgentState,
@@ -67,10 +65,7 @@ from .agent_state import (
 from .hand_over import hand_over
 from .kept import KeptRequests
 from .probe import UnknownModel, probed, take
-from .requests import (
-    OverBudgetError,
-    is_summary,
-)
+from .requests import OverBudgetError, is_summary
 from .sending import (
     answer_schemas,
     at_last,
@@ -327,7 +322,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the session of a run, and whether the state is another user's."""
         turn_state, archive = unpacked(state), self._initial.archive
         owner = owner_of(turn_state, runtime, self._settings(runtime))
-        with archive.together(STEADY):
+        with archive.together(READ_CACHE_SECONDS):
             return owner, is_anothers(turn_state, archive, owner)
 
     def _check_user(self, state: Mapping[str, Any] | None, runtime: Any) -> None:

@@ -23,7 +23,8 @@ from ..memory.tokens import REPLY_OVERHEAD, count_message, count_tools, exact
 from ..memory.transcript import speaker
 from ..memory.view import ArchiveView, every_commit, past
 from ..nodes.turn.state import TurnState
-from ..nodes.turn.turn import effort_state, memory_at
+from ..nodes.turn.turn import memory_at
+from ..nodes.turn.updates import effort_state
 
 _ROLES = {"human": "user", "ai": "assistant"}
 

@@ -67,7 +67,7 @@ Models: TypeAlias = Mapping[What, BaseChatModel]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class QuestionCost:
     """The cost of a question over all attempts; `failed` is the reason if it has no answer.
 
     `read` and `written` are the tokens that providers reported, None if they reported none;
@@ -97,7 +97,7 @@ class Call:
         return {name: value for name, value in asdict(self).items() if value not in ("", None)}
 
 
-_Note: TypeAlias = Callable[[Call], object]
+_Note: TypeAlias = Callable[[QuestionCost], object]
 
 
 def drive(
@@ -180,7 +180,11 @@ def _attempts(
         name = getattr(model, "model_name", None) or getattr(model, "model", None)
         seconds = round(monotonic() - begun, 3)
         tokens = _tokens([*usage.usage_metadata.values()])
-        note(Call(step.what, str(name or type(model).__name__), seconds, *tokens, failed=failed))
+        note(
+            QuestionCost(
+                step.what, str(name or type(model).__name__), seconds, *tokens, failed=failed
+            )
+        )
         step = _next(steps, answer)
     return cast("Result", step)
 

@@ -12,9 +12,10 @@ from ..memory.context.fit import WorkingContext, assemble
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings
 from .turn.langchain_messages import completed_for_model, from_dicts
-from .turn.parts import STEADY, AgentParts
+from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.state import TurnState, updated
-from .turn.turn import changed, leave, planned, running, running_turn
+from .turn.turn import leave, running, running_turn
+from .turn.updates import plan_update, streamed_update
 
 
 def assemble_context(
@@ -45,13 +46,13 @@ def _assembled(
     if lost:
         state = updated(state, lost)
         work = running_turn(state, runtime, parts)
-    with parts.archive.together(STEADY):
+    with parts.archive.together(READ_CACHE_SECONDS):
         context = assemble(work, parts.opening(work.settings))
         efforts = with_unsent(work)
     messages = completed_for_model(
         parts.archive, work.view.owner, from_dicts(context.messages), running(state)
     )
-    told = changed(work.state, efforts, runtime) if efforts != work.state else {}
+    told = streamed_update(work.state, efforts, runtime) if efforts != work.state else {}
     after = replace(work, plan=context.plan)
     update = {
         **lost,
@@ -61,7 +62,7 @@ def _assembled(
             **context.report,
             "prefix": context.prefix(state.get("sent", ""), parts.count),
         },
-        **planned(after, work.plan),
+        **plan_update(after, work.plan),
         "sent": context.sent,
     }
     return update, after
@@ -77,7 +78,7 @@ def _without_lost(
     if len(work.view.running.messages) > len(running(state)):
         return {}
     told = replace(work.state, banners=(*work.state.banners, banner_of("lost_rounds")))
-    banners = changed(work.state, told, runtime)["banners"]
+    banners = streamed_update(work.state, told, runtime)["banners"]
     return {"part": "", "plan": None, "banners": banners}
 
 
@@ -86,5 +87,5 @@ def working_context(
 ) -> WorkingContext:
     """Return the prompt part by part; an equal state gives equal bytes."""
     work = running_turn(state, runtime, parts)
-    with parts.archive.together(STEADY):
+    with parts.archive.together(READ_CACHE_SECONDS):
         return assemble(work, parts.opening(work.settings))

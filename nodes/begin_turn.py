@@ -1,7 +1,7 @@
 """Begin a turn: finish what an earlier run left, count the turn, accept its messages."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,21 +27,17 @@ from ..memory.view import ArchiveView, past
 from .command import commit_command
 from .turn.arrivals import SplitInput, results_of_client, split_input, turn_numbers
 from .turn.langchain_messages import kept_in_state, to_dicts
+from .turn.owner import draw_nonce, is_anothers, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import adopted_beside, commit_unfinished, recovered
 from .turn.returning import last_turn_again
 from .turn.state import TurnState, updated
-from .turn.turn import (
-    changed,
-    drawn,
+from .turn.turn import memory_at, running_turn, with_later_compression
+from .turn.updates import (
     effort_state,
-    is_anothers,
-    memory_at,
-    owner_of,
-    packed,
-    planned,
-    resumed,
-    running_turn,
+    efforts_update,
+    plan_update,
+    streamed_update,
     texts_of,
     tip_of,
 )
@@ -74,9 +70,8 @@ def begin_turn(
         efforts = _efforts_at_start(updated(before, settled), cleared=_is_cleared(state, arrived))
         if efforts.turn == 1 + before.get("adopted", 0):
             efforts = _with_memories(efforts, arrived, owner, runtime, parts)
-        kept = arrived.kept_turns(settled["persisted"], window)
-        update = {**settled, **packed(efforts), **_messages_update(kept, efforts.turn, arrived.new)}
-        update["messages"] = kept_in_state(archive, owner, update["messages"])
+        update = settled | efforts_update(efforts)
+        update |= _messages_update(arrived, efforts.turn, window, archive, owner)
         update |= {**_first_values(parts, nonce), "texts": texts_of(efforts, view, {})}
         begun = _plan_and_notes(updated(before, update), runtime, parts)
         return {**update, **begun, "messages": Overwrite(update["messages"])}
@@ -107,7 +102,7 @@ def _plan_and_notes(
     known = not read.view.owner.anonymous
     related = partial(parts.related, read.view, runtime=runtime) if known else None
     work = before_turn(replace(read, now=now, related=related), now)
-    update = packed(work.state) | planned(work, read.plan)
+    update = efforts_update(work.state) | plan_update(work, read.plan)
     for banner in update["banners"]:
         runtime.stream_writer({"banner": banner})
     return {**update, "events": [*update["events"], *dated(work), *hinted(work)]}
@@ -129,7 +124,7 @@ def _owner_and_nonce(
     """Return the session, and the nonce of the turn, by which a run without a thread is named."""
     random = secrets.token_hex(8)
     owner = owner_of(updated(state, {"nonce": random}), runtime, settings)
-    return owner, drawn(archive, owner, random)
+    return owner, draw_nonce(archive, owner, random)
 
 
 def _finish_earlier_run(
@@ -142,7 +137,7 @@ def _finish_earlier_run(
     language = parts.settings_of(runtime.context).language
     before = recovered(state, parts.archive, owner, window + 1, language)
     if before is not state:
-        before = resumed(before, runtime, parts)
+        before = with_later_compression(before, runtime, parts)
     if before.get("command"):
         before = updated(before, commit_command(before, runtime, parts=parts))
     arrived = split_input(before, owner, parts.archive)
@@ -169,7 +164,9 @@ def _end_answered_turn(
     messages = [message for message in state["messages"] if message.id not in said]
     work = running_turn(updated(state, {"messages": messages}), runtime, parts)
     ended = end_turn(work.put(referenced(work, parts.keywords)))
-    return updated(state, {**changed(work.state, ended.state, runtime), **planned(ended)})
+    return updated(
+        state, {**streamed_update(work.state, ended.state, runtime), **plan_update(ended)}
+    )
 
 
 def _corrections(state: TurnState, view: ArchiveView) -> dict[str, Any]:
@@ -178,7 +175,7 @@ def _corrections(state: TurnState, view: ArchiveView) -> dict[str, Any]:
     keys = (*state.get("put_right", ()), *contradicted)
     if plan and plan["after_turn"] > view.tip.turn:
         keys = (*keys, "plan")
-    update = {key: value for key, value in packed(right).items() if key in keys}
+    update = {key: value for key, value in efforts_update(right).items() if key in keys}
     update |= {"plan": None} if "plan" in keys else {}
     return {**update, "put_right": keys} if keys else {}
 
@@ -222,13 +219,14 @@ def _efforts_at_start(state: TurnState, *, cleared: bool) -> EffortState:
 
 
 def _messages_update(
-    kept: Mapping[int, Sequence[BaseMessage]], turn: int, new: Sequence[BaseMessage]
+    arrived: SplitInput, turn: int, window: int, archive: Archive, owner: Owner
 ) -> dict[str, Any]:
-    """Return the update of the messages: the earlier turns that are kept, and the new one."""
-    turns = {**kept, turn: new}
+    """Return the update of the messages: a window of earlier turns, and the new one."""
+    turns = {**arrived.kept_turns(turn - 1, window), turn: arrived.new}
+    messages = [message for messages in turns.values() for message in messages]
     return {
         "turn": turn,
-        "messages": [message for messages in turns.values() for message in messages],
+        "messages": kept_in_state(archive, owner, messages),
         # What is new is accepted up to its last message, even one that a model wrote.
-        "asked": {**turn_numbers(turns), str(new[-1].id): turn},
+        "asked": {**turn_numbers(turns), str(arrived.new[-1].id): turn},
     }

@@ -35,7 +35,9 @@ from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_call_ids
 from .turn.parts import AgentParts, base_of, opened, takes_tools
 from .turn.state import TurnState, updated
-from .turn.turn import effort_state, packed, running_turn, traced
+from .turn.tracing import trace_metadata
+from .turn.turn import running_turn
+from .turn.updates import effort_state, efforts_update
 
 CUT = 0.8
 """Share of a context that is sent once more if it was too long.
@@ -144,7 +146,7 @@ class Call:
         if limit is not None and _rounds(state, runtime, parts) < limit:
             limit = None
         purpose, started = (
-            {**traced(state), "ebbtide_purpose": "answer"},
+            {**trace_metadata(state), "ebbtide_purpose": "answer"},
             Started(context["messages"]),
         )
         config = merge_configs(get_config(), {"metadata": purpose, "callbacks": [started]})
@@ -270,7 +272,7 @@ class Call:
             efforts = replace(efforts, banners=(*efforts.banners, banner_of("wordless")))
         for banner in efforts.banners_since(before):
             self.runtime.stream_writer({"banner": banner})
-        update = packed(efforts)
+        update = efforts_update(efforts)
         if (plan := state.get("plan")) and efforts.anchor != before.anchor:
             update["plan"] = keeping_anchor(plan, before.anchor)
         return _noted(answer.model_copy(update={"content": content}), raw=raw), update

@@ -11,31 +11,22 @@ from typing import Any
 from langgraph.runtime import Runtime
 
 from ..memory.archive.memories import touches_attention
-from ..memory.context.changes import made
+from ..memory.context.changes import new_plan
 from ..memory.dates import stamp
 from ..memory.record import Owner
 from ..memory.running_turn import RunningTurn
 from ..memory.settings import Settings, resolve
 from ..memory.tools.toolbox import run
 from ..memory.view import past
-from .ask import Call, drive
+from .ask import QuestionCost, drive
 from .turn.langchain_messages import from_dicts
+from .turn.owner import draw_nonce, owner_of
 from .turn.parts import AgentParts
 from .turn.recovery import commit, recovered
 from .turn.state import TurnState
-from .turn.turn import (
-    command_group,
-    costing,
-    drawn,
-    owner_of,
-    packed,
-    resumed,
-    texts_of,
-    tip_of,
-    tip_update,
-    traced,
-    turn_at_rest,
-)
+from .turn.tracing import trace_metadata
+from .turn.turn import command_group, load_turn, with_later_compression
+from .turn.updates import efforts_update, texts_of, tip_of, tip_update, with_costs
 
 
 def run_command(
@@ -47,20 +38,20 @@ def run_command(
     in between, they are committed once.
     """
     owner, before = _recovered(state, runtime, parts)
-    rest = turn_at_rest(before, runtime, parts)
+    rest = load_turn(before, runtime, parts)
     work = _at_work(rest, runtime, parts)
-    asked: list[Call] = []
+    costs: list[QuestionCost] = []
     steps = run(work, [call], frozenset())
-    done = costing(drive(steps, parts.models, asked.append, about=traced(before)), asked)
+    done = with_costs(drive(steps, parts.models, costs.append, about=trace_metadata(before)), costs)
     waiting = {
         "archive": parts.archive.id,
         "turn": rest.view.tip.turn,
         **tip_update(rest.view.tip),
-        "command": drawn(parts.archive, owner, secrets.token_hex(8)),
+        "command": draw_nonce(parts.archive, owner, secrets.token_hex(8)),
     }
     own = {key: value for key, value in before.items() if key != "messages"}
     own |= {"texts": texts_of(done.state, rest.view, before.get("texts", {}))}
-    return {**own, **packed(done.state), **waiting, "messages": from_dicts(done.results)}
+    return {**own, **efforts_update(done.state), **waiting, "messages": from_dicts(done.results)}
 
 
 def _at_work(rest: RunningTurn, runtime: Runtime[Settings], parts: AgentParts) -> RunningTurn:
@@ -79,7 +70,7 @@ def _recovered(
     settings = resolve(runtime.context, parts.settings)
     owner = owner_of(state, runtime, settings)
     before = recovered(state, parts.archive, owner, settings.earlier_turns + 1, settings.language)
-    return owner, before if before is state else resumed(before, runtime, parts)
+    return owner, before if before is state else with_later_compression(before, runtime, parts)
 
 
 def commit_command(
@@ -91,12 +82,12 @@ def commit_command(
     """
     if not state.get("command"):
         return {}
-    work, tip = turn_at_rest(state, runtime, parts), tip_of(state)
+    work, tip = load_turn(state, runtime, parts), tip_of(state)
     archive, owner = parts.archive, work.view.owner
     record = commit(archive, owner, tip, command_group(state), parts.embedder)
     if record.beside or touches_attention(record):
         parts.memories_changed(owner)
     rest = replace(work.state, events=())
     after = replace(work, state=rest, view=past(archive, owner, record.tip))
-    plan = made(after, "command").packed()
+    plan = new_plan(after, "command").packed()
     return {**tip_update(record.tip), "events": [], "command": "", "plan": plan}

@@ -15,29 +15,31 @@ from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import Compressed, Due, standing, to_do
 from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings, resolve
-from .ask import Call, Models, adrive, drive
+from .ask import Models, QuestionCost, adrive, drive
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.turn import compression_shown, costing, traced, turn_at_rest
+from .turn.tracing import trace_metadata
+from .turn.turn import load_turn
+from .turn.updates import compression_update, with_costs
 
 _log = logging.getLogger("ebbtide.compression")
 
 
 def compress(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Compress at most one open effort; a failure changes nothing."""
-    calls: list[Call] = []
-    steps, models = _steps(state, runtime, parts, calls), _models(runtime, parts)
-    return drive(steps, models, calls.append, about=traced(state))
+    costs: list[QuestionCost] = []
+    steps, models = _steps(state, runtime, parts, costs), _models(runtime, parts)
+    return drive(steps, models, costs.append, about=trace_metadata(state))
 
 
 async def acompress(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `compress` does, without blocking a thread while a model answers."""
-    calls: list[Call] = []
-    steps = _steps(state, runtime, parts, calls)
+    costs: list[QuestionCost] = []
+    steps = _steps(state, runtime, parts, costs)
     models = await asyncio.to_thread(_models, runtime, parts)  # making one reads files
-    return await adrive(steps, models, calls.append, about=traced(state))
+    return await adrive(steps, models, costs.append, about=trace_metadata(state))
 
 
 def _models(runtime: Runtime[Settings], parts: AgentParts) -> Models:
@@ -50,16 +52,16 @@ def _models(runtime: Runtime[Settings], parts: AgentParts) -> Models:
 
 
 def _steps(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, calls: Sequence[Call]
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, costs: Sequence[QuestionCost]
 ) -> Asks[dict[str, Any]]:
-    """Compress the effort that is due, if there is one; `calls` collects the calls of this pass.
+    """Compress the effort that is due, if there is one; `costs` collects the costs of this pass.
 
     The turn is committed by now, so an error of the archive is logged, and nothing changes.
     """
     update: dict[str, Any] = {}
     try:
-        work = turn_at_rest(state, runtime, parts)
-        update = yield from _compressed(work, parts, calls, runtime.stream_writer)
+        work = load_turn(state, runtime, parts)
+        update = yield from _compressed(work, parts, costs, runtime.stream_writer)
         if update:
             runtime.stream_writer({"banner": update["banners"][-1]})
     except (OSError, ArchiveError) as error:
@@ -68,13 +70,13 @@ def _steps(
 
 
 def _compressed(
-    work: RunningTurn, parts: AgentParts, calls: Sequence[Call], tell: Callable[[Any], None]
+    work: RunningTurn, parts: AgentParts, costs: Sequence[QuestionCost], tell: Callable[[Any], None]
 ) -> Asks[dict[str, Any]]:
     """Show a compression that is stored already, or make the one that is due; stream its status."""
     with parts.archive.together():
         due = to_do(work)
         if isinstance(due, Compression):
-            return compression_shown(work, due, {})
+            return compression_update(work, due, {})
     if due is None:
         return {}
     effort = {"effort": due.effort.id}
@@ -82,7 +84,7 @@ def _compressed(
     try:
         step = yield from compress_effort(work, due, parts.similarity)
         with parts.archive.together():
-            update = _stored(work, due, step, calls)
+            update = _stored(work, due, step, costs)
     except (OSError, ArchiveError):
         tell({"compression": {**effort, "status": "failed"}})
         raise
@@ -90,7 +92,9 @@ def _compressed(
     return update
 
 
-def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]) -> dict[str, Any]:
+def _stored(
+    work: RunningTurn, due: Due, step: Compressed, costs: Sequence[QuestionCost]
+) -> dict[str, Any]:
     """Store the compression and log its making; do neither if a turn that it read was erased."""
     effort, view = due.effort.id, work.view
     old = view.compression(effort)
@@ -102,7 +106,7 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
     if compression is not None:
         compression = view.archive.commit_compression(view.owner, view.tip, compression)
         tokens["after"] = due.kept + standing(work, compression)
-    log = {**step.told, "calls": [call.as_data() for call in calls], "tokens": tokens}
+    log = {**step.told, "calls": [cost.as_data() for cost in costs], "tokens": tokens}
     turns = tuple(record.turn for record in due.leaving)
     entry = ExtractionEntry(effort, view.tip.id, view.tip.turn, turns, stamp(), log)
     try:  # the compression is kept even if its log cannot be written
@@ -123,4 +127,4 @@ def _stored(work: RunningTurn, due: Due, step: Compressed, calls: Sequence[Call]
     }
     details = {name: value for name, value in counts.items() if value}
     shown = {**details, "tokens": tokens}
-    return compression_shown(costing(work, calls), compression, shown)
+    return compression_update(with_costs(work, costs), compression, shown)

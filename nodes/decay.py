@@ -6,15 +6,20 @@ from langgraph.runtime import Runtime
 
 from ..memory.context.changes import end_turn
 from ..memory.settings import Settings
-from .turn.parts import STEADY, AgentParts
+from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.state import TurnState
-from .turn.turn import changed, planned, running_turn, spanned
+from .turn.tracing import spanned
+from .turn.turn import running_turn
+from .turn.updates import plan_update, streamed_update
 
 
 @spanned
 def decay(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) -> dict[str, Any]:
     """Collapse and evict what nobody mentioned lately, and plan what the next turn shows."""
     work = running_turn(state, runtime, parts)
-    with parts.archive.together(STEADY):
+    with parts.archive.together(READ_CACHE_SECONDS):
         ended = end_turn(work)
-        return {**changed(work.state, ended.state, runtime), **planned(ended, work.plan)}
+        return {
+            **streamed_update(work.state, ended.state, runtime),
+            **plan_update(ended, work.plan),
+        }

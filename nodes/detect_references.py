@@ -6,9 +6,11 @@ from langgraph.runtime import Runtime
 
 from ..memory.references import referenced
 from ..memory.settings import Settings
-from .turn.parts import STEADY, AgentParts
+from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.state import TurnState
-from .turn.turn import changed, mentioned, running_turn, spanned, texts_of
+from .turn.tracing import spanned
+from .turn.turn import running_turn
+from .turn.updates import references_of, streamed_update, texts_of
 
 
 @spanned
@@ -17,8 +19,8 @@ def detect_references(
 ) -> dict[str, Any]:
     """Note which efforts the turn mentioned; a mentioned effort that was evicted returns."""
     work = running_turn(state, runtime, parts)
-    with parts.archive.together(STEADY):
+    with parts.archive.together(READ_CACHE_SECONDS):
         efforts = referenced(work, parts.keywords)
-        update = changed(work.state, efforts, runtime)
+        update = streamed_update(work.state, efforts, runtime)
         texts = texts_of(efforts, work.view, state.get("texts", {}))
-    return {**update, "texts": texts, "references": mentioned(efforts)}
+    return {**update, "texts": texts, "references": references_of(efforts)}

@@ -17,11 +17,13 @@ from ..memory.questions import Asks
 from ..memory.settings import Settings
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.tools.toolbox import Watch, run, waiting
-from .ask import Call, adrive, drive
+from .ask import QuestionCost, adrive, drive
 from .turn.langchain_messages import from_dicts
 from .turn.parts import AgentParts
 from .turn.state import TurnState
-from .turn.turn import costing, packed, planned, running_turn, texts_of, traced
+from .turn.tracing import trace_metadata
+from .turn.turn import running_turn
+from .turn.updates import efforts_update, plan_update, texts_of, with_costs
 
 MARK = "ebbtide"
 """The key in the `additional_kwargs` of results that come from a memory tool."""
@@ -31,24 +33,24 @@ def memory_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Run the memory's tools, one after the other, and answer calls of tools that do not exist."""
-    calls: list[Call] = []
-    steps = _steps(state, runtime, parts, calls)
-    return drive(steps, parts.models, calls.append, about=traced(state))
+    costs: list[QuestionCost] = []
+    steps = _steps(state, runtime, parts, costs)
+    return drive(steps, parts.models, costs.append, about=trace_metadata(state))
 
 
 async def amemory_tools(
     state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts
 ) -> dict[str, Any]:
     """Do what `memory_tools` does, without blocking a thread while a model summarises."""
-    calls: list[Call] = []
-    steps = _steps(state, runtime, parts, calls)
-    return await adrive(steps, parts.models, calls.append, about=traced(state))
+    costs: list[QuestionCost] = []
+    steps = _steps(state, runtime, parts, costs)
+    return await adrive(steps, parts.models, costs.append, about=trace_metadata(state))
 
 
 def _steps(
-    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, asked: Sequence[Call]
+    state: TurnState, runtime: Runtime[Settings], parts: AgentParts, costs: Sequence[QuestionCost]
 ) -> Asks[dict[str, Any]]:
-    """Run the tools; `asked` collects what the model was asked for them."""
+    """Run the tools; `costs` collects those of the questions that they ask a model."""
     work, app_tools = running_turn(state, runtime, parts), frozenset(parts.tools)
     # Tools may ask models, which takes long: what they read of the archive is read anew.
     view, now = replace(work.view, read=None), stamp()
@@ -59,9 +61,9 @@ def _steps(
     done = yield from run(
         work, calls, app_tools, lambda line: runtime.stream_writer({"banner": line}), watch
     )
-    done = after_tools(costing(done, asked), work.state)
+    done = after_tools(with_costs(done, costs), work.state)
     texts = texts_of(done.state, work.view, state.get("texts", {}))
-    update = {**packed(done.state), **planned(done), "texts": texts}
+    update = {**efforts_update(done.state), **plan_update(done), "texts": texts}
     return {**update, "messages": from_dicts([*map(_marked, done.results)])}
 
 

@@ -23,19 +23,12 @@ from ..memory.state_block import shown
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.view import past
 from .turn.langchain_messages import archived
-from .turn.parts import STEADY, AgentParts
+from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.recovery import commit
 from .turn.state import TurnState
-from .turn.turn import (
-    committed,
-    group,
-    key_of,
-    left_rounds,
-    running,
-    running_turn,
-    spanned,
-    tip_of,
-)
+from .turn.tracing import spanned
+from .turn.turn import group, key_of, left_rounds, running, running_turn
+from .turn.updates import commit_update, tip_of
 
 _log = logging.getLogger("ebbtide.embeddings")
 
@@ -48,7 +41,7 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
     vectors, and a few that are missing.
     """
     work, messages = running_turn(state, runtime, parts), running(state)
-    with parts.archive.together(STEADY):
+    with parts.archive.together(READ_CACHE_SECONDS):
         fixed = _fixed(state, work.settings, parts)
         events = (*fixed, *language_event(work.settings.language))
         record = _committed(state, messages, work.view.owner, parts, events)
@@ -56,14 +49,14 @@ def persist(state: TurnState, runtime: Runtime[Settings], *, parts: AgentParts) 
         view = replace(past(parts.archive, work.view.owner, record.tip), read=read)
         after = replace(work, state=replace(work.state, events=()), view=view)
         with parts.lock:
-            turn = parts.turns.pop(key_of(state, runtime, work.settings), None)
+            cache = parts.turn_caches.pop(key_of(state, runtime, work.settings), None)
         stored: dict[str, Any] = {"fixed": fixed[0]["digest"]} if fixed else {}
-        if turn is not None and (line := _at_once(record, turn.began)):
+        if cache is not None and (line := _at_once(record, cache.began)):
             runtime.stream_writer({"banner": line})
             stored["banners"] = [*work.state.banners, line]
         if (smaller := archived(state["messages"])) is not None:
             stored["messages"] = Overwrite(smaller)
-        return {**committed(record, str(messages[-1].id)), **_due(after), **stored}
+        return {**commit_update(record, str(messages[-1].id)), **_due(after), **stored}
 
 
 def _at_once(record: Record, began: str) -> str:

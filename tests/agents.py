@@ -23,7 +23,7 @@ from ebbtide.memory.archive.database import FILE
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Owner, Record, Tip
 from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.turn import tip_of
+from ebbtide.nodes.turn.updates import tip_of
 from tests.doubles import ScriptedModel
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "t"}}

@@ -15,7 +15,7 @@ from ...memory.settings import Settings
 from ...nodes.command import commit_command, run_command
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.state import TurnState, unpacked
-from ...nodes.turn.turn import tip_of
+from ...nodes.turn.updates import tip_of
 from ..build import Node
 from .threads import Agent, Thread, channels, newest_config, on_a_thread, resting
 

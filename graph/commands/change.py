@@ -25,7 +25,7 @@ from ...memory.view import fence_key
 from ...nodes.turn.arrivals import SplitInput, told_apart, unarchived
 from ...nodes.turn.recovery import commit_unfinished, state_at
 from ...nodes.turn.state import TurnState, repacked, updated
-from ...nodes.turn.turn import tip_of
+from ...nodes.turn.updates import tip_of
 from ...prompts.loader import render
 from .look import next_context
 from .threads import (

@@ -34,7 +34,8 @@ from ...nodes.turn.arrivals import unarchived
 from ...nodes.turn.langchain_messages import completed, from_dicts, to_dicts
 from ...nodes.turn.recovery import turns_of
 from ...nodes.turn.state import AgentState, unpacked
-from ...nodes.turn.turn import effort_state, left_rounds, put_back, tip_of
+from ...nodes.turn.turn import left_rounds, put_back
+from ...nodes.turn.updates import effort_state, tip_of
 from ...prompts.loader import render
 from ..build import Node
 from .threads import Agent, Thread, newest_config, on_a_thread, thread_at

@@ -6,7 +6,7 @@ from ...memory.attention.law import Explanation as Explanation  # noqa: PLC0414 
 from ...memory.errors import CommandError
 from ...memory.memories import UserMemories
 from ...memory.record import Owner
-from ...nodes.turn.turn import user_of
+from ...nodes.turn.owner import user_of
 from .threads import Agent, on_a_thread, place_of
 
 

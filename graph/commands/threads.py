@@ -36,10 +36,12 @@ from ...nodes.ask import drive
 from ...nodes.command import commit_command
 from ...nodes.turn.arrivals import split_messages, unarchived
 from ...nodes.turn.langchain_messages import to_dicts
+from ...nodes.turn.owner import is_anothers, user_of
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import remembered
 from ...nodes.turn.state import AgentState, TurnState, repacked, unpacked
-from ...nodes.turn.turn import is_anothers, resumed, tip_of, user_of
+from ...nodes.turn.turn import with_later_compression
+from ...nodes.turn.updates import tip_of
 from ..build import MemoryGraph, Node
 from ..middleware import EbbtideMiddleware
 from ..probe import UnknownModel
@@ -355,7 +357,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     state = remembered(thread.state, place.parts.archive, thread.owner, 1)
     if "tip" in state:
         settings = thread.settings.model_copy(update={"user_id": thread.owner.user})
-        state = resumed(state, Runtime(context=settings), place.parts)
+        state = with_later_compression(state, Runtime(context=settings), place.parts)
     return replace(thread, values=repacked(state, None, thread.settings))
 
 

@@ -28,7 +28,7 @@ from ...nodes.turn.langchain_messages import completed, from_dicts
 from ...nodes.turn.parts import AgentParts
 from ...nodes.turn.recovery import state_at
 from ...nodes.turn.state import AgentState, repacked, unpacked, updated
-from ...nodes.turn.turn import tip_of
+from ...nodes.turn.updates import tip_of
 from ..commands.threads import (
     Agent,
     Place,

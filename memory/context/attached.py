@@ -49,7 +49,7 @@ _SHOWING = ("human", "tool")
 LOG_TOOLS = {"expand_effort": "expanded", "reopen_effort": "reopened"}
 """The tools that put a log into the context, with the status of their results."""
 
-Call: TypeAlias = tuple[str, int]
+CallKey: TypeAlias = tuple[str, int]
 """A call: its id, and how many later calls of its turn have the same id, as models repeat ids."""
 
 _Block: TypeAlias = Mapping[str, Any]
@@ -182,7 +182,7 @@ class Attached:
     """
 
     messages: tuple[Message, ...]
-    back: Mapping[Call, Message]
+    back: Mapping[CallKey, Message]
     unsent: tuple[Unsent, ...]
 
 
@@ -199,7 +199,7 @@ def attached(work: RunningTurn) -> Attached:
     if not any(map(_has_any, turn.messages)) and not _brings(turn):
         return Attached(turn.messages, {}, ())
     ledger = _Ledger(work, int(ATTACHED_SHARE * work.room) - _said_tokens(work))
-    back: dict[Call, Message] = {}
+    back: dict[CallKey, Message] = {}
     brought = dict(_brought(work, turn))
     messages = []
     places = offsets(turn.messages)
@@ -276,7 +276,7 @@ _Found: TypeAlias = tuple[int, _Block, Attachment]
 """A turn, and a block of it that is an attachment."""
 
 
-def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[Call, list[_Found]]]:
+def _brought(work: RunningTurn, turn: Group) -> Iterator[tuple[CallKey, list[_Found]]]:
     """Yield the calls of a turn that recall turns with attachments, and those."""
     logs = {call: result for _, call, result in log_results(turn.messages)}
     for message, call in with_calls(turn.messages):
@@ -325,9 +325,9 @@ def _note(ledger: _Ledger, found: Sequence[_Found]) -> Message | None:
     return with_content(note, [said, *(block for _, block, _ in blocks)])
 
 
-def with_calls(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]:
+def with_calls(messages: Sequence[Message]) -> list[tuple[Message, CallKey | None]]:
     """Return each message with the call that it answers, None if it is no result."""
-    pairs: list[tuple[Message, Call | None]] = []
+    pairs: list[tuple[Message, CallKey | None]] = []
     later: Counter[str] = Counter()
     for message in reversed(messages):
         call_id = str(message["data"].get("tool_call_id"))
@@ -339,7 +339,7 @@ def with_calls(messages: Sequence[Message]) -> list[tuple[Message, Call | None]]
 _names = Growing[Any](lambda messages, _: [one["data"].get("name") for one in messages])
 
 
-def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:
+def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
     """Yield the results that brought turns of a log back, with their places and calls."""
     for at, call, result in results_of(messages, LOG_TOOLS):
         status = LOG_TOOLS[messages[at]["data"]["name"]]
@@ -349,7 +349,7 @@ def log_results(messages: Sequence[Message]) -> Iterator[tuple[int, Call, Mappin
 
 def results_of(
     messages: Sequence[Message], tools: Collection[str]
-) -> Iterator[tuple[int, Call, Mapping[str, Any]]]:
+) -> Iterator[tuple[int, CallKey, Mapping[str, Any]]]:
     """Yield the results of these tools, with their places and calls."""
     if {*_names(messages)}.isdisjoint(tools):
         return

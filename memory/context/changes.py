@@ -49,12 +49,12 @@ def before_turn(work: RunningTurn, now: str) -> RunningTurn:
     """
     plan = work.plan
     if plan is None:
-        return replace(work, plan=made(work, "new"))
+        return replace(work, plan=new_plan(work, "new"))
     why = _why_before(work, plan, now)
     if why is None:
         return work
     work = work.put(evicted(work.state, work.settings, work.view.tip.turn))
-    return replace(work, plan=made(work, why))
+    return replace(work, plan=new_plan(work, why))
 
 
 def after_tools(work: RunningTurn, before: EffortState) -> RunningTurn:
@@ -62,7 +62,7 @@ def after_tools(work: RunningTurn, before: EffortState) -> RunningTurn:
     why = _changing(work.state.events[len(before.events) :])
     if work.plan is None or why is None:
         return work
-    return replace(work, plan=made(work, why, inside=True))
+    return replace(work, plan=new_plan(work, why, inside=True))
 
 
 def end_turn(work: RunningTurn) -> RunningTurn:
@@ -77,10 +77,10 @@ def end_turn(work: RunningTurn) -> RunningTurn:
     if why is None:
         return work
     work = work.put(evicted(work.state, work.settings, work.state.turn))
-    return replace(work, plan=made(work, why, ended=True))
+    return replace(work, plan=new_plan(work, why, ended=True))
 
 
-def made(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool = False) -> Plan:
+def new_plan(work: RunningTurn, why: Why, *, ended: bool = False, inside: bool = False) -> Plan:
     """Return what the context shows from now on; turns that had to leave before stay away.
 
     These are uncompressed turns of open efforts, the last ambient turns, the last turn, and turns

@@ -27,7 +27,7 @@ from .budget import (
     ladder,
     low_water,
 )
-from .changes import WHOLE_RESULTS, is_edited, made
+from .changes import WHOLE_RESULTS, is_edited, new_plan
 from .forms import has_long_results
 from .plan import Plan, Rounds
 from .render import Parts, parts_of
@@ -107,14 +107,14 @@ def assemble(work: RunningTurn, fixed: Sequence[Part]) -> WorkingContext:
     The same inputs give the same bytes; between two changes of the plan the context only grows at
     its end. Above high water it is cut to low water.
     """
-    plan = work.plan or made(work, "new")
+    plan = work.plan or new_plan(work, "new")
     if work.state.events and concluded(work) != (plan.rounds.gone if plan.rounds else ()):
-        plan = made(work, "concluded", inside=True)
+        plan = new_plan(work, "concluded", inside=True)
     elif is_edited(work, plan):
-        plan = made(work, "edited", inside=True)
+        plan = new_plan(work, "edited", inside=True)
     parts = parts_of(work, plan)
     if size(parts) > high_water(work.room, plan.size):
-        plan, parts = _cut(work, made(work, "high-water", inside=True))
+        plan, parts = _cut(work, new_plan(work, "high-water", inside=True))
     budget = work.settings.context_budget
     return WorkingContext((*fixed, *parts), plan, budget, _omissions(work, plan))
 

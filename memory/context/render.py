@@ -23,7 +23,7 @@ from ..transcript import Logged
 from ..valid_history import valid_history
 from .attached import (
     LOG_TOOLS,
-    Call,
+    CallKey,
     attached,
     loaded_in,
     log_results,
@@ -66,7 +66,7 @@ class _Insertion:
     loaded: frozenset[_Load] = frozenset()
 
 
-_Insertions: TypeAlias = dict[Call, _Insertion]
+_Insertions: TypeAlias = dict[CallKey, _Insertion]
 
 Parts: TypeAlias = tuple[Part, ...]
 """The parts of the context without the fixed ones, in their order."""
@@ -428,9 +428,9 @@ def _without(turn: Logged, places: range, away: Collection[int]) -> Logged:
 
 def _as_sent(
     work: RunningTurn, turn: Logged, plan: Plan
-) -> tuple[tuple[Message, ...], Mapping[Call, Message]]:
+) -> tuple[tuple[Message, ...], Mapping[CallKey, Message]]:
     """Return the messages of a turn as they are sent whole, and what its calls brought back."""
-    past, back = turn.turn <= plan.after_turn, dict[Call, Message]()
+    past, back = turn.turn <= plan.after_turn, dict[CallKey, Message]()
     if isinstance(turn, Record):
         said = placeholders(as_past(turn.messages) if past else turn.messages, turn.turn)
     else:
@@ -564,7 +564,9 @@ def _with_insertions(
     yield from waiting
 
 
-def _with_back(insertions: _Insertions, turn: Logged, back: Mapping[Call, Message]) -> _Insertions:
+def _with_back(
+    insertions: _Insertions, turn: Logged, back: Mapping[CallKey, Message]
+) -> _Insertions:
     """Return the insertions of a turn's calls, in their order, with attachments brought back."""
     found: _Insertions = {}
     for _, call in with_calls(turn.messages):

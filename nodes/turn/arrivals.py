@@ -27,7 +27,7 @@ from .langchain_messages import (
     with_tool_name,
 )
 from .state import TurnState
-from .turn import tip_of
+from .updates import tip_of
 
 
 class Boundaries(NamedTuple):

@@ -41,8 +41,8 @@ from ..ask import Models
 _log = logging.getLogger("ebbtide.attention")
 _context_log = logging.getLogger("ebbtide.context")
 
-CARRIED = 256
-"""Turns that are carried at most: those that run at once, and some that broke off."""
+CACHED_TURNS = 256
+"""Turns that have a cache at most: those that run at once, and some that broke off."""
 
 _OPENINGS = 16
 """Cached openings of a context, and their events: the settings seldom differ between runs."""
@@ -56,7 +56,7 @@ _INPUTS: Mapping[str, str] = {
 }
 """The kinds of attachments by the entries of a model's profile that say whether it takes them."""
 
-STEADY = 2.0
+READ_CACHE_SECONDS = 2.0
 """Seconds for which a turn relies on what it read of its session, instead of reading it again.
 
 The steps before a model's answer take a few milliseconds. What another process erases meanwhile is
@@ -85,9 +85,8 @@ class AgentParts:
     `window` has the tokens that a call may have if the model takes fewer than its profile says.
     `system` is the application's part of the system message. `attention` is a cache in front of
     the archive's. `fixed` has the tokens of system message and tools if only the caller knows them.
-    `turns` are the turns that run, each a `Turn`, loaded once for all their nodes; `lock`
-    guards them.
-    `provider` serves the model.
+    `turn_caches` has a `TurnCache` for each turn that runs, loaded once for all its nodes; `lock`
+    guards them. `provider` serves the model.
     `given` are the purposes for which the application gave a model, and `load` makes one by name.
     """
 
@@ -111,7 +110,7 @@ class AgentParts:
     load: Callable[[str], BaseChatModel] = init_chat_model
     keywords: KeywordCache = field(default_factory=KeywordCache)
     laid_out: LaidOut = field(default_factory=laid_out_cache)
-    turns: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CARRIED))
+    turn_caches: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(CACHED_TURNS))
     lock: Any = field(default_factory=Lock)
     provider: str = field(init=False)
 
@@ -137,7 +136,7 @@ class AgentParts:
         with LAYING_OUT:
             self.laid_out.clear()
         with self.lock:
-            self.turns.clear()
+            self.turn_caches.clear()
 
     def frame(self, context: object, ambient_window: int | None) -> Frame:
         """Return what all calls of a run have in common; see `settings_of`."""

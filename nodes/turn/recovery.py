@@ -31,17 +31,10 @@ from .langchain_messages import (
     to_dicts,
     with_call_ids,
 )
+from .owner import is_anothers
 from .state import TurnState, updated
-from .turn import (
-    NO_ROUNDS,
-    committed,
-    group,
-    is_anothers,
-    left_rounds,
-    memory_at,
-    tip_of,
-    tip_update,
-)
+from .turn import NO_ROUNDS, group, left_rounds, memory_at
+from .updates import commit_update, tip_of, tip_update
 
 _ENDS, _ALIKE = 32, 1_000
 """How many of a history's newest messages are tried as the end of an archived turn, and with how
@@ -114,7 +107,7 @@ def commit_unfinished(
         events = [event for event in state.get("events", []) if event["type"] == "compressed"]
         return {**tip_update(tip), **archived, "events": events}
     record = commit(archive, owner, tip, group(state, arrived.unfinished, left))
-    return committed(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
+    return commit_update(record, str(arrived.unfinished[-1].id) if arrived.unfinished else "")
 
 
 def _edited(

@@ -13,7 +13,8 @@ from ...memory.state_block import OWN, calls_sent, without_blocks
 from ...memory.view import past
 from .arrivals import SplitInput, turn_numbers
 from .langchain_messages import MADE_HERE, from_dicts, to_dicts
-from .turn import as_archived, memory_at, tip_update
+from .turn import as_archived, memory_at
+from .updates import tip_update
 
 _MADE_AT_COMMIT = frozenset({"spans", "fixed", "context"})
 """Events that a commit makes anew from the whole turn."""

@@ -8,7 +8,7 @@ import pytest
 
 from ebbtide.evaluation.report import Metric, Report, Row
 from ebbtide.evaluation.results import REPLAYED, TrialResult
-from ebbtide.nodes.ask import Call
+from ebbtide.nodes.ask import QuestionCost
 from tests.evaluation.outcomes import SETUP, point, result
 
 TRIALS = (
@@ -135,8 +135,8 @@ def test_without_results_there_is_no_picture(tmp_path: Path) -> None:
 def test_the_seconds_of_calls_have_their_means() -> None:
     """A point has the mean of its extractions, a trial the mean of its points that have any."""
     calls = [
-        *(Call("extraction", "m", seconds, read=900, written=90) for seconds in (2.0, 4.0)),
-        Call("background", "m", 1.0),
+        *(QuestionCost("extraction", "m", seconds, read=900, written=90) for seconds in (2.0, 4.0)),
+        QuestionCost("background", "m", 1.0),
     ]
     (row,) = rows([result(point(1, calls=calls), point(2))])
 

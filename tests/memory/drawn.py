@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ebbtide.memory.compressions import Compression, Item, Kind
 from ebbtide.memory.context.budget import LEAST_ROOM
-from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.context.fit import WorkingContext
 from ebbtide.memory.efforts import happened
 from ebbtide.memory.messages import Message
@@ -110,7 +110,7 @@ def compress(
     stored = talk.archive.commit_compression(OWNER, talk.tip, compression)
     event = {"type": "compressed", "effort": effort, "turn": stored.turn, "through": newest}
     talk.state = happened(talk.state, event)
-    talk.plan = made(talk.work, "compressed")
+    talk.plan = new_plan(talk.work, "compressed")
 
 
 def accepted(talk: Conversation, turns: Turns, above: int) -> list[tuple[Message, ...]]:

@@ -17,7 +17,7 @@ from ebbtide.memory.record import Group
 from ebbtide.memory.salience.extract import Extracted, Previous, Sizes, background, extract
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tools.summary import EffortSummary
-from ebbtide.nodes.ask import Call, Models, adrive, drive
+from ebbtide.nodes.ask import Models, QuestionCost, adrive, drive
 from tests.doubles import ScriptedModel
 from tests.memory.conversations import FENCES
 from tests.openai_server import Answer, Fail, Say, serving
@@ -144,7 +144,7 @@ def trying() -> Asks[str]:
 @pytest.mark.parametrize("error", [ConnectionError("gone"), RefusedError(500)])
 def test_a_rule_may_go_on_without_an_answer(error: Exception) -> None:
     """What failed is thrown where the rule asked, and noted with what the question cost."""
-    calls: list[Call] = []
+    calls: list[QuestionCost] = []
     found = drive(trying(), models(ScriptedModel(structured=[error] * 4)), calls.append)
 
     assert found == f"without: {type(error).__name__}: {error}"
@@ -158,7 +158,7 @@ def test_the_tokens_of_all_attempts_are_noted(usage: Any) -> None:
     """What the model read and wrote for a question, bad answers included; else nothing is said."""
     tool = Say(calls=[("EffortSummary", GIVEN)], usage=usage)
     script: list[Answer] = [Say("?", usage=usage), Fail(429), tool]
-    calls: list[Call] = []
+    calls: list[QuestionCost] = []
     for run in (drive, lambda *given: asyncio.run(adrive(*given))):
         with serving(*script) as server:
             options: dict[str, Any] = {"base_url": server.url, "api_key": "x", "max_retries": 0}

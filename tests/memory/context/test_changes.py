@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from ebbtide.memory.archive.sql import DiskArchive
 from ebbtide.memory.compressions import Compression
 from ebbtide.memory.context.budget import low_water
-from ebbtide.memory.context.changes import before_turn, made
+from ebbtide.memory.context.changes import before_turn, new_plan
 from ebbtide.memory.context.fit import size
 from ebbtide.memory.context.plan import Plan
 from ebbtide.memory.context.render import parts_of
@@ -127,7 +127,7 @@ def test_a_log_leaves_out_what_stands_above_it(talk: Conversation) -> None:
     talk.call("expand_effort", effort_id="a")
     during = sent(talk)
     talk.answer()
-    talk.plan = made(talk.work, "cold-cache")
+    talk.plan = new_plan(talk.work, "cold-cache")
     talk.ask("And?")
 
     assert during.count("The last question.") == 1
@@ -212,7 +212,7 @@ def test_a_turn_that_was_broken_off_changes_the_plan(talk: Conversation) -> None
 
     assert plan_of(talk).why == "new"
     assert before_turn(talk.work, talk.at).plan == replace(
-        made(talk.work, "concluded"), why="concluded"
+        new_plan(talk.work, "concluded"), why="concluded"
     )
 
 
@@ -252,7 +252,7 @@ def test_above_high_water_it_is_cut_to_low_water(talk: Conversation) -> None:
     parts = parts_of(talk.work, plan)
     large = [part.tokens > 400 for part in parts if part.name == "turns" and part.turn]
     talk.answer()
-    talk.plan = made(talk.work, "cold-cache")
+    talk.plan = new_plan(talk.work, "cold-cache")
 
     assert plan.turns[0] > 1
     assert plan.turns == tuple(range(plan.turns[0], plan.after_turn + 1))
@@ -274,7 +274,7 @@ def test_a_huge_result_takes_no_place_from_other_turns(talk: Conversation) -> No
     for _ in range(4):
         talk.answer()
         talk.ask("And?")
-    talk.plan = later = made(talk.work, "cold-cache")
+    talk.plan = later = new_plan(talk.work, "cold-cache")
 
     assert (first.turns, [*first.short]) == ((1, 2), [])
     assert (later.turns, later.previews, later.short) == ((1, 2, 3, 4, 5, 6), 3, {})
@@ -379,7 +379,7 @@ def test_a_compressed_effort_that_is_reopened_lacks_no_turn(talk: Conversation) 
     talk.ask("Again.")
     result = talk.call("reopen_effort", effort_id="a")
     talk.answer()
-    talk.plan = made(talk.work, "cold-cache")
+    talk.plan = new_plan(talk.work, "cold-cache")
     talk.ask("What was step 6?")
 
     assert result["log"] == "1-8"
@@ -417,7 +417,7 @@ def test_results_that_no_tool_gave_bring_no_log(talk: Conversation, result: dict
     asked = call("expand_effort", call_id="c")
     talk.messages += (ai("", asked), tool("c", json.dumps(result), "expand_effort"))
     talk.answer()
-    talk.plan = made(talk.work, "cold-cache")
+    talk.plan = new_plan(talk.work, "cold-cache")
     talk.ask("And now?")
 
     assert logs(talk) == []
@@ -544,7 +544,7 @@ def test_recalled_text_is_gone_once_it_is_erased_elsewhere(talk: Conversation) -
     talk.turn("My cat is called Minka.")
     talk.turn("What is she called?", call("read_log", turns="1"), answer="I have read it.")
     talk.turns(["Right."] * 2)
-    talk.plan = made(replace(talk.work, plan=None), "new")
+    talk.plan = new_plan(replace(talk.work, plan=None), "new")
     talk.ask("And now?")
 
     assert 1 not in plan_of(talk).turns
@@ -558,7 +558,7 @@ def both_ways(talk: Conversation, calls: list[Any]) -> list[list[Any]]:
     """Go through a turn, and return what is laid out with what is held of turns, and without."""
     talk.ask("word " * 30)
     talk.run(*calls)
-    plans = (plan_of(talk), made(replace(talk.work, plan=None), "new"))
+    plans = (plan_of(talk), new_plan(replace(talk.work, plan=None), "new"))
     works = (talk.work, replace(talk.work, laid_out=LRUCache(1)))
     laid_out = [[parts_of(work, plan) for plan in plans] for work in works]
     talk.answer()

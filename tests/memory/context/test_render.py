@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ebbtide.memory.context.budget import instructions
-from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.fences import NAME, marked
 from ebbtide.memory.messages import calls, text
 from ebbtide.memory.settings import Settings
@@ -177,7 +177,7 @@ def test_the_ambient_window_counts_turns(talk: Conversation, size: int, shown: l
 def test_a_change_of_goal_moves_nothing(talk: Conversation) -> None:
     """The marker says what held at the last rebuild; the change stands where it happened."""
     talk.turn("Begin.", call("open_effort", name="a", goal="One thing"))
-    talk.plan = made(talk.work, "concluded")
+    talk.plan = new_plan(talk.work, "concluded")
     talk.ask("No, another.")
     before = talk.context
     talk.call("update_goal", goal="Another thing")
@@ -217,7 +217,7 @@ def test_a_state_block_stands_in_the_answer_until_the_rebuild(talk: Conversation
     talk.turn("one", answer="Noted.\n---STATE---\nGoal: first\n---END STATE---")
     talk.ask("two")
     fresh = said(talk)
-    talk.plan = made(replace(talk.work, plan=None), "new")
+    talk.plan = new_plan(replace(talk.work, plan=None), "new")
     talk.state = replace(talk.state, anchor={"Goal": "first"})
 
     assert "Noted. ---STATE--- Goal: first ---END STATE---" in fresh

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.messages import text
 from ebbtide.memory.record import Event
 from tests.memory.contexts import begins
@@ -66,7 +66,7 @@ def test_they_stand_after_the_result_until_a_rebuild(talk: Conversation) -> None
     assert FIX in text(hint)
     assert begins(after, before)
     assert begins(talk.context, after)
-    talk.plan = made(talk.work, "concluded")
+    talk.plan = new_plan(talk.work, "concluded")
     assert shown(talk) == []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.context.plan import Rounds
 from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled, stored
@@ -123,7 +123,7 @@ def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conver
     concluded(talk)
     talk.ask("Which interceptor, and what cat?")
     first = talk.call("search_efforts", query="cat interceptor")
-    talk.plan = replace(made(talk.work, "new"), rounds=Rounds(until=2))
+    talk.plan = replace(new_plan(talk.work, "new"), rounds=Rounds(until=2))
     again = talk.call("search_efforts", query="cat interceptor")
 
     assert again["results"] == first["results"]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ebbtide.memory.context.budget import LOG_SHARE, LOGS_SHARE
-from ebbtide.memory.context.changes import made
+from ebbtide.memory.context.changes import new_plan
 from ebbtide.memory.messages import text
 from tests.memory.conversations import Conversation, call, unfenced
 
@@ -135,7 +135,7 @@ def test_parts_that_one_turn_brings_back_stay_after_a_change(
     for turns in asked:
         talk.call("expand_effort", effort_id="a", turns=turns)
     talk.answer()
-    talk.plan = made(talk.work, "concluded")
+    talk.plan = new_plan(talk.work, "concluded")
     talk.ask("And now?")
 
     shown = "".join(logs(talk))
@@ -150,7 +150,7 @@ def test_a_log_that_had_to_leave_is_named(talk: Conversation) -> None:
     talk.answer()
     talk.ask("Which efforts?")
     before = talk.call("effort_status")["efforts"][0]["expanded"]
-    talk.plan = replace(made(talk.work, "concluded"), logs={"a": 0})
+    talk.plan = replace(new_plan(talk.work, "concluded"), logs={"a": 0})
 
     shown = [text(message) for message in talk.context.messages]
     assert "out of view again: the log of a. expand_effort shows it." in map(unfenced, shown)

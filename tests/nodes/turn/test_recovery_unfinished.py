@@ -11,7 +11,7 @@ from ebbtide.memory.record import Group, Owner, Record, Tip
 from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.nodes.turn.arrivals import SplitInput, split_input
 from ebbtide.nodes.turn.recovery import commit, commit_unfinished
-from ebbtide.nodes.turn.turn import committed
+from ebbtide.nodes.turn.updates import commit_update
 from tests.memory.turns import OWNER, START, commit_all, turn, visible
 
 ASKED, SAID = HumanMessage("question 1", id="1"), AIMessage("about question 1", id="2")
@@ -43,7 +43,7 @@ def after(archive: DiskArchive, *groups: Group) -> dict[str, Any]:
     """Return the state after these groups."""
     tip = commit_all(archive, groups)
     (record,) = archive.at(OWNER, tip).turns([tip.turn])
-    return {"turn": tip.turn, **committed(record, "2")}
+    return {"turn": tip.turn, **commit_update(record, "2")}
 
 
 def test_a_commit_that_fails_twice_is_made(archive: Failing) -> None:

@@ -12,16 +12,10 @@ from ebbtide.memory.efforts import happened
 from ebbtide.memory.errors import InputError
 from ebbtide.memory.record import ANONYMOUS, Owner, Record, Tip
 from ebbtide.memory.settings import Settings
+from ebbtide.nodes.turn.owner import owner_of
 from ebbtide.nodes.turn.state import TurnState, repacked, unpacked
-from ebbtide.nodes.turn.turn import (
-    committed,
-    effort_state,
-    group,
-    owner_of,
-    packed,
-    running,
-    tip_of,
-)
+from ebbtide.nodes.turn.turn import group, running
+from ebbtide.nodes.turn.updates import commit_update, effort_state, efforts_update, tip_of
 from tests.doubles import call
 
 ANN = Settings(user_id="ann")
@@ -89,7 +83,7 @@ def test_a_new_state_has_committed_nothing() -> None:
 def test_a_commit_is_found_again_in_the_state() -> None:
     """What a commit puts into the state is the tip that the next one goes on from."""
     record = Record(2, "id", "parent", (), "")
-    update: Any = committed(record, "last")
+    update: Any = commit_update(record, "last")
 
     assert tip_of(update) == record.tip
     assert (update["archived"], update["events"]) == ("last", [])
@@ -98,7 +92,7 @@ def test_a_commit_is_found_again_in_the_state() -> None:
 def test_efforts_come_back_as_they_were() -> None:
     """What is put into the state is what is read from it; the turn is counted elsewhere."""
     efforts = happened(effort_state({"turn": 3}), {"type": "opened", "effort": "a"})
-    state: Any = {"turn": 3, **packed(efforts)}
+    state: Any = {"turn": 3, **efforts_update(efforts)}
 
     assert effort_state(state) == efforts
 
@@ -132,7 +126,7 @@ def test_a_turn_that_was_removed_is_an_error() -> None:
 )
 def test_a_group_is_done_if_it_ends_in_an_answer(last: BaseMessage, status: str) -> None:
     """A group knows its turn, its efforts, and whether it has been answered."""
-    state: Any = {"turn": 3, **packed(effort_state({"turn": 3}).activated("a"))}
+    state: Any = {"turn": 3, **efforts_update(effort_state({"turn": 3}).activated("a"))}
 
     found = group(state, [MESSAGES[0], last])
 

@@ -9,7 +9,8 @@ from ebbtide import create_memory_agent
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.view import past
 from ebbtide.nodes.turn.state import unpacked
-from ebbtide.nodes.turn.turn import Turn, tip_of
+from ebbtide.nodes.turn.turn import TurnCache
+from ebbtide.nodes.turn.updates import tip_of
 from ebbtide.testing import InMemoryArchive, ScriptedModel
 from tests.agents import THREAD
 
@@ -38,7 +39,7 @@ def test_nodes_of_a_turn_share_what_was_loaded() -> None:
     agent.invoke({"messages": "Hello."})
 
     assert archive.loaded == 1
-    assert not agent.builder.parts.turns
+    assert not agent.builder.parts.turn_caches
 
 
 def test_turn_that_is_not_carried_is_loaded_again() -> None:
@@ -47,7 +48,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
     agent = agent_of(archive, checkpointer=saver)
     agent.invoke({"messages": "Hello."}, THREAD, interrupt_before=["detect_references"])
 
-    agent.builder.parts.turns.clear()
+    agent.builder.parts.turn_caches.clear()
     agent.invoke(None, THREAD)
 
     assert archive.loaded == 2
@@ -58,7 +59,7 @@ def test_turn_that_is_not_carried_is_loaded_again() -> None:
 def test_message_that_changes_is_converted_again() -> None:
     """A middleware may edit a message in its place; an unchanged one is converted once."""
     owner = Owner("ann", "t1")
-    turn = Turn(past(InMemoryArchive(), owner, Tip()), b"secret")
+    turn = TurnCache(past(InMemoryArchive(), owner, Tip()), b"secret")
     asked, answer = HumanMessage("Which port?", id="1"), AIMessage("80", id="2")
 
     before = turn.stored([asked, answer])

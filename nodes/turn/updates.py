@@ -1,0 +1,147 @@
+"""The state as values of the rules, and their values as updates of the state."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from operator import attrgetter, itemgetter
+from typing import Any, cast
+
+from langgraph.runtime import Runtime
+
+from ...memory.banners import banner_of
+from ...memory.compressions import Compression
+from ...memory.context.changes import new_plan
+from ...memory.context.plan import Plan
+from ...memory.efforts import EffortState, changes, happened
+from ...memory.names import is_qualified, span
+from ...memory.record import Record, Tip
+from ...memory.running_turn import RunningTurn
+from ...memory.settings import Settings
+from ...memory.view import ArchiveView
+from ..ask import QuestionCost
+from .state import SUMMARIES, Texts, TurnState
+
+SUMMARY_LENGTH = 80
+"""Characters of a summary in the state; the archive has all of it."""
+
+GOAL_LENGTH = 160
+"""Characters of a goal or a constraint in the state, which each step of a turn writes again."""
+
+
+def tip_of(state: TurnState) -> Tip:
+    """Return the last turn that this state has committed."""
+    return Tip(state.get("persisted", 0), state.get("tip", ""))
+
+
+def tip_update(tip: Tip) -> dict[str, Any]:
+    """Return the update that says which turn was committed last; the inverse of `tip_of`."""
+    return {"persisted": tip.turn, "tip": tip.id}
+
+
+def effort_state(state: TurnState) -> EffortState:
+    """Return the part of the state that the memory tools change."""
+    return EffortState(
+        turn=state.get("turn", 0),
+        active=state.get("active_effort"),
+        open=cast("Mapping[str, Mapping[str, int]]", state.get("open_efforts", {})),
+        expanded=state.get("expanded", {}),
+        summaries=cast("Mapping[str, int]", state.get("summaries", {})),
+        anchor=state.get("anchor", {}),
+        compressed=state.get("compressed", {}),
+        events=tuple(state.get("events", ())),
+        banners=tuple(state.get("banners", ())),
+    )
+
+
+def efforts_update(efforts: EffortState) -> dict[str, Any]:
+    """Return the update with the efforts' state; the inverse of `effort_state`."""
+    return {
+        "active_effort": efforts.active,
+        "open_efforts": dict(efforts.open),
+        "expanded": dict(efforts.expanded),
+        "summaries": dict(efforts.summaries),
+        "anchor": dict(efforts.anchor),
+        "compressed": dict(efforts.compressed),
+        "events": list(efforts.events),
+        "banners": list(efforts.banners),
+    }
+
+
+def streamed_update(
+    before: EffortState, after: EffortState, runtime: Runtime[Settings]
+) -> dict[str, Any]:
+    """Return the update of the efforts' state, and stream the banners that are new in it."""
+    for banner in after.banners_since(before):
+        runtime.stream_writer({"banner": banner})
+    return efforts_update(after)
+
+
+def commit_update(record: Record, last: str) -> dict[str, Any]:
+    """Return the update after a commit; `last` is the id of the turn's last message."""
+    return {**tip_update(record.tip), "archived": last, "events": []}
+
+
+def plan_update(work: RunningTurn, before: Plan | None = None) -> dict[str, Any]:
+    """Return the update with the plan of the context, if it is another one than before."""
+    return {} if work.plan is None or work.plan is before else {"plan": work.plan.packed()}
+
+
+def with_costs(work: RunningTurn, costs: Iterable[QuestionCost]) -> RunningTurn:
+    """Return the turn with an event for each call of a model that was not for an answer."""
+    events = tuple(cost.as_event() for cost in costs)
+    return work.put(replace(work.state, events=(*work.state.events, *events)))
+
+
+def compression_update(
+    work: RunningTurn, compression: Compression, details: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the update with which the context shows a compression; its event has the `details`."""
+    names = ("effort", "turn", "through", "method")
+    event = {"type": "compressed", **{n: getattr(compression, n) for n in names}, **details}
+    first = next(iter(work.view.log_turns(compression.effort)), compression.through)
+    turns = span(first, compression.through)
+    kind, quotes = ("left_out" if "left_out" in details else "shortened"), details.get("left_out")
+    line = banner_of(kind, effort=compression.effort, turns=turns, quotes=quotes)
+    work = work.put(happened(work.state, event, line))
+    update = efforts_update(work.state)
+    plan = new_plan(work, "compressed").packed()
+    return {key: update[key] for key in ("compressed", "events", "banners")} | {"plan": plan}
+
+
+def texts_of(efforts: EffortState, view: ArchiveView, known: Texts) -> dict[str, Any]:
+    """Return the texts of the efforts in the context: what changed in this turn or is not known.
+
+    Those of other sessions have none: erasing there does not reach the checkpoints of this thread.
+    """
+    changed = {*map(attrgetter("id"), changes(efforts.events, 0))}
+    texts, wanted = dict[str, Any](), list[str]()
+    for name in dict.fromkeys([*efforts.open, *[*efforts.summaries][-SUMMARIES:]]):
+        if not is_qualified(name):
+            texts[name] = known.get(name)
+            wanted += [name] if name in changed or name not in known else []
+    for effort in view.efforts_named(wanted, efforts.events):
+        texts[effort.id] = {
+            "goal": _beginning(effort.goal, GOAL_LENGTH),
+            "constraints": [_beginning(text, GOAL_LENGTH) for text in effort.constraints],
+            "summary": _beginning(effort.summary, SUMMARY_LENGTH),
+        }
+    return dict(filter(itemgetter(1), texts.items()))
+
+
+def _beginning(words: str, length: int) -> str:
+    """Return the beginning of a text; an ellipsis says that it goes on.
+
+    >>> _beginning("tracking number 4711", 18), _beginning("number 4711", 18)
+    ('tracking number 4…', 'number 4711')
+    """
+    return words if len(words) <= length else f"{words[: length - 1]}…"
+
+
+def references_of(efforts: EffortState) -> list[dict[str, Any]]:
+    """Return the references of the turn with their reasons; concluding an effort is one too."""
+    found: list[dict[str, Any]] = []
+    for event in efforts.events:
+        if event["type"] == "concluded":
+            found.append({"effort": event["effort"], "kind": "tool", "words": ["close_effort"]})
+        elif event["type"] == "referenced":
+            found.append({key: event[key] for key in ("effort", "kind", "words")})
+    return found
