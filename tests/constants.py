@@ -14,9 +14,9 @@ RULES = {
     "KEYWORD_TURNS": ("memory.keywords",),
     "LOG_TOKENS": ("memory.questions", "memory.salience.extract"),
     "MOST_KEYWORDS": ("memory.tools.summary",),
-    "MOST_OPEN": ("memory.tools.toolbox",),
+    "MOST_OPEN": ("memory.tools.lifecycle",),
     "MOST_SUMMARIES": ("memory.efforts",),
-    "STATUS_LISTED": ("memory.tools.toolbox",),
+    "STATUS_LISTED": ("memory.tools.effort_status",),
 }
 """The modules that read each constant."""
 

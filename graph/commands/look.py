@@ -24,8 +24,8 @@ from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
 from ...memory.state_block import shown as shown_messages
 from ...memory.tool_names import MEMORY_TOOLS
+from ...memory.tools.effort_status import effort_status
 from ...memory.tools.search_efforts import search_efforts
-from ...memory.tools.toolbox import effort_status
 from ...memory.valid_history import with_own_ids
 from ...memory.view import every_commit
 from ...nodes.assemble_context import working_context

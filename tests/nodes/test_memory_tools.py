@@ -8,7 +8,7 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.tools import tool
 
-from ebbtide.memory.tools.toolbox import MOST_OPEN
+from ebbtide.memory.tools.lifecycle import MOST_OPEN
 from tests.agents import talk
 from tests.doubles import call, malformed, together
 

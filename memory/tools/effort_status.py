@@ -1,0 +1,71 @@
+"""The tool that lists efforts, or shows one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...prompts.loader import render
+from ..dates import day_of
+from ..efforts import Effort, happened, within_limit
+from ..names import is_qualified, qualified, ranges
+from ..record import memberships
+from ..references import reference
+from ..running_turn import Outcome, RunningTurn
+from ..transcript import transcript
+from .arguments import Text
+from .expand_effort import is_in_view
+
+STATUS_LISTED = 20
+"""Further efforts that `effort_status` lists: a screenful; the others are searched for."""
+
+_EARLIER = 20  # efforts of other sessions that `effort_status` names: a screenful
+
+
+def effort_status(work: RunningTurn, effort_id: Text = "") -> Outcome:
+    """List the efforts in the context, then the newest others, and count the remaining ones.
+
+    With a name it is that effort alone, which counts as a reference.
+    """
+    if effort_id.strip():
+        return _status_of(work, work.find(effort_id))
+    in_context = [*work.state.open, *work.state.summaries]
+    newest = work.view.efforts(len(in_context) + STATUS_LISTED)
+    further = [e.id for e in newest.efforts if e.id not in in_context][:STATUS_LISTED]
+    stored = work.view.efforts_named([name for name in in_context if not is_qualified(name)], ())
+    unlisted = max(0, newest.total - len(stored) - len(further))
+    entries = [_entry(work, effort) for effort in work.known([*in_context, *further])]
+    result: dict[str, Any] = {"efforts": entries, "more": unlisted}
+    result |= {"how": render("more_efforts")} if unlisted else {}
+    earlier = [
+        {"id": qualified(concluded.owner, concluded.effort.id), "concluded": day_of(concluded.at)}
+        for concluded in work.view.archive.elsewhere(work.view.owner, None, _EARLIER)
+        if concluded.effort
+    ]
+    return work, result | ({"earlier_sessions": earlier} if earlier else {})
+
+
+def _status_of(work: RunningTurn, effort: Effort) -> Outcome:
+    """Return the turn after a look at one effort, whose summary comes back if it was evicted."""
+    state, result = work.state, {"efforts": [_entry(work, effort)]}
+    if effort.status == "concluded" and effort.id not in state.summaries:
+        state = happened(state, {"type": "returned", "effort": effort.id})
+    event = reference(effort.id, "tool", ["effort_status"])
+    return work.put(within_limit(happened(state, event))), result
+
+
+def _entry(work: RunningTurn, effort: Effort) -> Mapping[str, Any]:
+    running = bool(work.view.running.turn) and effort.id in memberships(
+        work.state.active, work.state.events
+    )
+    log = work.view.log(effort.id, running=running) if effort.status == "open" else ()
+    turns = [*work.view.log_turns(effort.id), *([work.state.turn] if running else [])]
+    return {
+        "id": effort.id,
+        "status": effort.status,
+        "active": work.state.active == effort.id,
+        **(effort.aims if effort.status == "open" else {}),
+        "expanded": is_in_view(work, effort.id),
+        "summary": render("summary_above") if is_qualified(effort.id) else effort.summary,
+        "raw_tokens": work.count(transcript(log)) if log else effort.tokens,
+        "summary_tokens": work.count(effort.summary),
+        "turns": ranges(turns),
+    }

@@ -1,0 +1,205 @@
+"""The tools that open, switch, reopen and close efforts, and change their goals."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+from ...prompts.loader import render
+from ..context.budget import GOAL_TOKENS, log_limit, part_limit
+from ..efforts import Effort, EffortState, as_shown, happened, within_limit
+from ..errors import AnswerError, ToolError
+from ..messages import Message, calls
+from ..names import is_qualified, ranges, slug
+from ..questions import Asks
+from ..running_turn import Outcome, RunningTurn
+from ..spans import active_before, headed, spans
+from ..transcript import Logged, transcript
+from .arguments import Text, Texts
+from .expand_effort import fitting_turns, loaded_turns, reading_call
+from .summary import summarise
+
+MOST_OPEN = 32
+"""Open efforts at most: a bound against a model that opens one for every message."""
+
+
+def open_effort(work: RunningTurn, name: str, goal: Text = "", constraints: Texts = ()) -> Outcome:
+    """Begin an effort and make it active."""
+    name = slug(name)
+    if namesake := work.view.effort(name, work.state.events):
+        status = namesake.status
+        tool = "switch_effort" if status == "open" else "reopen_effort"
+        raise ToolError(render("effort_exists", name=repr(name), status=status, tool=tool))
+    _check_room(work)
+    effort = Effort(name, "open", goal=goal, constraints=constraints)
+    event: dict[str, Any] = {"type": "opened", **effort.snapshot()}
+    if work.related and (limit := work.settings.recall_hints):
+        names = filter(is_qualified, work.related(f"{name} {goal}".strip()))
+        unseen = [other for other in names if other not in work.state.summaries]
+        stored = work.view.efforts_named(unseen, work.state.events) if unseen else ()
+        related = [found.id for found in stored if is_qualified(found.id)][:limit]
+        event |= {"related": related} if related else {}
+    return work.put(happened(work.state, event)), {"status": "opened", "effort_id": name}
+
+
+def _check_room(work: RunningTurn) -> None:
+    """Raise `ToolError` if no further effort may be open."""
+    efforts = work.state.open
+    if len(efforts) >= MOST_OPEN:
+        idle = min(efforts, key=lambda name: efforts[name]["last_active_turn"])
+        count = {"open": len(efforts), "most": MOST_OPEN}
+        raise ToolError(render("too_many_open", **count, idle=repr(idle)))
+
+
+def switch_effort(work: RunningTurn, effort_id: Text = "") -> Outcome:
+    """Make another open effort the active one; without a name none is active."""
+    state = work.state
+    if not effort_id.strip():
+        if state.active is None:
+            return work, {"status": "paused"}
+        paused = happened(state, {"type": "paused", "effort": state.active})
+        return work.put(paused), {"status": "paused", "effort_id": state.active}
+    effort = work.find_open(effort_id)
+    if state.active != effort.id:
+        state = happened(state, {"type": "switched", "effort": effort.id})
+    return work.put(state), {"status": "switched", "effort_id": effort.id, **effort.aims}
+
+
+def reopen_effort(work: RunningTurn, effort_id: str, goal: Text = "") -> Outcome:
+    """Open a concluded effort again; its log continues, and a goal replaces the old one."""
+    effort = work.find_own(effort_id)
+    if effort.status == "open":
+        raise ToolError(render("open_already", effort=repr(effort.id)))
+    _check_room(work)
+    event = {"type": "reopened", **effort.snapshot()}
+    if compression := work.view.compression(effort.id):
+        event["compressed"] = compression.turn
+    updated = replace(effort, status="open", goal=goal if goal.strip() else effort.goal)
+    result = {"status": "reopened", "effort_id": effort.id, "prior_summary": effort.summary}
+    result |= updated.aims
+    log = work.view.log(effort.id)
+    if log and compression:  # quotes stand for it, and its newest turns as far as there is room
+        result |= {
+            "log": ranges([turn.turn for turn in log]),
+            "how": reading_call(effort, [turn.turn for turn in log]),
+        }
+    elif log:  # its newest turns come back into the context
+        loaded = loaded_turns(
+            work, updated, log, fitting_turns(work, log[::-1], log_limit(work.room))
+        )
+        result |= {name: value for name, value in loaded.items() if name != "tokens"}
+    return work.put(_updated(happened(work.state, event), effort, updated)), result
+
+
+def update_goal(
+    work: RunningTurn,
+    goal: Text = "",
+    rationale: Text = "",
+    add_constraints: Texts = (),
+    drop_constraints: Texts = (),
+) -> Outcome:
+    """Change the goal and the constraints of the active effort."""
+    if work.state.active is None:
+        raise ToolError(render("no_goal_to_update", efforts=", ".join(work.state.open) or "none"))
+    added, dropped = (
+        [words for constraint in constraints if (words := constraint.strip())]
+        for constraints in (add_constraints, drop_constraints)
+    )
+    if not (goal.strip() or added or dropped):
+        raise ToolError(render("nothing_to_update"))
+    effort = work.find(work.state.active)
+    goal = goal if goal.strip() else effort.goal
+    changed = replace(effort, goal=goal, constraints=_constraints(effort, added, dropped))
+    _check_share(work, changed)
+    state = _updated(work.state, effort, changed, rationale)
+    return work.put(state), {"status": "updated", "effort_id": effort.id, **changed.aims}
+
+
+def _check_share(work: RunningTurn, changed: Effort) -> None:
+    """Raise a `ToolError` if goals and constraints of the open efforts would not all be shown."""
+    efforts = {effort.id: effort for effort in work.known([*work.state.open])}
+    before, limit = _purpose_tokens(work, efforts.values()), part_limit("open", work.room)
+    tokens = _purpose_tokens(work, {**efforts, changed.id: changed}.values())
+    if tokens > max(limit, before):
+        raise ToolError(render("purposes_too_long", tokens=tokens, limit=limit))
+
+
+def _purpose_tokens(work: RunningTurn, efforts: Iterable[Effort]) -> int:
+    purposes = [effort.purpose for effort in efforts]
+    goals = sum(min(GOAL_TOKENS, work.count(purpose["goal"])) for purpose in purposes)
+    return goals + sum(work.count(purpose["constraints"]) for purpose in purposes)
+
+
+def _constraints(effort: Effort, added: Sequence[str], dropped: Sequence[str]) -> tuple[str, ...]:
+    """Return the constraints after a change; `dropped` may be written as the context shows it."""
+    current = set(map(as_shown, effort.constraints))
+    unknown = next((words for words in dropped if as_shown(words) not in current), None)
+    if unknown is not None:
+        listed = "; ".join(map(repr, effort.constraints)) or "none"
+        which = {"constraint": repr(unknown), "effort": repr(effort.id)}
+        raise ToolError(render("unknown_constraint", **which, constraints=listed))
+    removed = set(map(as_shown, dropped))
+    remaining = [words for words in effort.constraints if as_shown(words) not in removed]
+    return tuple(dict.fromkeys([*remaining, *added]))
+
+
+def _updated(state: EffortState, before: Effort, after: Effort, reason: str = "") -> EffortState:
+    """Return the state with an event for each of goal and constraints that changed."""
+    for field in ("goal", "constraints"):
+        if getattr(after, field) != getattr(before, field):
+            event = {"type": f"{field}_updated", **after.snapshot(), "rationale": reason}
+            state = happened(state, event)
+    return state
+
+
+def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
+    """Conclude an effort, by default the active one; if the summary fails it stays open."""
+    name = effort_id.strip() or work.state.active
+    if not name:
+        if not work.state.open:
+            raise ToolError(render("nothing_to_close"))
+        raise ToolError(render("none_to_close", efforts=", ".join(work.state.open)))
+    effort = work.find_open(name)
+    log = _own_log(work, effort.id)
+    try:
+        summarised = yield from summarise(effort, log, work.settings, work.fences)
+    except AnswerError as error:
+        raise ToolError(render("summary_failed", effort=repr(effort.id), why=error)) from error
+    concluded = replace(summarised, tokens=work.count(transcript(log)))
+    state = within_limit(happened(work.state, {"type": "concluded", **concluded.snapshot()}))
+    result: dict[str, Any] = {"status": "concluded", "effort_id": effort.id}
+    result |= {"summary": concluded.summary}
+    lapsed = _lapsed(work.state, effort)
+    result |= {"lapsed_constraints": lapsed} if lapsed else {}
+    return work.put(state), result | ({"active": state.active} if state.active else {})
+
+
+def _lapsed(state: EffortState, effort: Effort) -> list[str]:
+    """Return the constraints that nothing keeps any more: a state block that says them holds."""
+    said = "\n".join(state.anchor.values()).casefold()
+    return [one for one in effort.constraints if one.strip(" .").casefold() not in said]
+
+
+def _own_log(work: RunningTurn, effort: str) -> tuple[Logged, ...]:
+    """Return what belongs to an effort that is being closed, up to the call that closes it."""
+    running = work.view.running
+    closing = max((at for at, one in enumerate(running.messages) if one["type"] == "ai"), default=0)
+    messages = (*running.messages, *work.results)
+    if closing:
+        messages = (*messages[:closing], _until_close(messages[closing:]), *messages[closing + 1 :])
+    parts = [*spans(messages, active_before(work.state)), (effort, closing, len(messages))]
+    now = replace(running, messages=headed(messages, parts, effort))
+    past = work.view.turns_of(effort, work.view.log_turns(effort))
+    return (*past, now)
+
+
+def _until_close(closing_round: Sequence[Message]) -> Message:
+    """Return the message of a round without the call that closes an effort, and those after it."""
+    message, *results = closing_round
+    done = {result["data"].get("tool_call_id") for result in results}
+
+    def closes(call: Mapping[str, Any]) -> bool:
+        return call.get("name") == "close_effort" and call.get("id") not in done
+
+    before = [*takewhile(lambda call: not closes(call), calls(message))]
+    return {**message, "data": {**message["data"], "tool_calls": before}}
