@@ -1,0 +1,206 @@
+"""What the calls of a turn put into the context: logs, hints, and attachments brought back."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from ...prompts.loader import render
+from ..messages import Message
+from ..names import is_qualified, parted
+from ..record import Record
+from ..running_turn import RunningTurn
+from ..spans import kept, narrowed
+from ..tokens import count_messages
+from ..transcript import Logged
+from .attached import CallKey, log_results, log_rounds, results_of, turns_of_log, with_calls
+from .budget import PartName, log_limit
+from .forms import PREVIEW, edges, has_long_results, is_whole
+from .hints import Hint, hint_lines
+from .plan import Plan
+from .quotes import Quoted, log_quote
+from .rounds import RESULT_SHARE
+
+Piece: TypeAlias = tuple[PartName, Message]  # a message, and the part of the context that it is in
+Load: TypeAlias = tuple[str, int]  # an effort, and a turn of it that a log shows
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """Notes that stand after the result of a call, and what they show of logs."""
+
+    pieces: tuple[Piece, ...]
+    loaded: frozenset[Load] = frozenset()
+
+
+Insertions: TypeAlias = dict[CallKey, Insertion]
+
+
+def hint_notes(work: RunningTurn, turn: Logged, hints: Sequence[Hint]) -> list[Message]:
+    """Return hints as a note, from what the archive had before the turn; none if all are erased."""
+    lines = hint_lines(work.view.as_of(turn.turn - 1), hints)
+    return [work.fences.note(render("hints", quote="\n".join(lines)))] if lines else []
+
+
+def finished_rounds(turn: Logged, plan: Plan) -> frozenset[int]:
+    """Return the places of a past turn's rounds of efforts that are concluded.
+
+    The rounds that brought a log which is shown are not among them.
+    """
+    if turn.turn > plan.after_turn:
+        return frozenset()
+    last = len(turn.messages) - 1
+    places = frozenset(
+        at
+        for name, begin, end in kept(turn)
+        if name and name not in plan.open
+        for at in range(begin, end)
+        if turn.messages[at]["type"] != "human" and at != last
+    )
+    return places - shown_log_rounds(turn, plan) if places else places
+
+
+def newest_fitting(insertions: Insertions, free: int, work: RunningTurn) -> Insertions:
+    """Return the newest insertions that have at most `free` tokens together."""
+    kept = Insertions()
+    for call, insertion in reversed([*insertions.items()]):
+        free -= tokens_of(work, insertion)
+        if free >= 0:
+            kept[call] = insertion
+    return kept
+
+
+def tokens_of(work: RunningTurn, insertion: Insertion) -> int:
+    """Return the tokens of an insertion."""
+    return count_messages([note for _, note in insertion.pieces], work.count)
+
+
+def shown_log_rounds(turn: Logged, plan: Plan) -> set[int]:
+    """Return the places of the messages of the rounds that brought a log which is shown."""
+    logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
+    return log_rounds(turn.messages, logs)
+
+
+def with_insertions(
+    messages: Sequence[Message], insertions: Insertions, name: PartName
+) -> Iterator[Piece]:
+    """Yield messages, and after all results of a round the insertions that belong to them."""
+    waiting: list[Piece] = []
+    for message, call in with_calls(messages):
+        if call is None:
+            yield from waiting
+            waiting = []
+        yield name, message
+        if call is not None and call in insertions:
+            waiting += insertions[call].pieces
+    yield from waiting
+
+
+def with_back(insertions: Insertions, turn: Logged, back: Mapping[CallKey, Message]) -> Insertions:
+    """Return the insertions of a turn's calls, in their order, with attachments brought back."""
+    found: Insertions = {}
+    for _, call in with_calls(turn.messages):
+        if call is None:
+            continue
+        insertion = insertions.get(call, Insertion(()))
+        notes: tuple[Piece, ...] = (("expanded", back[call]),) if call in back else ()
+        if pieces := (*insertion.pieces, *notes):
+            found[call] = replace(insertion, pieces=pieces)
+    return found
+
+
+def insertions_of(
+    work: RunningTurn, turn: Logged, plan: Plan, known: int, loaded: frozenset[Load]
+) -> Insertions:
+    """Return the logs and hints that a turn's calls put into the context.
+
+    Hints at other sessions' work on an opened effort stay until the plan changes. Of what the first
+    `known` messages brought, only the logs that are still shown stay. What is `loaded` already is
+    not loaded again.
+    """
+    insertions: Insertions = {}
+    if "tool" not in map(itemgetter("type"), turn.messages):
+        return insertions
+    events = turn.events if turn.turn > plan.after_turn else ()
+    related = {event["effort"]: event["related"] for event in events if "related" in event}
+    for _, call, result in results_of(turn.messages, ("open_effort",)) if related else ():
+        efforts = related.get(str(result.get("effort_id")), ())
+        hints = [{"effort": effort, "offset": 0} for effort in efforts]
+        for message in hint_notes(work, turn, hints):
+            name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+            insertions[call] = Insertion(((name, message),))
+    logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
+    for at, call, result in log_results(turn.messages):
+        name, limit = result["effort_id"], log_limit(plan.room or work.room)
+        new = {(name, number) for number in turns_of_log(result)} - loaded
+        if not new or (at < known and name not in logs):
+            continue
+        quoted = quoted_log(work, turn, plan, result, loaded)
+        if quoted.turns:
+            status = "open" if result["status"] == "reopened" else "concluded"
+            log = log_quote(name, status, quoted, limit, work.fences)
+            insertions[call] = Insertion((("expanded", log),), frozenset(new))
+            loaded |= new
+    return insertions
+
+
+def quoted_log(
+    work: RunningTurn,
+    turn: Logged,
+    plan: Plan,
+    result: Mapping[str, Any],
+    loaded: frozenset[Load],
+) -> Quoted:
+    """Return the turns of a log that a call brings back, and which of them stand above it."""
+    name = result["effort_id"]
+    whole = work.view.whole_turns_of(name, turns_of_log(result))
+    turns = tuple(narrowed(turn, parted(name)[1]) for turn in whole)
+    above = {number for effort, number in loaded if effort == name}
+    begin = result["offset"] if isinstance(result.get("offset"), int) else 0
+    if is_qualified(name):  # its turns have the numbers of another session
+        numbers_above = frozenset(above & {one.turn for one in turns})
+        return Quoted(turns, numbers_above, whole=whole, begin=begin)
+    in_others = {number for effort, number in loaded if effort != name}
+    for other, entry in work.state.expanded.items():
+        is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
+        is_before = entry["expanded_turn"] < turn.turn and other != name
+        if is_shown and is_before and not is_qualified(other):
+            above |= {*entry["turns"]}
+            in_others |= {*entry["turns"]}
+    # The log of another effort has other rounds of a turn, but for those of one effort.
+    several = {one.turn for one in whole if kept(one)}
+    above -= several - {number for effort, number in loaded if effort == name}
+    standing = [one for one in whole if plan.shows(one.turn) and one.status != "erased"]
+    without = {
+        one.turn for one in standing if not is_whole(one, plan) or finished_rounds(one, plan)
+    }
+    above |= {one.turn for one in standing if _stands_whole(work, one, plan)} - without
+    without -= above | {*plan.short}
+    requests = (several & in_others) - above
+    partly = {
+        one.turn: (_standing(one, plan) if one.turn in without else frozenset())
+        | (_requests(one) if one.turn in requests else frozenset())
+        for one in whole
+        if one.turn in without | requests
+    }
+    numbers_above = frozenset(above & {one.turn for one in turns})
+    return Quoted(turns, numbers_above, partly, whole, begin)
+
+
+def _requests(turn: Record) -> frozenset[int]:
+    """Return the `id`s of what the user said in a turn, which each log of the turn has."""
+    return frozenset(id(message) for message in turn.messages if message["type"] == "human")
+
+
+def _standing(turn: Record, plan: Plan) -> frozenset[int]:
+    """Return the `id`s of the messages of a past turn that stand in the context."""
+    places = {*range(len(turn.messages))} - finished_rounds(turn, plan)
+    if not is_whole(turn, plan):
+        places = {*edges(turn.messages)} | shown_log_rounds(turn, plan)
+    return frozenset(id(turn.messages[at]) for at in places)
+
+
+def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:
+    most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
+    is_preview = has_long_results(work, turn, most)
+    return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview

@@ -1,0 +1,291 @@
+"""One turn as parts of the context, shown as the plan says."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, repeat
+from operator import itemgetter
+from typing import Any
+
+from ...prompts.loader import render
+from ..messages import Growing, Message, answered, without_thoughts
+from ..messages import text as text_of
+from ..record import Record
+from ..running_turn import RunningTurn
+from ..state_block import each_block_once, last_block
+from ..tokens import count_message, count_messages
+from ..transcript import Logged
+from ..valid_history import valid_history
+from .attached import LOG_TOOLS, CallKey, attached, placeholders
+from .budget import LOGS_SHARE, Part, PartName
+from .forms import PREVIEW, as_past, edges, is_whole, shorten_edges
+from .insertions import (
+    Insertions,
+    Load,
+    Piece,
+    finished_rounds,
+    hint_notes,
+    insertions_of,
+    newest_fitting,
+    shown_log_rounds,
+    tokens_of,
+    with_back,
+    with_insertions,
+)
+from .plan import Plan, Rounds
+from .rounds import RESULT_SHARE, cut_turn, hidden, within
+from .shortening import (
+    UNLIMITED,
+    Limits,
+    has_files,
+    previewed,
+    previewed_each,
+    shorten_turn,
+    with_marked_pointers,
+)
+
+_NOTES_SHARE = 8  # one in how many tokens of the room the hints before a turn that was cut may have
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A turn, and its messages as they are sent whole.
+
+    `back` has what its calls brought back, and `known` is how many of its messages the plan knew.
+    """
+
+    turn: Logged
+    messages: tuple[Message, ...]
+    back: Mapping[CallKey, Message]
+    known: int
+
+
+def committed_parts(
+    work: RunningTurn, record: Record, plan: Plan, marker: Message | None = None
+) -> list[Part]:
+    """Return a committed turn in parts; they are cached if they depend on its record alone."""
+
+    def make_parts(record: Record) -> list[Part]:
+        return turn_parts(work, replace(record, messages=work.messages(record)), plan)
+
+    turn, is_next = record.turn, record.turn == plan.after_turn + 1
+    noted = anchor_of(work, plan) if is_next and work.settings.anchor != "off" else {}
+    form = (
+        *(work.count, work.provider, turn <= plan.after_turn, turn <= plan.previews),
+        *(plan.short.get(turn), is_whole(record, plan), plan.room, work.room),
+        (plan.rounds, plan.within, *noted.items()) if is_next else None,
+        finished_rounds(record, plan),
+    )
+    is_alone = not _depends_on_others(record, plan)
+    parts = work.once(form, record, make_parts) if is_alone else make_parts(record)
+    if marker is None:
+        return parts
+    first, *later = parts or [Part("turns", (), 0)]
+    tokens = count_message(marker, work.count) + first.tokens
+    return [Part("turns", (marker, *first.messages), tokens, turn), *later]
+
+
+def _depends_on_others(record: Record, plan: Plan) -> bool:
+    """Tell whether a turn shows logs, or hints at efforts and other turns."""
+    for message in record.messages:
+        if message["type"] == "tool" and message["data"].get("name") in LOG_TOOLS:
+            return True
+    for event in record.events if record.turn > plan.after_turn else ():
+        if event["type"] == "hinted" or "related" in event:
+            return True
+    return False
+
+
+def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
+    """Return the parts of a turn: notes before it, its messages, and logs and hints in it.
+
+    The notes may have a quarter of a shortened turn, of any other one the whole room.
+    """
+    before: list[Message] = []
+    # Providers want a user's message first.
+    if turn.messages and turn.messages[0]["type"] == "ai":
+        why = "unasked" if turn.turn == 1 else "unasked_later"
+        before.append(work.fences.note(render(why)))
+    rounds = plan.rounds if turn.turn == plan.after_turn + 1 else None
+    limit = plan.short.get(turn.turn, 4 * (plan.room or work.room)) // 4
+    if rounds is not None and rounds.limits:
+        limit = 0 if rounds.bare else (plan.room or work.room) // _NOTES_SHARE
+    for event in turn.events if turn.turn > plan.after_turn else ():
+        if event["type"] == "dated":
+            notes = [work.fences.note(render("today", day=event["day"]))]
+        elif event["type"] == "hinted":
+            notes = hint_notes(work, turn, event["hints"])
+        else:
+            continue
+        limit -= count_messages(notes, work.count)
+        before += notes if limit >= 0 else []
+    name: PartName = "turn" if turn.turn == work.view.running.turn else "turns"
+    notes_tokens = count_messages(before, work.count) if before else 0
+    pieces = [*zip(repeat(name), before), *_pieces(work, turn, plan, name, notes_tokens)]
+    parts: list[Part] = []
+    for part_name, group in groupby(pieces, key=itemgetter(0)):
+        parts.append(Part.of(part_name, map(itemgetter(1), group), work.count, turn.turn))
+    return parts
+
+
+def _pieces(
+    work: RunningTurn, turn: Logged, plan: Plan, name: PartName, notes: int
+) -> Iterator[Piece]:
+    """Yield a turn's messages with the logs and hints in it, shortened as the plan says.
+
+    `notes` are the tokens of the notes before it, which count towards its limit.
+    """
+    sent = _as_sent(work, turn, plan)
+    if not is_whole(turn, plan):
+        yield from _edge_pieces(work, turn, plan, sent.messages)
+        return
+    end, loaded = 0, frozenset[Load]()
+    if plan.rounds is not None and turn.turn == plan.after_turn + 1:
+        end = min(plan.rounds.until, len(sent.messages))  # an application may have removed some
+        insertions = _insertions_of_cut(work, sent, plan, plan.rounds, end)
+        # What came until the plan was made may say what else is active.
+        so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
+        room = plan.room or work.room
+        cut = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
+        yield from with_insertions(cut, insertions, name)
+        loaded = frozenset(load for one in insertions.values() for load in one.loaded)
+    elif (limit := plan.short.get(turn.turn)) is not None:
+        limit = max(1, limit - notes)
+        insertions = insertions_of(work, turn, plan, sent.known, frozenset())
+        insertions = newest_fitting(insertions, limit // 2, work)
+        limit -= sum(tokens_of(work, one) for one in insertions.values())
+        yield from with_insertions(_shortened(work, turn, sent.messages, limit), insertions, name)
+        return
+    shown, finished = _messages_after(work, sent, plan, end), finished_rounds(turn, plan)
+    if finished:
+        shown = tuple(message for at, message in enumerate(shown, end) if at not in finished)
+    places = range(end, len(turn.messages))
+    rest = _without(turn, places, finished) if end or finished else turn
+    insertions = insertions_of(work, rest, plan, max(0, sent.known - end), loaded)
+    if insertions or sent.back:
+        insertions = with_back(insertions, rest, sent.back)
+    history = valid_history(shown, work.fences)
+    yield from (
+        with_insertions(history, insertions, name) if insertions else zip(repeat(name), history)
+    )
+
+
+def _insertions_of_cut(
+    work: RunningTurn, sent: _Sent, plan: Plan, cut: Rounds, end: int
+) -> Insertions:
+    """Return the insertions in the part of a turn that is cut, which goes to the place `end`."""
+    # Of calls with one id a call is told by how many of those that are shown come after it.
+    away = hidden(sent.turn.messages[:end], cut)
+    head, early = (_without(sent.turn, range(to), away) for to in (end, min(end, sent.known)))
+    insertions = insertions_of(work, head, plan, len(early.messages), frozenset())
+    if insertions or sent.back:
+        insertions = with_back(insertions, head, sent.back)
+    if cut.limits or cut.bare:
+        free = 0 if cut.bare else int(LOGS_SHARE * (plan.room or work.room))
+        insertions = newest_fitting(insertions, free, work)
+    return insertions
+
+
+def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tuple[Message, ...]:
+    """Return the messages of a turn from a place on, with previews of long results."""
+    turn, messages = sent.turn, sent.messages
+    most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
+    limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
+    shown = previewed_each(turn, messages, limits, work.count)[end:]
+    if isinstance(turn, Record) or shown == messages[end:]:
+        return shown
+    # Whether its attachments are sent was decided for the turn.
+    return tuple(
+        old if has_files(old) and work.count(text_of(old)) <= most else new
+        for old, new in zip(messages[end:], shown, strict=True)
+    )
+
+
+def _without(turn: Logged, places: range, away: Collection[int]) -> Logged:
+    """Return a turn with the messages at some places, without those that are away."""
+    return replace(turn, messages=tuple(turn.messages[at] for at in places if at not in away))
+
+
+def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
+    """Return a turn as it is sent whole."""
+    past, back = turn.turn <= plan.after_turn, dict[CallKey, Message]()
+    if isinstance(turn, Record):
+        said = placeholders(as_past(turn.messages) if past else turn.messages, turn.turn)
+    else:
+        running = attached(work)
+        said, back = running.messages, {**running.back}
+    if work.provider and not (past and isinstance(turn, Record)):
+        said = _without_foreign_thoughts(work, said)
+    if not past:
+        # Newer answers keep their state blocks: the one before them in the context is older.
+        is_next = turn.turn == plan.after_turn + 1 and work.settings.anchor != "off"
+        said = each_block_once(said, anchor_of(work, plan) if is_next else {}, plan.within)
+    known = len(turn.messages) if past else 0
+    if turn.turn == plan.after_turn + 1:
+        known = plan.within
+    return _Sent(turn, with_marked_pointers(said), back, known)
+
+
+def anchor_of(work: RunningTurn, plan: Plan) -> Mapping[str, str]:
+    """Return the state block that the note has: that of the plan, else the newest.
+
+    The newest stands in the running turn, where the model wrote it, until that round leaves.
+    """
+    is_shown = plan.anchor is not None and not _block_left(work, plan)
+    return plan.anchor if is_shown and plan.anchor is not None else work.state.anchor
+
+
+def _block_left(work: RunningTurn, plan: Plan) -> bool:
+    """Tell whether the round with the newest state block of the running turn is not shown."""
+    running, cut = work.view.running, plan.rounds
+    if cut is None or running.turn != plan.after_turn + 1:
+        return False
+    at = last_block(running.messages)
+    return at is not None and (at < cut.left or cut.has_gone(at))
+
+
+def _shortened(
+    work: RunningTurn, turn: Logged, messages: Sequence[Message], limit: int
+) -> tuple[Message, ...]:
+    """Return a past turn within `limit` tokens; one that was broken off has no answer."""
+    if answered(messages):
+        return shorten_turn(turn, messages, limit, work.fences)
+    return within(turn, messages, limit, work.room, work.fences)
+
+
+def _without_foreign_thoughts(
+    work: RunningTurn, messages: Sequence[Message]
+) -> tuple[Message, ...]:
+    """Return messages without the thoughts of other providers' models, which refuse them."""
+    providers = _providers(messages)
+    if {*providers} <= {None, "", work.provider}:
+        return tuple(messages)
+    return tuple(
+        without_thoughts(message) if by and by != work.provider else message
+        for message, by in zip(messages, providers, strict=True)
+    )
+
+
+_providers = Growing[Any](
+    lambda messages, _: [
+        (message["data"].get("response_metadata") or {}).get("model_provider")
+        for message in messages
+    ]
+)
+
+
+def _edge_pieces(
+    work: RunningTurn, turn: Logged, plan: Plan, messages: Sequence[Message]
+) -> Iterator[Piece]:
+    """Yield request and final answer of a past turn, and the rounds that brought a log back."""
+    if turn.turn in plan.short:
+        limit = plan.short[turn.turn]
+        for message in shorten_edges(turn, messages, limit, work.fences):
+            yield "turns", message
+        return
+    if turn.turn <= plan.previews:
+        messages = previewed(turn, messages, Limits(PREVIEW), work.count)
+    kept = sorted({*edges(messages), *shown_log_rounds(turn, plan)})
+    part = replace(turn, messages=tuple(turn.messages[at] for at in kept))
+    insertions = insertions_of(work, part, plan, len(kept), frozenset())
+    history = valid_history([messages[at] for at in kept], work.fences)
+    yield from with_insertions(history, insertions, "turns")
