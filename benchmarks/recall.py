@@ -41,7 +41,7 @@ from ebbtide.memory.messages import compact
 from ebbtide.memory.record import Owner, Tip
 from ebbtide.memory.running_turn import RunningTurn
 from ebbtide.memory.search.embeddings import Embedder
-from ebbtide.memory.search.passages import excerpt, spans
+from ebbtide.memory.search.passages import excerpt, passage_spans
 from ebbtide.memory.search.terms import query_terms, words
 from ebbtide.memory.settings import Settings
 from ebbtide.memory.tokens import count
@@ -348,7 +348,7 @@ def _share_packed(evidence: Sequence[tuple[int, str]], packed: Sequence[tuple[in
 
 def _is_packed(text: str, packed: Sequence[str]) -> bool:
     """Tell whether one packed text contains a text, or several contain its passages."""
-    parts = [text[begin:end].strip() for begin, end in spans(text)]
+    parts = [text[begin:end].strip() for begin, end in passage_spans(text)]
     return any(text in passage for passage in packed) or all(
         any(part in passage for passage in packed) for part in parts
     )

@@ -50,10 +50,10 @@ def local(at: str, zone: str = "") -> datetime:
     return datetime.fromisoformat(at).astimezone(_zone(zone))
 
 
-def shown(at: str, zone: str = "", *, hour: bool = False) -> str:
+def local_day(at: str, zone: str = "", *, hour: bool = False) -> str:
     """Return the day of a stored time, with the hour if asked for; "" for no time.
 
-    >>> shown("2026-05-04T23:30:00.000Z", "Asia/Tokyo", hour=True)
+    >>> local_day("2026-05-04T23:30:00.000Z", "Asia/Tokyo", hour=True)
     '2026-05-05 08:30'
     """
     if not at:

@@ -16,7 +16,7 @@ from .efforts import Effort
 from .messages import Message, calls, compact, with_content
 from .recalled import recalled, result_of
 from .record import Event, Owner, Record, Tip
-from .state_block import shown
+from .state_block import as_users_see
 from .tool_names import MEMORY_TOOLS
 
 _SHORTEST = 16
@@ -113,7 +113,7 @@ class Target:
     def __post_init__(self) -> None:
         """Collect the sentences once: every record is compared with them."""
         carried = self.carried()
-        texts = [*_message_texts(shown(self.record.messages))]
+        texts = [*_message_texts(as_users_see(self.record.messages))]
         texts += [text for _, text in (*carried.texts, *carried.fields)]
         object.__setattr__(self, "sentences", _sentences(texts))
 

@@ -319,10 +319,10 @@ def newest(content: Any, *, complete: bool = False) -> dict[str, str] | None:
     return next(filter(None, map(parsed, reversed(blocks(content, complete=complete)))), None)
 
 
-def rendered(anchor: _Anchor) -> str:
+def rendered_fields(anchor: _Anchor) -> str:
     r"""Return the anchor as text, a field on each line.
 
-    >>> rendered({"Goal": "ship 1.2", "Owner": "Ann"})
+    >>> rendered_fields({"Goal": "ship 1.2", "Owner": "Ann"})
     'Goal: ship 1.2\nOwner: Ann'
     """
     return "\n".join(f"{name}: {text}" if name else text for name, text in anchor.items())
@@ -336,7 +336,7 @@ def limited(anchor: _Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
     >>> limited({"Goal": "one two three four five", "Owner": "Ann"}, 7, lambda s: len(s.split()))
     {'Goal': 'one two three four…', 'Owner': 'Ann'}
     """
-    if count(rendered(anchor)) <= limit:
+    if count(rendered_fields(anchor)) <= limit:
         return dict(anchor)
     by_rank = sorted(anchor, key=lambda name: name not in FIELDS)[:limit]
 
@@ -345,7 +345,7 @@ def limited(anchor: _Anchor, limit: int, count: TokenCounter) -> dict[str, str]:
         return {name: cut_marked(anchor[name], length, count) for name in anchor if name in names}
 
     def size(fields: int, length: int) -> int:
-        return count(rendered(cut(fields, length)))
+        return count(rendered_fields(cut(fields, length)))
 
     numbers, lengths = range(1, len(by_rank) + 1), range(_SHORTEST + 1, limit + 1)
     fields = bisect_right(numbers, limit, key=lambda fields: size(fields, _SHORTEST))
@@ -362,17 +362,17 @@ def anchor_instructions(settings: Settings, tokens: int = ANCHOR_TOKENS) -> str:
     return render("anchor", when=occasion, characters=characters)
 
 
-def shown(messages: Sequence[Message]) -> tuple[Message, ...]:
+def as_users_see(messages: Sequence[Message]) -> tuple[Message, ...]:
     r"""Return messages as users see them, without the state blocks of the model.
 
     >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
-    >>> shown([{"type": "ai", "data": {"content": block}}])
+    >>> as_users_see([{"type": "ai", "data": {"content": block}}])
     ({'type': 'ai', 'data': {'content': 'Done.'}},)
     """
     return tuple(map(without_blocks, messages))
 
 
-OWN = "ebbtide"
+METADATA_KEY = "ebbtide"
 """The key of an answer's `response_metadata` for its report, and `raw` with its state block."""
 
 
@@ -396,7 +396,7 @@ def calls_sent(messages: Sequence[Message]) -> tuple[Mapping[str, Any], ...]:
     events = []
     for message in messages:
         metadata = message["data"].get("response_metadata")
-        own = metadata.get(OWN) if isinstance(metadata, Mapping) else None
+        own = metadata.get(METADATA_KEY) if isinstance(metadata, Mapping) else None
         if message["type"] != "ai" or not isinstance(own, Mapping) or "tokens" not in own:
             continue
         event: dict[str, Any] = {"type": "sent"}
@@ -420,11 +420,15 @@ def as_stored(messages: Sequence[Message]) -> tuple[Message, ...]:
     plain, raw = list[Message](), dict[str, Any]()
     for message in messages:
         metadata = message["data"].get("response_metadata")
-        if message["type"] != "ai" or not isinstance(metadata, Mapping) or OWN not in metadata:
+        if (
+            message["type"] != "ai"
+            or not isinstance(metadata, Mapping)
+            or METADATA_KEY not in metadata
+        ):
             plain.append(message)
             continue
         rest = dict(metadata)
-        own = rest.pop(OWN)
+        own = rest.pop(METADATA_KEY)
         plain.append({**message, "data": {**message["data"], "response_metadata": rest}})
         if isinstance(own, Mapping) and "raw" in own:
             raw[str(message["data"].get("id"))] = own["raw"]
@@ -437,7 +441,7 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
     A message that differs from its original without blocks was edited: it stays unchanged.
 
     >>> block = "Done.\n---STATE---\nGoal: ship 1.2\n---END STATE---"
-    >>> messages = shown([{"type": "ai", "data": {"content": block, "id": "1"}}])
+    >>> messages = as_users_see([{"type": "ai", "data": {"content": block, "id": "1"}}])
     >>> with_blocks(messages, {"1": block})[0]["data"]["content"] == block
     True
     """

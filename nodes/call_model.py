@@ -26,7 +26,15 @@ from ..memory.efforts import EffortState, happened
 from ..memory.errors import SettingsError
 from ..memory.messages import calls, fingerprint, is_call, is_thought, speaks
 from ..memory.settings import Settings
-from ..memory.state_block import ANCHOR_TOKENS, OWN, Cutter, cut_content, limited, newest, rendered
+from ..memory.state_block import (
+    ANCHOR_TOKENS,
+    METADATA_KEY,
+    Cutter,
+    cut_content,
+    limited,
+    newest,
+    rendered_fields,
+)
 from ..memory.tokens import TokenCounter
 from ..memory.tool_names import MEMORY_TOOLS
 from ..prompts.loader import render
@@ -287,7 +295,7 @@ def _rounds(state: TurnState, runtime: Runtime[Settings], parts: AgentParts) -> 
 def _noted(answer: AIMessage, **own: Any) -> AIMessage:
     """Return an answer with what the memory notes of it in its metadata."""
     metadata = answer.response_metadata
-    noted = {**metadata, OWN: {**metadata.get(OWN, {}), **own}}
+    noted = {**metadata, METADATA_KEY: {**metadata.get(METADATA_KEY, {}), **own}}
     return answer.model_copy(update={"response_metadata": noted})
 
 
@@ -319,7 +327,7 @@ def _with_anchor(efforts: EffortState, raw: Any, count: TokenCounter) -> EffortS
         return efforts
     banner = None
     if anchor != fields:
-        banner = banner_of("anchor_cut", tokens=count(rendered(fields)), limit=ANCHOR_TOKENS)
+        banner = banner_of("anchor_cut", tokens=count(rendered_fields(fields)), limit=ANCHOR_TOKENS)
     return happened(efforts, {"type": "anchored", "anchor": anchor}, banner)
 
 

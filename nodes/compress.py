@@ -12,7 +12,7 @@ from ..memory.dates import stamp
 from ..memory.errors import ArchiveError, SettingsError
 from ..memory.questions import Asks
 from ..memory.running_turn import RunningTurn
-from ..memory.salience.compress import Compressed, Due, standing, to_do
+from ..memory.salience.compress import Compressed, Due, quote_tokens, to_do
 from ..memory.salience.compress import compress as compress_effort
 from ..memory.settings import Settings, resolve
 from .ask import Models, QuestionCost, adrive, drive
@@ -105,7 +105,7 @@ def _stored(
     compression, tokens = step.made, {"before": due.live}
     if compression is not None:
         compression = view.archive.commit_compression(view.owner, view.tip, compression)
-        tokens["after"] = due.kept + standing(work, compression)
+        tokens["after"] = due.kept + quote_tokens(work, compression)
     log = {**step.told, "calls": [cost.as_data() for cost in costs], "tokens": tokens}
     turns = tuple(record.turn for record in due.leaving)
     entry = ExtractionEntry(effort, view.tip.id, view.tip.turn, turns, stamp(), log)

@@ -19,7 +19,7 @@ from ..memory.running_turn import RunningTurn
 from ..memory.salience.compress import to_do
 from ..memory.search.embeddings import EMBEDDED_TURNS
 from ..memory.settings import Settings
-from ..memory.state_block import shown
+from ..memory.state_block import as_users_see
 from ..memory.tool_names import MEMORY_TOOLS
 from ..memory.view import past
 from .turn.langchain_messages import archived
@@ -92,7 +92,7 @@ def _committed(
     turn = replace(turn, events=(*turn.events, *events))
     if "context_report" in state:
         # The cost is compared with what the application would send without a memory.
-        spent = cost(shown(turn.messages), parts.alone, parts.count, MEMORY_TOOLS)
+        spent = cost(as_users_see(turn.messages), parts.alone, parts.count, MEMORY_TOOLS)
         turn = replace(turn, events=(*turn.events, spent))
     record = commit(archive, owner, tip, turn, parts.embedder)
     if parts.embedder is not None:

@@ -22,7 +22,7 @@ from ...memory.metrics import report, without_calls
 from ...memory.record import SHORT_ID, Record, Status
 from ...memory.running_turn import RunningTurn
 from ...memory.settings import Settings
-from ...memory.state_block import shown as shown_messages
+from ...memory.state_block import as_users_see
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.tools.effort_status import effort_status
 from ...memory.tools.search_efforts import search_efforts
@@ -189,7 +189,7 @@ def _shown_turns(
         chosen.append((running_turn, "running", whole))
     marked: list[BaseMessage] = []
     for turn, status, turn_messages in chosen:
-        visible = from_dicts([*without_calls(shown_messages(turn_messages), MEMORY_TOOLS)])
+        visible = from_dicts([*without_calls(as_users_see(turn_messages), MEMORY_TOOLS)])
         erased = [SystemMessage(render("erased_turn"))]
         marked += _marked(erased if status == "erased" else visible, turn, status)
     return marked

@@ -20,7 +20,7 @@ from ...memory.errors import (
 from ...memory.fences import Fences
 from ...memory.record import Owner, Tip
 from ...memory.settings import user_named
-from ...memory.state_block import shown as shown_messages
+from ...memory.state_block import as_users_see
 from ...memory.tools.summary import summarise
 from ...memory.view import every_turn, fence_key
 from ...nodes.turn.arrivals import unarchived
@@ -331,7 +331,7 @@ def _messages_around(thread: Thread) -> list[BaseMessage]:
     """Return the messages of the graph around an agent without those that no turn has any more."""
     view, archived = thread.view, dict[str | None, BaseMessage]()
     for record in every_turn(view.archive, view.owner, view.tip):
-        messages = from_dicts(shown_messages(view.messages(record)))
+        messages = from_dicts(as_users_see(view.messages(record)))
         messages = completed(view.archive, view.owner, messages)
         archived |= {message.id: message for message in messages}
     new, messages = unarchived(thread.state), [*thread.values.get("messages", [])]

@@ -16,7 +16,7 @@ from ..search.passages import passages
 from . import attachments, parts
 from .database import added
 from .index import add_terms, headings, layout, postings, preset
-from .lineage import RECORD, Lineage, Segment, Session, Snapshot, memberships
+from .lineage import RECORD, Lineage, Segment, Session, Snapshot, listed_under
 from .records import columns, packed, parted_state, record_of, storable, unzipped, zipped
 from .schema import (
     ANCHOR,
@@ -145,7 +145,7 @@ def write(
         row["end"] = connection.execute(_END, {"number": snapshot.row}).scalar() or ""
     connection.execute(insert(turns), row)
     at = {"run": run, "place": place, "turn": record.turn}
-    if rows := [{"effort": effort, **at} for effort in memberships(record)]:
+    if rows := [{"effort": effort, **at} for effort in listed_under(record)]:
         connection.execute(insert(members), rows)
     add_terms(connection, said, session.owner, postings(number, said_in, preset(record)))
     add_changes(connection, session, {"id": number, **at}, record)

@@ -499,7 +499,7 @@ def effort_of(row: Any) -> Effort:
     return effort
 
 
-def memberships(record: Record) -> tuple[str, ...]:
+def listed_under(record: Record) -> tuple[str, ...]:
     """Return under which names the table `members` lists a record; a command is in no log."""
     return (AMBIENT,) if is_ambient(record) else record.efforts
 

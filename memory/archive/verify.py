@@ -11,7 +11,7 @@ from ..record import Record, commit_id
 from . import attachments, parts
 from .erasures import Scope
 from .index import among
-from .lineage import memberships
+from .lineage import listed_under
 from .protocol import Finding
 from .records import packed, record_of, remains, state_of
 from .schema import changes, members, runs, turns
@@ -107,7 +107,7 @@ def _listed(
     scope: Scope, places: dict[_Place, Any], records: dict[_Place, Record], expected: _Changes
 ) -> Iterator[Finding]:
     """Yield the turns whose rows in the tables of efforts differ from their records."""
-    efforts = {place: {*memberships(record)} for place, record in records.items()}
+    efforts = {place: {*listed_under(record)} for place, record in records.items()}
     listed: dict[_Place, set[str]] = {}
     for row in scope.rows(members, "effort"):
         listed.setdefault((row.run, row.place), set()).add(row.effort)

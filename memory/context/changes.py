@@ -14,7 +14,7 @@ from ..names import ranges
 from ..record import Event, Record
 from ..running_turn import RunningTurn
 from ..spans import event_of
-from ..state_block import shown
+from ..state_block import as_users_see
 from ..tokens import count_message
 from ..transcript import Logged, transcript
 from .attached import loaded_in, placeholders
@@ -232,7 +232,7 @@ def _old_blocks(work: RunningTurn, plan: Plan, turns: Sequence[Logged]) -> int:
     blocks = 0
     for turn in turns:
         if turn.turn > plan.after_turn:
-            for one, other in zip(turn.messages, shown(turn.messages), strict=True):
+            for one, other in zip(turn.messages, as_users_see(turn.messages), strict=True):
                 blocks += one is not other
     return max(0, blocks - (not plan.anchor))
 

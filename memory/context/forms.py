@@ -9,7 +9,7 @@ from ..messages import Message, calls, compact, with_content, without_thoughts
 from ..recalled import result_of
 from ..record import Record
 from ..running_turn import RunningTurn
-from ..state_block import shown
+from ..state_block import as_users_see
 from ..tokens import count_messages
 from ..tool_names import DECIDING
 from ..transcript import Logged, rendered
@@ -39,7 +39,7 @@ def as_past(messages: Sequence[Message]) -> tuple[Message, ...]:
     That is without state blocks, the model's thoughts, and what markers repeat.
     """
     past = []
-    for message in map(without_thoughts, shown(messages)):
+    for message in map(without_thoughts, as_users_see(messages)):
         fields = _BRIEF.get(message["data"].get("name", "")) if message["type"] == "tool" else ()
         if fields:
             result = result_of(message)

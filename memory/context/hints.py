@@ -6,7 +6,7 @@ from heapq import nlargest
 from typing import Any, TypeAlias
 
 from ..archive.protocol import Pointing
-from ..dates import local, shown
+from ..dates import local, local_day
 from ..efforts import one_line
 from ..messages import text
 from ..names import is_qualified
@@ -223,4 +223,4 @@ def dated(work: RunningTurn) -> list[Event]:
         is_later = before.date() == now.date()
         if is_later and (now - before).total_seconds() <= _APART:
             return []
-    return [{"type": "dated", "day": shown(work.now, zone, hour=is_later)}]
+    return [{"type": "dated", "day": local_day(work.now, zone, hour=is_later)}]

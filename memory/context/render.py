@@ -5,15 +5,14 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ...prompts.loader import render
-from ..dates import UNDATED, shown
+from ..dates import UNDATED, local_day
 from ..efforts import Effort
 from ..fences import marked
 from ..messages import Message
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
-from ..state_block import limited
-from ..state_block import rendered as rendered_fields
+from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
 from .attached import loaded_in
 from .budget import GOAL_TOKENS, Part, log_limit, part_limit, quotes_limit
@@ -115,7 +114,7 @@ def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Ite
         yield from _logs_by_hand(work, record, plan)
     # What follows says the day only where it is another than that of the turn before.
     last = work.view.turns([plan.after_turn]) if plan.after_turn else ()
-    days = [day for day in (shown(one.at, work.settings.timezone) for one in last) if day]
+    days = [day for day in (local_day(one.at, work.settings.timezone) for one in last) if day]
     if days and (previous is None or previous[1] != days[0]):
         note = work.fences.note(render("today", day=days[0]))
         yield Part.of("turns", [note], work.count)
@@ -135,7 +134,7 @@ def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]
 
 
 def _day(work: RunningTurn, record: Record) -> str:
-    return shown(record.at, work.settings.timezone) or UNDATED
+    return local_day(record.at, work.settings.timezone) or UNDATED
 
 
 def _marker(work: RunningTurn, record: Record, day: str, begun: tuple[str, Effort | None]) -> str:

@@ -157,7 +157,7 @@ def leaving(sizes: Sequence[int], recent: int, *, low: float, least: float) -> i
     return next((number for number in range(most) if sum(sizes[number:]) <= low), most)
 
 
-def standing(work: RunningTurn, compression: Compression) -> int:
+def quote_tokens(work: RunningTurn, compression: Compression) -> int:
     """Return the tokens of the note that stands for compressed turns, 0 if there is none."""
     message = quote(compression, 1, work.fences)
     return count_message(message, work.count) if message else 0
@@ -170,7 +170,7 @@ def _due(work: RunningTurn, effort: Effort, next_turn: int) -> Due | None:
     (`hidden`), or if the next turn would make some leave (`pressing`).
     """
     log, old = work.view.log_turns(effort.id), work.view.compression(effort.id)
-    note_tokens = standing(work, old) if old else 0
+    note_tokens = quote_tokens(work, old) if old else 0
     active = effort.id == work.state.active
     share = share_of(work) if active else share_of(work) / 2
     turns = log[bisect_right(log, old.through) if old else 0 :]

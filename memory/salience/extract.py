@@ -22,7 +22,7 @@ from ..messages import Message, calls, text
 from ..metrics import without_calls
 from ..questions import LOG_TOKENS, Asks, Question
 from ..record import Group
-from ..state_block import shown
+from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import Logged, in_parts, transcript
@@ -63,7 +63,7 @@ def quotable(turn: Logged) -> tuple[Message, ...]:
 
     Results of the memory's own tools are left out: they repeat summaries or other turns.
     """
-    return shown(
+    return as_users_see(
         [
             message
             for message in turn.messages

@@ -78,7 +78,9 @@ def passages(messages: Sequence[Message], limit: int = _MAX_PASSAGES) -> list[Pa
     texts = [_searchable(message) for message in messages]
     results = [message["type"] == "tool" for message in messages]
     pieces = []
-    for number, places in enumerate(_few([[*spans(text)] for text in texts], results, limit)):
+    for number, places in enumerate(
+        _few([[*passage_spans(text)] for text in texts], results, limit)
+    ):
         message, text = messages[number], texts[number]
         user, name = message["type"] == "human", message["data"].get("name")
         author = name if isinstance(name, str) and not results[number] else ""
@@ -158,10 +160,10 @@ def _searchable(message: Message) -> str:
     return _BLOB.sub(" ", "\n".join(text for text in texts if isinstance(text, str)))
 
 
-def spans(text: str) -> Iterator[tuple[int, int]]:
+def passage_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the passages of a text: sentences up to `LONGEST` characters.
 
-    >>> [*spans("It works. Is it fast?")], len([*spans("It works. " * 100)])
+    >>> [*passage_spans("It works. Is it fast?")], len([*passage_spans("It works. " * 100)])
     ([(0, 21)], 2)
     """
     begin = end = 0

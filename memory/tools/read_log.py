@@ -6,7 +6,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..context.rounds import RESULT_SHARE
-from ..dates import UNDATED, Days, When, period, shown
+from ..dates import UNDATED, Days, When, local_day, period
 from ..errors import ToolError
 from ..messages import compact
 from ..names import numbers, qualified, ranges, session_name, turns_named
@@ -92,7 +92,7 @@ def _texts(
             efforts = [qualified(view.owner, name) for name in efforts]
             place = {"session": session_name(view.owner), "id": turn.id}
         none = UNDATED if isinstance(turn, Record) else "now"
-        time = shown(turn.at, work.settings.timezone, hour=True) or none
+        time = local_day(turn.at, work.settings.timezone, hour=True) or none
         head = {"turn": turn.turn, "at": time, "efforts": efforts}
         if speaking := offset and speaker_at(turn.messages, offset):
             head["speaker"] = speaking  # who goes on there, as no label says so

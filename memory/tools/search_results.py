@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from ..archive.protocol import Elsewhere, Found
 from ..context.rounds import RESULT_SHARE
-from ..dates import UNDATED, When, local, shown
+from ..dates import UNDATED, When, local, local_day
 from ..efforts import Effort
 from ..messages import compact
 from ..names import qualified, session_name
@@ -221,7 +221,7 @@ class SearchResults:
             quote = Recalled(tip.turn, 0, len(text), *stored, score=round(hit.score, 2))
             passage = {
                 "turn": tip.turn,
-                "at": shown(hit.at, self._when.zone) or UNDATED,
+                "at": local_day(hit.at, self._when.zone) or UNDATED,
                 "text": text,
             }
             passage |= {"weak": True} if hit.weak else {}
@@ -290,7 +290,7 @@ class SearchResults:
         none = UNDATED if isinstance(one.record, Record) else "now"
         around: dict[str, Any] = {
             "turn": one.record.turn,
-            "at": shown(one.record.at, zone, hour=hour) or none,
+            "at": local_day(one.record.at, zone, hour=hour) or none,
             "speaker": speaker,
         }
         reach = min(self._work.free, self._work.room // RESULT_SHARE, DEFAULT_LIMIT)

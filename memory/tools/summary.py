@@ -19,7 +19,7 @@ from ..messages import compact
 from ..questions import Asks, Question
 from ..record import Group
 from ..settings import Settings
-from ..state_block import shown
+from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence, slices
 from ..transcript import Logged, countable, in_parts, transcript
 
@@ -96,7 +96,7 @@ def _parts(log: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
         turns = []
         for turn in log:
             # Without the model's state blocks, which describe other work too.
-            said = shown(turn.messages)
+            said = as_users_see(turn.messages)
             short = previewed(turn, said, limits, count, cut=telling)
             turns.append(Group(turn.turn, short, ""))
         parts = in_parts(marked(transcript(turns)), limit, count)

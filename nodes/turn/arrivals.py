@@ -12,7 +12,7 @@ from ...memory.archive.protocol import Archive
 from ...memory.errors import InputError
 from ...memory.messages import answered
 from ...memory.record import Owner
-from ...memory.state_block import shown
+from ...memory.state_block import as_users_see
 from ...memory.view import ArchiveView, past
 from .edits import Compared, compared
 from .langchain_messages import (
@@ -193,7 +193,7 @@ def _with_repeated(arrived: SplitInput, view: ArchiveView) -> SplitInput:
     """Take the edited questions as new, and restore the archived turns."""
     known = arrived.known
     records = view.turns(sorted(known.questions))
-    restored = {record.turn: from_dicts(shown(view.messages(record))) for record in records}
+    restored = {record.turn: from_dicts(as_users_see(view.messages(record))) for record in records}
     edits = {turn: edit for turn, edit in known.edits.items() if turn not in restored}
     whole = replace(known, turns={**known.turns, **restored}, edits=edits, questions={})
     said = [message for turn in known.questions.values() for message in turn]

@@ -15,7 +15,7 @@ from ...memory.archive.records import mark
 from ...memory.messages import Message, calls, digest, fingerprint
 from ...memory.recalled import stored
 from ...memory.record import Record
-from ...memory.state_block import as_stored, shown, with_blocks
+from ...memory.state_block import as_stored, as_users_see, with_blocks
 from ...memory.tool_names import MEMORY_TOOLS
 from ...memory.view import ArchiveView
 from .langchain_messages import to_dicts
@@ -74,7 +74,7 @@ def compared(
     archived = [
         _Archived(record, at, *forms)
         for record in records
-        for at, forms in enumerate(zip(record.messages, shown(record.messages), strict=True))
+        for at, forms in enumerate(zip(record.messages, as_users_see(record.messages), strict=True))
     ]
     plain = to_dicts(messages)
     places = {at: archived[place] for at, place in _places(archived, plain)}

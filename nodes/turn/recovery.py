@@ -16,7 +16,7 @@ from ...memory.errors import ArchiveLockedError, TipNotFoundError
 from ...memory.messages import Message, calls, digest
 from ...memory.record import Group, Owner, Record, Tip
 from ...memory.search.embeddings import Embedder
-from ...memory.state_block import shown, with_blocks
+from ...memory.state_block import as_users_see, with_blocks
 from ...memory.view import past
 from .arrivals import SplitInput, boundaries, split_messages, turn_numbers
 from .edits import MOST_TURNS, identity
@@ -158,7 +158,7 @@ def state_at(archive: Archive, owner: Owner, tip: Tip, window: int) -> TurnState
     """Return the state after a turn, with the messages of the last `window` turns."""
     view, turns = past(archive, owner, tip), cast("dict[int, list[BaseMessage]]", {})
     for record in view.turns(range(max(1, tip.turn - window + 1), tip.turn + 1)):
-        if messages := from_dicts(shown(view.messages(record))):
+        if messages := from_dicts(as_users_see(view.messages(record))):
             messages = completed(archive, owner, messages) if owner.namespace else messages
             for message in messages:
                 message.id = message.id or str(uuid4())

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage
 from ...memory.archive.protocol import Archive
 from ...memory.messages import Message, digest
 from ...memory.record import Owner, Record, Tip
-from ...memory.state_block import OWN, calls_sent, without_blocks
+from ...memory.state_block import METADATA_KEY, calls_sent, without_blocks
 from ...memory.view import past
 from .arrivals import SplitInput, turn_numbers
 from .langchain_messages import MADE_HERE, from_dicts, to_dicts
@@ -83,5 +83,5 @@ def _with_raw(message: Message) -> Mapping[str, Any]:
     bare, data = without_blocks(message), message["data"]
     if bare is message:
         return message
-    metadata = {**(data.get("response_metadata") or {}), OWN: {"raw": data["content"]}}
+    metadata = {**(data.get("response_metadata") or {}), METADATA_KEY: {"raw": data["content"]}}
     return {**bare, "data": {**bare["data"], "response_metadata": metadata}}

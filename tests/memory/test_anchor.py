@@ -12,11 +12,11 @@ from ebbtide.memory.state_block import (
     END,
     FIELDS,
     START,
+    as_users_see,
     limited,
     newest,
     parsed,
-    rendered,
-    shown,
+    rendered_fields,
     with_blocks,
 )
 from tests.memory.conversations import Conversation, ai, call, count_words, human, tool, unfenced
@@ -98,7 +98,7 @@ def test_complete_blocks() -> None:
 @given(st.dictionaries(st.sampled_from(FIELDS), st.sampled_from(["a", "b c", "说 中", "- x\n- y"])))
 def test_what_is_rendered_is_parsed_again(anchor: dict[str, str]) -> None:
     """The text of an anchor is a block of its own fields."""
-    assert parsed(rendered(anchor)) == anchor
+    assert parsed(rendered_fields(anchor)) == anchor
 
 
 def test_a_long_anchor_is_cut_per_field() -> None:
@@ -108,7 +108,7 @@ def test_a_long_anchor_is_cut_per_field() -> None:
     found = limited(anchor, 20, count_words)
 
     assert [count_words(said) for said in found.values()] == [8, 1, 8]
-    assert count_words(rendered(found)) == 20
+    assert count_words(rendered_fields(found)) == 20
 
 
 def test_of_too_many_fields_the_known_ones_stay() -> None:
@@ -118,7 +118,7 @@ def test_of_too_many_fields_the_known_ones_stay() -> None:
     found = limited(anchor, 40, count_words)
 
     assert [*found] == [*(f"Field {n}" for n in range(5)), "Goal"]
-    assert count_words(rendered(found)) <= 40
+    assert count_words(rendered_fields(found)) <= 40
 
 
 def test_very_many_fields_are_counted_few_times() -> None:
@@ -141,7 +141,7 @@ def test_very_many_fields_are_counted_few_times() -> None:
 )
 def test_the_limit_holds(anchor: dict[str, str], limit: int) -> None:
     """Whatever the fields are, the rest is within the limit."""
-    assert count_words(rendered(limited(anchor, limit, count_words))) <= limit
+    assert count_words(rendered_fields(limited(anchor, limit, count_words))) <= limit
 
 
 def test_the_note_quotes_the_anchor(talk: Conversation) -> None:
@@ -164,7 +164,7 @@ def test_messages_are_shown_without_blocks() -> None:
         tool("1", block("x")),
     )
 
-    seen = shown(messages)
+    seen = as_users_see(messages)
 
     assert seen == (messages[0], ai("A", call("t", call_id="1")), messages[2])
     assert with_blocks(seen, {}) == seen

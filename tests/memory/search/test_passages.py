@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.search.passages import LONGEST, excerpt, passages, spans
+from ebbtide.memory.search.passages import LONGEST, excerpt, passage_spans, passages
 from ebbtide.memory.transcript import rendered
 from tests.memory.conversations import ai, call, human, tool
 
@@ -47,7 +47,7 @@ def test_a_long_message_has_several_passages_of_whole_sentences() -> None:
 @given(st.text(alphabet=st.sampled_from('ab .!?\n。"*{},:0\u00e9'), max_size=3_000))
 def test_nothing_is_lost(said: str) -> None:
     """Passages follow each other, the first from the beginning, the last to the end."""
-    found = list(spans(said))
+    found = list(passage_spans(said))
 
     assert "".join(said[begin:end] for begin, end in found) == said
     assert all(0 < end - begin <= LONGEST + len(said) for begin, end in found)
