@@ -52,7 +52,7 @@ from ..nodes.turn.langchain_messages import to_dicts
 from ..nodes.turn.owner import is_anothers, owner_of
 from ..nodes.turn.parts import READ_CACHE_SECONDS, AgentParts, name_of
 from ..nodes.turn.state import TurnState, repacked, state_after, unpacked
-from ..nodes.turn.turn import leave, running
+from ..nodes.turn.turn import archive_left_rounds, running
 from .agent import build_memory_graph, tool_parts
 from .agent_state import (
     MemoryAgentState,
@@ -366,7 +366,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         answer = next((m for m in reversed(state["messages"]) if isinstance(m, AIMessage)), None)
         if results and answer is not None and not answer.tool_calls:
             own = {"jump_to": "model"}  # LangChain would end a turn of invalid calls
-        left = leave(turn_state, runtime, self._parts(state))
+        left = archive_left_rounds(turn_state, runtime, self._parts(state))
         if left:
             kept = {message.id for message in left["messages"]}
             messages = [message for message in state["messages"] if message.id in kept]

@@ -14,7 +14,7 @@ from ..memory.settings import Settings
 from .turn.langchain_messages import completed_for_model, from_dicts
 from .turn.parts import READ_CACHE_SECONDS, AgentParts
 from .turn.state import TurnState, updated
-from .turn.turn import leave, running, running_turn
+from .turn.turn import archive_left_rounds, running, running_turn
 from .turn.updates import plan_update, streamed_update
 
 
@@ -26,7 +26,7 @@ def assemble_context(
     The rounds that left it leave `messages` too.
     """
     update, work = _assembled(state, runtime, parts)
-    left = leave(updated(state, update), runtime, parts, work)
+    left = archive_left_rounds(updated(state, update), runtime, parts, work)
     if left:
         left["messages"] = Overwrite(left["messages"])
     return {**update, **left}

@@ -100,7 +100,7 @@ class Reader:
         finally:
             self._thread.depth -= 1
             if not self._thread.depth:
-                self.leave()
+                self.end_moment()
 
     def ask(
         self, owner: Owner, tip: Tip, nothing: T, query: Callable[[Lineage, *Ts], T], *given: *Ts
@@ -112,7 +112,7 @@ class Reader:
             try:
                 return query(self._lineage(moment, session, tip), *given)
             except Exception:  # noqa: BLE001 (asked again below, where errors are translated)
-                self.leave()
+                self.end_moment()
 
         def read(moment: Moment, session: Session) -> T:
             return query(self._lineage(moment, session, tip), *given)
@@ -150,7 +150,7 @@ class Reader:
         if self._thread.depth:
             self._thread.moment = Moment(self._database, sessions={owner: after})
 
-    def leave(self) -> None:
+    def end_moment(self) -> None:
         """End the thread's moment: a writer must see the present, over a single connection."""
         moment, self._thread.moment = self._thread.moment, None
         if moment is not None:
@@ -182,7 +182,7 @@ class Reader:
                         "says where; restore the archive from a backup"
                     ) from error
             except BaseException:
-                self.leave()
+                self.end_moment()
                 with self._database.using():  # what the error means
                     raise
 

@@ -271,7 +271,7 @@ class Database:
 
         Raises `ArchiveFormatError` if another program has changed the tables' version meanwhile.
         """
-        self.leave()
+        self.end_moment()
         # On PostgreSQL the transaction is begun by `check_version`, not by the driver.
         options = {"ebbtide_writes": True} if self.sqlite else {"isolation_level": "AUTOCOMMIT"}
         with self.using(), self._open().connect() as connection:
@@ -284,7 +284,7 @@ class Database:
                     raise
                 yield connection
 
-    def leave(self) -> None:
+    def end_moment(self) -> None:
         """End the moment that the thread reads: its next reading sees the present."""
         if self._thread.reader is not None:
             _give_back(self._thread.reader)

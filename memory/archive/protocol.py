@@ -271,7 +271,7 @@ class Archive(Protocol):
     def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
         """Return the parts of a turn of the user up to the one with the id `last`, in order.
 
-        None if one of them is missing: its session was deleted, or its turn erased.
+        There are none if one is missing: its session was deleted, or its turn erased.
         """
 
     def delete_user(

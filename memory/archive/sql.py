@@ -121,7 +121,7 @@ class SqlArchive(Archive):
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
         embedded = self._vectors.of_turn(owner, group, embedder)
-        self._reader.leave()
+        self._reader.end_moment()
         beside: tuple[Tip, str] | None = None
         with self.database.writing() as connection:
             session = session_of(connection, owner)
@@ -228,7 +228,7 @@ class SqlArchive(Archive):
 
     def add_part(self, owner: Owner, part: Part) -> str:
         part, group = parts.as_stored(part)
-        self._reader.leave()
+        self._reader.end_moment()
         with self.database.writing() as connection:
             user = added(connection, users, {"name": owner.user})
             parts.put(connection, user, owner, part, group)
@@ -354,7 +354,7 @@ class SqlArchive(Archive):
         """
         if not self.database.exists():
             raise SessionNotFoundError(owner.thread)
-        self._reader.leave()
+        self._reader.end_moment()
         with self.database.writing() as connection:
             session = Session.of(connection, owner, lock=True)
             user = select(users.c.id).where(users.c.id == session.owner).with_for_update()

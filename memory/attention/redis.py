@@ -125,7 +125,8 @@ class RedisAttention(SqlAttention):
         attention, memories, changes = _keys(self._prefix, user_id)
         with self._client.pipeline() as pipeline:
             pipeline.watch(changes)  # type: ignore[no-untyped-call]  # redis has no types for it
-            self.database.leave()  # a moment before the watch may lack a change that it counted
+            # A moment before the watch may lack a change that it counted.
+            self.database.end_moment()
             stored = super().within_reach(user_id, now=now)
             fields: dict[Any, Any] = {}
             for item in stored:

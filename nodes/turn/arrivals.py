@@ -157,8 +157,8 @@ def split_messages(state: TurnState) -> SplitInput:
 def results_of_client(state: TurnState) -> list[BaseMessage]:
     """Return the results at the end of the running turn that answer its waiting calls.
 
-    None if something else is new: a client sends them as the input of a run. A result has the name
-    of the tool that was called.
+    A client sends them as the input of a run; there are none if anything else is new. A result has
+    the name of the tool that was called.
     """
     if state.get("turn", 0) <= state.get("persisted", 0) or split_messages(state).new:
         return []

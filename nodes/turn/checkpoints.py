@@ -243,7 +243,7 @@ def _parent(checkpoint: CheckpointTuple) -> str | None:
 def turn_before_removal(state: TurnState) -> list[BaseMessage]:
     """Return the running messages of the newest checkpoint that still has the running question.
 
-    None are found in a graph inside another one. Call it in a node, with a state out of which
+    A graph inside another one has none. Call it in a node, with a state out of which
     another middleware took the question.
     """
     chosen = get_config()["configurable"]

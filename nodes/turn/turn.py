@@ -87,7 +87,9 @@ class TurnCache:
             at, records = self._read["newest"] = now, {}
         return records
 
-    def leave(self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]) -> None:
+    def keep_left(
+        self, part: str, left: tuple[Message, ...], leaving: Sequence[BaseMessage]
+    ) -> None:
         """Keep the messages that left up to a part, and drop those that are leaving now."""
         self.left[part] = left
         for message in leaving:
@@ -293,7 +295,7 @@ def _whole(cache: TurnCache, state: TurnState) -> tuple[Message, ...]:
     return put_back(messages, cache.left[last])
 
 
-def leave(
+def archive_left_rounds(
     state: TurnState,
     runtime: Runtime[Settings],
     parts: AgentParts,
@@ -301,7 +303,7 @@ def leave(
 ) -> dict[str, Any]:
     """Store the rounds that left the prompt as a part of the turn, and take them out of the state.
 
-    None leaves if the archive cannot store them now, nor inside a larger graph, whose other nodes
+    They stay if the archive cannot store them now, and inside a larger graph, whose other nodes
     read its messages. Call it with the plan of the prompt in the state, or in the turn.
     """
     work = work or running_turn(state, runtime, parts)
@@ -323,7 +325,7 @@ def leave(
         _log.warning("rounds of thread %r stay in its messages: %s", owner.thread, error)
         return {}
     cache = _cache_of(key_of(state, runtime, work.settings), state, parts)
-    cache.leave(last, whole[first:until], leaving)
+    cache.keep_left(last, whole[first:until], leaving)
     ids = {message.id for message in leaving}
     return {"part": last, "messages": [m for m in state["messages"] if m.id not in ids]}
 
