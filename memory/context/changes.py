@@ -267,7 +267,7 @@ def _comparable(work: RunningTurn) -> Plan | None:
     if before is None or before.after_turn > work.view.tip.turn:
         return None
     same = before.key.partition(":")[0] == key.partition(":")[0]
-    return before if same and work.room <= (before.room or work.room) else None
+    return before if same and work.room <= before.room_or(work.room) else None
 
 
 def _kept_logs(logs: Mapping[str, int], before: Plan | None) -> dict[str, int]:

@@ -131,7 +131,7 @@ def insertions_of(
             insertions[call] = Insertion(((name, message),))
     logs = {effort for effort, place in plan.logs.items() if place == turn.turn}
     for at, call, result in log_results(turn.messages):
-        name, limit = result["effort_id"], log_limit(plan.room or work.room)
+        name, limit = result["effort_id"], log_limit(plan.room_or(work.room))
         new = {(name, number) for number in turns_of_log(result)} - loaded
         if not new or (at < known and name not in logs):
             continue
@@ -201,6 +201,6 @@ def _standing(turn: Record, plan: Plan) -> frozenset[int]:
 
 
 def _stands_whole(work: RunningTurn, turn: Record, plan: Plan) -> bool:
-    most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
+    most = PREVIEW if turn.turn <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     is_preview = has_long_results(work, turn, most)
     return is_whole(turn, plan) and turn.turn not in plan.short and not is_preview

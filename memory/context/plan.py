@@ -135,6 +135,10 @@ class Plan:
         tokens = self.key.rpartition(":")[2]
         return int(tokens) if tokens.isdecimal() else 0
 
+    def room_or(self, current: int) -> int:
+        """Return the room that it was made for, else the current one."""
+        return self.room or current
+
     def packed(self) -> dict[str, Any]:
         """Return it as the state keeps it, without empty fields; the inverse of `unpacked`.
 

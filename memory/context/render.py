@@ -51,11 +51,11 @@ def parts_of(work: RunningTurn, plan: Plan) -> Parts:
 
 
 def _limit(work: RunningTurn, plan: Plan, share: str) -> int:
-    return part_limit(share, (plan.room or work.room))
+    return part_limit(share, plan.room_or(work.room))
 
 
 def _summaries(work: RunningTurn, plan: Plan) -> Iterator[Part]:
-    lines = summary_lines(work, _known(work, plan, plan.summaries), (plan.room or work.room))
+    lines = summary_lines(work, _known(work, plan, plan.summaries), plan.room_or(work.room))
     if summaries := summary_notes(work, lines, plan.older, plan.unnamed):
         yield Part.of("memory", summaries, work.count)
 
@@ -64,7 +64,7 @@ def _quotes(work: RunningTurn, plan: Plan) -> Iterator[Part]:
     """Yield the quotes of compressed efforts that fit; those of the newest take tokens first."""
     anchor = anchor_of(work, plan) if work.settings.anchor != "off" else {}
     block = _state_block(work, plan, anchor).tokens if anchor else 0
-    limit = quotes_limit((plan.room or work.room), block)
+    limit = quotes_limit(plan.room_or(work.room), block)
     quotes: dict[str, Message] = {}
     goals = {effort.id: effort.goal for effort in _known(work, plan, [*plan.quotes])}
     for name in [name for name in reversed(plan.open) if name in plan.quotes]:
@@ -122,7 +122,7 @@ def _past_turns(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> Ite
 
 def _logs_by_hand(work: RunningTurn, turn: Record, plan: Plan) -> Iterator[Part]:
     """Yield the logs that commands brought back after a turn."""
-    limit = log_limit(plan.room or work.room)
+    limit = log_limit(plan.room_or(work.room))
     for name, turns in plan.by_hand.items():
         result = {"effort_id": name, "turns": turns}
         if plan.logs.get(name) == turn.turn:

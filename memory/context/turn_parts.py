@@ -106,9 +106,9 @@ def turn_parts(work: RunningTurn, turn: Logged, plan: Plan) -> list[Part]:
         why = "unasked" if turn.turn == 1 else "unasked_later"
         before.append(work.fences.note(render(why)))
     rounds = plan.rounds if turn.turn == plan.after_turn + 1 else None
-    limit = plan.short.get(turn.turn, 4 * (plan.room or work.room)) // 4
+    limit = plan.short.get(turn.turn, 4 * plan.room_or(work.room)) // 4
     if rounds is not None and rounds.limits:
-        limit = 0 if rounds.bare else (plan.room or work.room) // _NOTES_SHARE
+        limit = 0 if rounds.bare else plan.room_or(work.room) // _NOTES_SHARE
     for event in turn.events if turn.turn > plan.after_turn else ():
         if event["type"] == "dated":
             notes = [work.fences.note(render("today", day=event["day"]))]
@@ -144,7 +144,7 @@ def _pieces(
         insertions = _insertions_of_cut(work, sent, plan, plan.rounds, end)
         # What came until the plan was made may say what else is active.
         so_far = replace(turn, messages=turn.messages[: max(end, plan.within)])
-        room = plan.room or work.room
+        room = plan.room_or(work.room)
         cut = cut_turn(so_far, sent.messages[:end], plan.rounds, room, work.fences)
         yield from with_insertions(cut, insertions, name)
         loaded = frozenset(load for one in insertions.values() for load in one.loaded)
@@ -180,7 +180,7 @@ def _insertions_of_cut(
     if insertions or sent.back:
         insertions = with_back(insertions, head, sent.back)
     if cut.limits or cut.bare:
-        free = 0 if cut.bare else int(LOGS_SHARE * (plan.room or work.room))
+        free = 0 if cut.bare else int(LOGS_SHARE * plan.room_or(work.room))
         insertions = newest_fitting(insertions, free, work)
     return insertions
 
@@ -188,7 +188,7 @@ def _insertions_of_cut(
 def _messages_after(work: RunningTurn, sent: _Sent, plan: Plan, end: int) -> tuple[Message, ...]:
     """Return the messages of a turn from a place on, with previews of long results."""
     turn, messages = sent.turn, sent.messages
-    most = PREVIEW if turn.turn <= plan.previews else (plan.room or work.room) // RESULT_SHARE
+    most = PREVIEW if turn.turn <= plan.previews else plan.room_or(work.room) // RESULT_SHARE
     limits = [UNLIMITED] * end + [Limits(most)] * (len(messages) - end)
     shown = previewed_each(turn, messages, limits, work.count)[end:]
     if isinstance(turn, Record) or shown == messages[end:]:
