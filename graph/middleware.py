@@ -64,7 +64,7 @@ from .agent_state import (
 )
 from .hand_over import hand_over
 from .kept import KeptRequests
-from .probe import UnknownModel, probed, take
+from .probe import UnknownModel, probed, taken_by_probe
 from .requests import OverBudgetError, is_summary
 from .sending import (
     answer_schemas,
@@ -143,7 +143,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """
         self._check_user(gone_on_from(state), runtime)
         state = with_message_ids(state)
-        return self._begun(state, runtime, with_unapplied(new_messages(state)))
+        return self._begin(state, runtime, with_unapplied(new_messages(state)))
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -151,13 +151,13 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         await asyncio.to_thread(self._check_user, await agone_on_from(state), runtime)
         state = with_message_ids(state)
         new = await awith_unapplied(new_messages(state))
-        return await asyncio.to_thread(self._begun, state, runtime, new)
+        return await asyncio.to_thread(self._begin, state, runtime, new)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Send the working context instead of the messages."""
-        if take(request):
+        if taken_by_probe(request):
             return AIMessage("")
 
         def sent(call: Call) -> ExtendedModelResponse[Any]:
@@ -183,7 +183,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> AIMessage | ExtendedModelResponse[Any]:
         """Do what `wrap_model_call` does, without holding a thread while the model answers."""
-        if take(request):
+        if taken_by_probe(request):
             return AIMessage("")
 
         async def sent(call: Call) -> ExtendedModelResponse[Any]:
@@ -261,7 +261,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, update = self._committed(state, runtime, new)
         if turn_state.get("due"):
             update |= compress(turn_state, runtime, parts=self._parts(state))
-        return self._ended(update, state, runtime)
+        return self._end(update, state, runtime)
 
     async def aafter_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Do what `after_agent` does, without holding a thread while a model compresses."""
@@ -269,7 +269,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         turn_state, update = await asyncio.to_thread(self._committed, state, runtime, new)
         if turn_state.get("due"):
             update |= await acompress(turn_state, runtime, parts=self._parts(state))
-        return await asyncio.to_thread(self._ended, update, state, runtime)
+        return await asyncio.to_thread(self._end, update, state, runtime)
 
     def parts(
         self,
@@ -302,7 +302,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         """Return the parts of the turn's last request, without one in this process `sized`."""
         return self._kept.parts(state) or self.sized(state)
 
-    def _begun(
+    def _begin(
         self, state: MemoryAgentState, runtime: Runtime[Any], new: Sequence[BaseMessage]
     ) -> dict[str, Any]:
         """Begin the turn of the new messages."""
@@ -336,7 +336,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def _settings(self, runtime: Runtime[Any]) -> Settings:
         return resolve(runtime.context, self._initial.settings)
 
-    def _ended(
+    def _end(
         self, update: dict[str, Any], state: MemoryAgentState, runtime: Runtime[Any]
     ) -> dict[str, Any]:
         """Return the update that ends the turn, and drop its request."""

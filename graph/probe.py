@@ -23,7 +23,7 @@ _taken: ContextVar[list[ModelRequest[Any]] | None] = ContextVar("ebbtide_probe",
 """Takes the request while `probed` runs the model node without the model."""
 
 
-def take(request: ModelRequest[Any]) -> bool:
+def taken_by_probe(request: ModelRequest[Any]) -> bool:
     """Take the request if the model node runs for it alone; tell whether it does."""
     requests = _taken.get()
     if requests is not None:

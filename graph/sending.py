@@ -20,7 +20,7 @@ from ..memory.tools.toolbox import schemas
 from ..nodes.call_model import CUT, Call
 from ..nodes.turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from ..nodes.turn.langchain_messages import to_dicts
-from ..nodes.turn.parts import AgentParts, opened, takes_tools
+from ..nodes.turn.parts import AgentParts, takes_tools, unwrapped
 from ..nodes.turn.state import TurnState, updated
 from ..nodes.turn.turn import running
 from .agent_state import check_messages, question_of
@@ -86,7 +86,7 @@ def request_of(request: ModelRequest[Any], call: Call) -> ModelRequest[Any]:
     A model that takes no tools, as LangChain's fakes, is sent none of the memory's.
     """
     system, *messages = cast("list[Any]", call.messages)
-    model, given, _ = opened(request.model, call.config)
+    model, given, _ = unwrapped(request.model, call.config)
     given |= request.model_settings
     system = _system_message(request, system.text, call.settings)
     if caches_on_request(model, given, *request.tools, system, *messages):
@@ -127,7 +127,9 @@ def answer_schemas(response_format: Any) -> list[BaseTool | dict[str, Any]]:
 
 def config_of(request: ModelRequest[Any], call: Call, gate: Gate) -> RunnableConfig:
     """Return the config of a call, with what the model was given by `with_config`."""
-    return merge_configs(call.config, opened(request.model, call.config)[2], {"callbacks": [gate]})
+    return merge_configs(
+        call.config, unwrapped(request.model, call.config)[2], {"callbacks": [gate]}
+    )
 
 
 def gate_of(request: ModelRequest[Any], call: Call, given: ModelRequest[Any]) -> Gate:

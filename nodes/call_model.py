@@ -41,7 +41,7 @@ from ..prompts.loader import render
 from .assemble_context import assembled
 from .turn.caching import BREAKPOINT, KEY, caches_on_request, with_breakpoint
 from .turn.langchain_messages import cleaned, closed, to_dicts, with_call_ids
-from .turn.parts import AgentParts, base_of, opened, takes_tools
+from .turn.parts import AgentParts, base_of, takes_tools, unwrapped
 from .turn.state import TurnState, updated
 from .turn.tracing import trace_metadata
 from .turn.turn import running_turn
@@ -195,7 +195,7 @@ class Call:
                 f"{type(self.parts.model).__name__} has no tools, which the memory needs: pass a "
                 "chat model with bind_tools, and not what with_retry() makes of it"
             )
-        model, given, config = opened(self.parts.model, self.config)
+        model, given, config = unwrapped(self.parts.model, self.config)
         messages = self.messages
         if caches_on_request(model, given, *self.parts.schemas, *messages):
             given[KEY], messages = BREAKPOINT, with_breakpoint(messages, self.steady)

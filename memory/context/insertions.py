@@ -155,21 +155,16 @@ def quoted_log(
     name = result["effort_id"]
     whole = work.view.whole_turns_of(name, turns_of_log(result))
     turns = tuple(narrowed(turn, parted(name)[1]) for turn in whole)
-    above = {number for effort, number in loaded if effort == name}
+    numbers = {one.turn for one in turns}
+    by_calls = {number for effort, number in loaded if effort == name}
     begin = result["offset"] if isinstance(result.get("offset"), int) else 0
     if is_qualified(name):  # its turns have the numbers of another session
-        numbers_above = frozenset(above & {one.turn for one in turns})
-        return Quoted(turns, numbers_above, whole=whole, begin=begin)
-    in_others = {number for effort, number in loaded if effort != name}
-    for other, entry in work.state.expanded.items():
-        is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
-        is_before = entry["expanded_turn"] < turn.turn and other != name
-        if is_shown and is_before and not is_qualified(other):
-            above |= {*entry["turns"]}
-            in_others |= {*entry["turns"]}
+        return Quoted(turns, frozenset(by_calls & numbers), whole=whole, begin=begin)
+    earlier = _in_earlier_logs(work, turn, plan, name)
+    in_others = {number for effort, number in loaded if effort != name} | earlier
     # The log of another effort has other rounds of a turn, but for those of one effort.
     several = {one.turn for one in whole if kept(one)}
-    above -= several - {number for effort, number in loaded if effort == name}
+    above = (by_calls | earlier) - (several - by_calls)
     standing = [one for one in whole if plan.shows(one.turn) and one.status != "erased"]
     without = {
         one.turn for one in standing if not is_whole(one, plan) or finished_rounds(one, plan)
@@ -177,14 +172,23 @@ def quoted_log(
     above |= {one.turn for one in standing if _stands_whole(work, one, plan)} - without
     without -= above | {*plan.short}
     requests = (several & in_others) - above
-    partly = {
-        one.turn: (_standing(one, plan) if one.turn in without else frozenset())
-        | (_requests(one) if one.turn in requests else frozenset())
-        for one in whole
-        if one.turn in without | requests
-    }
-    numbers_above = frozenset(above & {one.turn for one in turns})
-    return Quoted(turns, numbers_above, partly, whole, begin)
+    partly: dict[int, frozenset[int]] = {}
+    for one in whole:
+        if one.turn in without | requests:
+            rounds = _standing(one, plan) if one.turn in without else frozenset()
+            partly[one.turn] = rounds | (_requests(one) if one.turn in requests else frozenset())
+    return Quoted(turns, frozenset(above & numbers), partly, whole, begin)
+
+
+def _in_earlier_logs(work: RunningTurn, turn: Logged, plan: Plan, effort: str) -> set[int]:
+    """Return the turns in the logs of other efforts that were expanded before a turn."""
+    numbers: set[int] = set()
+    for other, entry in work.state.expanded.items():
+        is_shown = plan.logs.get(other, entry["expanded_turn"]) == entry["expanded_turn"]
+        is_before = entry["expanded_turn"] < turn.turn and other != effort
+        if is_shown and is_before and not is_qualified(other):
+            numbers |= {*entry["turns"]}
+    return numbers
 
 
 def _requests(turn: Record) -> frozenset[int]:

@@ -286,7 +286,7 @@ def base_of(model: Any) -> Any:
     return model
 
 
-def opened(model: Any, config: RunnableConfig) -> tuple[Any, dict[str, Any], RunnableConfig]:
+def unwrapped(model: Any, config: RunnableConfig) -> tuple[Any, dict[str, Any], RunnableConfig]:
     """Return the model that takes tools, and arguments and config that stand around it.
 
     Tools are bound to what is inside a binding, which would lose its arguments; which model a
