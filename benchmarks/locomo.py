@@ -48,6 +48,12 @@ class Conversation:
     summaries: tuple[str, ...]
     questions: tuple[Question, ...]
 
+    @property
+    def speakers(self) -> frozenset[str]:
+        """The names of those who speak in it."""
+        texts = (utterance.text for session in self.sessions for utterance in session)
+        return frozenset(text.split(":")[0] for text in texts)
+
 
 @dataclass(frozen=True, slots=True)
 class Replay:

@@ -9,8 +9,8 @@ A cell is the percentage of a question's evidence that is found, averaged over a
 Packed texts are the excerpts that a search would return, up to the first that does not fit.
 Evidence counts only if all of it is in them.
 As called is the tool `search_efforts` with the question alone, with the tokens of its result. Every
-tenth question is asked of the other conversations too: not weak is how often that finds a result
-that is not marked as weak.
+third question is asked of those other conversations in which nobody speaks whom it names: not weak
+is how often that finds a result that is not marked as weak.
 
 A line of a talk is a turn, `{"turn": 1, "at": …, "effort": "kitchen", "user": …, "assistant": …}`
 with null for no effort, or the end of an effort, `{"effort": …, "concluded": 57, "summary": …}`. A
@@ -53,7 +53,7 @@ _MESSAGE_TOKENS = 4
 """Tokens around a message, as `memory.tokens` counts them."""
 _FEW, _MANY = 5, 10
 """The ranks up to which a hit counts, as papers report them."""
-_TENTH = 10
+_THIRD = 3
 """Of so many questions one is asked of the other conversations too."""
 _ALL = 1_000
 """Hits at most, so that every rank is seen."""
@@ -257,10 +257,11 @@ def hinted(talks: Sequence[tuple[ArchivedTalk, Replay]]) -> dict[str, float]:
     ]
     clear = [
         archived.finds_clearly(question.text)
-        for archived, _ in talks
+        for archived, own in talks
         for foreign, replay in talks
         if foreign is not archived
-        for question in replay.talk.questions[::_TENTH]
+        for question in replay.talk.questions[::_THIRD]
+        if not any(name in question.text for name in own.talk.speakers)
     ]
     wrong = [
         archived.hint(question.text) is not None

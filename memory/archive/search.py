@@ -18,7 +18,7 @@ from sqlalchemy import and_, func, select
 from ..dates import When, said_dates, undated
 from ..search.embeddings import QueryEmbedding
 from ..search.ranking import SHORT, Passages, Rare, Scores, Topics, rarity, score
-from ..search.terms import further_terms, is_pair, names, query_terms, tells, terms
+from ..search.terms import further_terms, is_pair, names, names_of_words, query_terms, tells, terms
 from .index import SPEAKER, any_of
 from .lineage import AMBIENT, CHANGES, Lineage
 from .protocol import WEAK, Found
@@ -239,6 +239,10 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
     named = [terms for terms in names(words) if any(tells(term) for term in terms)]
     is_said = {term for term in wanted if passages[term] or headings[term]}
     is_strange = any(terms <= {*wanted} and terms.isdisjoint(is_said) for terms in named)
+    # Stars are not "Star Wars", of which nobody spoke.
+    parts = frozenset[str]().union(
+        *(terms for terms in names_of_words(words) if not terms.isdisjoint(absent))
+    )
     # What a run of Chinese says counts once, though it has many pairs of characters.
     unknown = len([term for term in absent if not is_pair(term)]) + any(map(is_pair, absent))
     # Of a short query one term is enough: "authentication problem" is to find `auth-bug`.
@@ -255,7 +259,7 @@ def _look_up(lineage: Lineage, query: str, meaning: QueryEmbedding | None, when:
         frozenset().union(*(passages[speaker] for speaker in speakers)),
         dated(lineage, query, when),
         Nearness.of(lineage, meaning) if meaning else None,
-        frozenset().union(*named),
+        frozenset().union(*named) - parts,
         is_strange,
         narrow,
     )

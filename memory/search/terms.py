@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 
 import snowballstemmer
 
@@ -222,6 +222,8 @@ def unsaid_words(query: str, absent: Collection[str]) -> list[str]:
 
 _NAMING = re.compile(r"[^\s\"“”„'()\[\]{}<>,;!?]+")
 
+_CLAUSE = re.compile(r"[^\W\d](?:[^\W\d]|[\s'’-])*")
+
 
 def naming_terms(query: str) -> frozenset[str]:
     """Return the terms of a query that name something, as other words of a language do not.
@@ -248,6 +250,23 @@ def names(query: str) -> list[frozenset[str]]:
         if odd or word[1:].lower() != word[1:] or (inside and word[:1].isupper()):
             found.append(frozenset([*query_terms(word), *further_terms(word)]))
     return [terms for terms in found if terms]
+
+
+def names_of_words(query: str) -> Iterator[frozenset[str]]:
+    """Yield the terms of each name of several words in a sentence.
+
+    Names that stand alone side by side, as in a list of key words, are none.
+
+    >>> [sorted(terms) for terms in names_of_words("Has Tim been to New York City?")]
+    [['citi', 'new', 'york']]
+    >>> list(names_of_words("Hollberg Nordpay"))
+    []
+    """
+    for clause in _CLAUSE.findall(query):
+        runs = [[*run] for _, run in groupby(clause.split(), lambda word: word[:1].isupper())]
+        for run in runs[1:]:
+            if len(run) > 1 and run[0][:1].isupper():
+                yield frozenset(term for word in run for term in query_terms(word))
 
 
 def further_terms(query: str) -> list[str]:
