@@ -9,7 +9,7 @@ goes as far as the next block, or to the first paragraph after a blank line that
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -454,19 +454,22 @@ def with_blocks(messages: Sequence[Message], raw: Mapping[str, Any]) -> tuple[Me
 
 
 def each_block_once(
-    messages: Sequence[Message], noted: Mapping[str, str], within: int
+    messages: Sequence[Message],
+    noted: Mapping[str, str],
+    within: int,
+    away: Collection[int] = (),
 ) -> tuple[Message, ...]:
     """Return a turn's messages without state blocks that stand above them.
 
     `noted` is the block in the note before the turn, {} for none; it is newer than those of the
-    first `within` messages.
+    first `within` messages. Messages at the places in `away` are not shown.
     """
     if not _may_have_blocks(messages) or not any(found := _fields(messages)):
         return tuple(messages)
     begin, stands = within if noted else 0, noted
     once = [*_without_blocks(messages)[:begin], *messages[begin:]]
     for at, block in enumerate(found[begin:], begin):
-        if block is not None:
+        if block is not None and at not in away:
             once[at] = without_blocks(messages[at]) if block == stands else messages[at]
             stands = block
     return tuple(once)

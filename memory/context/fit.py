@@ -180,8 +180,8 @@ def _cut(work: RunningTurn, plan: Plan) -> tuple[Plan, Parts]:
 def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Plan:
     """Return the plan with the running turn cut so that all parts have at most `limit` tokens.
 
-    The last rounds are spared as long as there is room at all, and the request longer: what stands
-    before the turn leaves first.
+    The last rounds are spared as long as there is room at all, the newest longer than the others,
+    and the request longest: what stands before the turn leaves first.
     """
 
     def shows(cut: Rounds) -> int:
@@ -191,8 +191,10 @@ def _with_cut(work: RunningTurn, plan: Plan, limit: int, turn_limit: int) -> Pla
     cut = first_below(limit, older_cuts(turn, plan.rounds), shows)
     if shows(cut) <= max(limit, high_water(work.room, 0)):
         return replace(plan, rounds=cut)
-    cuts, full = [*last_cuts(turn, cut, work.room)], int(MOST * work.room)
-    cut = first_below(limit if shows(cuts[-1]) <= limit else full, cuts, shows)
+    before, newest = last_cuts(turn, cut, work.room)
+    full = int(MOST * work.room)
+    low = limit if shows(before[-1]) <= limit else full
+    cut = first_below(low, [*before, *newest], shows)
     for less in _without_front(replace(plan, rounds=cut)):
         if size(parts_of(work, less)) <= full:
             return less

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ...prompts.loader import render
@@ -75,21 +76,28 @@ def older_cuts(turn: Logged, before: Rounds | None) -> Iterator[Rounds]:
         yield (cut := replace(cut, left=end))
 
 
-def last_cuts(turn: Logged, cut: Rounds, room: int) -> Iterator[Rounds]:
-    """Yield deeper and deeper cuts of the last rounds, none of which shortens a usual request."""
+def last_cuts(turn: Logged, cut: Rounds, room: int) -> tuple[list[Rounds], list[Rounds]]:
+    """Return deeper and deeper cuts of the last rounds but the newest, and then of the newest.
+
+    None shortens a usual request.
+    """
     places, until = begins(turn.messages), len(turn.messages)
     request = min(cut.request or room, room // _REQUEST_SHARE)
-    yield (cut := replace(cut, request=request))
-    newest = places[-1:] or [until]
-    for end in (*newest, until):
-        for tokens in ladder(room // RESULT_SHARE):
-            yield (cut := cut.limited(end, tokens, None))
-    for end in (*newest, until):
-        for tokens in ladder(room // RESULT_SHARE):
-            yield (cut := cut.limited(end, LEAST_PREVIEW, tokens))
+    cut = replace(cut, request=request)
+    newest = places[-1] if places else until
+    before = [cut, *_shrinking(cut, newest, room)]
     if places:
-        yield (cut := replace(cut, left=max(cut.left, places[-1])))
-    yield replace(cut, bare=True)
+        before.append(replace(before[-1], left=max(cut.left, newest)))
+    last = [*_shrinking(before[-1], until, room)]
+    return before, [*last, replace(last[-1], bare=True)]
+
+
+def _shrinking(cut: Rounds, end: int, room: int) -> Iterator[Rounds]:
+    """Yield cuts of the results before a place, then of the arguments too."""
+    for tokens in ladder(room // RESULT_SHARE):
+        yield (cut := cut.limited(end, tokens, None))
+    for tokens in ladder(room // RESULT_SHARE):
+        yield (cut := cut.limited(end, LEAST_PREVIEW, tokens))
 
 
 def request_cuts(cut: Rounds, limit: int) -> Iterator[Rounds]:
@@ -157,7 +165,7 @@ def within(
 
     cut = first_below(limit, older_cuts(turn, None), tokens)
     if tokens(cut) > limit:
-        cut = first_below(limit, last_cuts(turn, cut, room), tokens)
+        cut = first_below(limit, chain(*last_cuts(turn, cut, room)), tokens)
     if tokens(cut) > limit:
         cut = first_below(limit, request_cuts(cut, limit), tokens)
     return history(cut)

@@ -217,8 +217,10 @@ def _as_sent(work: RunningTurn, turn: Logged, plan: Plan) -> _Sent:
         said = _without_foreign_thoughts(work, said)
     if not past:
         # Newer answers keep their state blocks: the one before them in the context is older.
-        is_next = turn.turn == plan.after_turn + 1 and work.settings.anchor != "off"
-        said = each_block_once(said, anchor_of(work, plan) if is_next else {}, plan.within)
+        is_next = turn.turn == plan.after_turn + 1
+        noted = anchor_of(work, plan) if is_next and work.settings.anchor != "off" else {}
+        away = hidden(said, plan.rounds) if is_next and plan.rounds else ()
+        said = each_block_once(said, noted, plan.within, away)
     known = len(turn.messages) if past else 0
     if turn.turn == plan.after_turn + 1:
         known = plan.within

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from langchain_core.messages import ToolMessage
+from langchain_core.tools import tool
 
 from ebbtide import Settings
 from tests.acceptance.stage import stage
@@ -27,6 +28,12 @@ def test_calls_and_results_stay_together(tmp_path: Path) -> None:
     assert size(said.sent) <= 4_000
 
 
+@tool
+def fetch(name: str) -> str:
+    """Fetch a text."""
+    return f"{name} {PAGE[:2_000]}"
+
+
 def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
     """03, Inside a long turn, 4; 08, row 29: the user's request is never shortened."""
     request = f"Mend the six defects. {PAGE[:1_200]} And mind the tests!"
@@ -36,6 +43,19 @@ def test_request_of_a_long_turn_stays_whole(tmp_path: Path) -> None:
     said = here.say(request, *rounds, "Done.")
 
     assert [request in sent.text for sent in said.calls] == [True] * len(said.calls)
+
+
+def test_newest_results_are_whole_as_long_as_older_rounds_can_leave(tmp_path: Path) -> None:
+    """03, Inside a long turn, 3: a new result may have a quarter of the room whole."""
+    here = stage(tmp_path, settings=SMALL, tools=[fetch])
+    for number in range(3):
+        here.say(f"What about {number}? {PAGE[:600]}", f"Nothing. {PAGE[:600]}")
+
+    many = together(*(call("fetch", name=f"early{number}") for number in range(12)))
+    both = together(call("fetch", name="second"), call("fetch", name="third"))
+    said = here.say("Fetch them.", many, both, "Done.")
+
+    assert all(f"{name} {PAGE[:2_000]}" in said.sent.text for name in ("second", "third"))
 
 
 def test_long_turn_has_no_limit(tmp_path: Path) -> None:
@@ -134,6 +154,17 @@ def test_state_block_stands_once(tmp_path: Path) -> None:
     assert counts[1] == [1, 0, 0]
     assert max(max(each) for each in counts) == 1
     assert [each[(n - 1) // 4] for n, each in enumerate(counts) if n] == [1] * 12
+
+
+def test_state_block_that_each_round_repeats_stands_once(tmp_path: Path) -> None:
+    """03: it is left out of later rounds only as long as the first one with it is shown."""
+    here = stage(tmp_path, settings=SMALL, tools=[look_up])
+    block = "---STATE---\nGoal: ship on port 8443\n---END STATE---"
+    rounds = [together(call("look_up", what=f"{n} {PAGE[:1_600]}"), text=block) for n in range(12)]
+
+    said = here.say("Look all of them up.", *rounds, "Done.")
+
+    assert [sent.text.count("port 8443") for sent in said.calls[1:]] == [1] * len(rounds)
 
 
 @pytest.mark.parametrize("why", ["concluded", "cut"])
