@@ -12,6 +12,7 @@ from ..messages import Message
 from ..names import is_qualified, numbers, ranges_between, turns_named
 from ..record import Event, Record
 from ..running_turn import RunningTurn
+from ..spans import kept
 from ..state_block import limited, rendered_fields
 from ..tokens import count_message, cut_marked
 from .attached import loaded_in
@@ -199,7 +200,10 @@ def _out_of_view(work: RunningTurn, plan: Plan, records: Sequence[Record]) -> It
 
 
 def _in_logs(work: RunningTurn, plan: Plan) -> set[int]:
-    """Return the turns that the logs show which are in view since the plan was made, or before."""
+    """Return the turns that the logs show whole which are in view, since the plan or before.
+
+    A turn of several efforts is not: a log has the rounds of its own effort.
+    """
     turns: set[int] = set()
     for name, at in plan.logs.items():
         if is_qualified(name) or not at or not plan.shows(at) or at in plan.short:
@@ -209,7 +213,8 @@ def _in_logs(work: RunningTurn, plan: Plan) -> set[int]:
         for record in (running,) if at == running.turn else work.view.turns([at]):
             known = plan.within if at > plan.after_turn else None
             turns |= loaded_in(replace(record, messages=record.messages[:known]), name)
-    return {turn for turn in turns if turn <= plan.after_turn}
+    past = work.view.turns(sorted(turn for turn in turns if turn <= plan.after_turn))
+    return {record.turn for record in past if not kept(record)}
 
 
 def _named(effort: str, plan: Plan) -> str:

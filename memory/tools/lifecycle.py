@@ -171,7 +171,14 @@ def close_effort(work: RunningTurn, effort_id: Text = "") -> Asks[Outcome]:
     result |= {"summary": concluded.summary}
     lapsed = _lapsed(work.state, effort)
     result |= {"lapsed_constraints": lapsed} if lapsed else {}
-    return work.put(state), result | ({"active": state.active} if state.active else {})
+    return work.put(state), result | _still_open(state)
+
+
+def _still_open(state: EffortState) -> dict[str, Any]:
+    """Return the active effort, and the open ones if none is active."""
+    if state.active or not state.open:
+        return {"active": state.active} if state.active else {}
+    return {"active": "none", "open": [*state.open]}
 
 
 def _lapsed(state: EffortState, effort: Effort) -> list[str]:

@@ -182,3 +182,27 @@ def test_state_block_outlives_its_round(tmp_path: Path, why: str) -> None:
     said = here.say("Mend it.", *rounds, "Done.")
 
     assert [sent.text.count("port 8443") for sent in said.calls[2:]] == [1] * (len(rounds) - 1)
+
+
+def test_turn_of_two_efforts_is_out_of_view_beside_the_log_of_one(tmp_path: Path) -> None:
+    """03, The order: what is hidden is said; a log has the rounds of its own effort alone."""
+    chosen = Settings(ambient_window=1, rebuild="every-turn")
+    here = stage(tmp_path, settings=chosen, tools=[look_up])
+    both = [
+        step
+        for name in ("keel", "mast")
+        for step in (
+            call("open_effort", name=name),
+            call("look_up", what=f"the {name} {PAGE[:900]}"),
+            call("close_effort"),
+        )
+    ]
+    here.say("Mend both.", *both, "Both are mended.")
+    here.say("Hello.", "Hello.")
+    here.say("How was the keel?", call("expand_effort", effort_id="keel"), "Well.")
+
+    sent = here.say("And now?", "Now this.").sent.text
+
+    assert "the keel word0" in sent
+    assert "Both are mended." not in sent
+    assert "out of view and stored: turns 1-2." in sent
