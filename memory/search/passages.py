@@ -224,7 +224,7 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     pieces: list[Passage] = []
     for piece in passages(messages)[number:]:
         text = indented(piece.text.strip())
-        start = log.find(text, begins[piece.message])
+        start = log.find(text, max(end, begins[piece.message]))  # the same text may stand before
         room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
         if start < 0 or (pieces and start + len(text) - begin > room):
             break

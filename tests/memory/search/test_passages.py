@@ -123,7 +123,9 @@ def test_odd_calls_search_for_nothing(odd: Any) -> None:
     [
         [ai(f"{PARAGRAPH}\n\n{PARAGRAPH}")],
         [human("a"), ai("", call("look_up", key="port")), tool("1", '{"port": 8080}')],
+        [tool("1", f"{'a ' * 350}. {'b ' * 150}. {'a ' * 350}.")],
     ],
+    ids=["paragraphs", "call", "repeated text"],
 )
 def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
     """The excerpt for a passage has its text as the rendered turn has it."""
