@@ -1,6 +1,6 @@
 """The agents that are compared: Ebbtide and its alternatives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -26,14 +26,16 @@ PROMPT = "You are a helpful assistant."
 LANGMEM_TOKENS = 2_000
 """Tokens that LangMem's node may keep of what was said."""
 
+Tools: TypeAlias = Sequence[Callable[..., Any]]
 
-def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:
+
+def ours(archive: SqlArchive | None = None, *, tools: Tools = (look_up,), **settings: Any) -> Maker:
     """Return the maker of our agent with these settings, on an archive or a new one."""
 
     def make(model: BaseChatModel, saver: Saver, folder: Path) -> Any:
         return create_memory_agent(
             model,
-            tools=[look_up],
+            tools=tools,
             archive=archive or DiskArchive(folder, durable=False),
             checkpointer=saver,
             settings=Settings(**settings),
@@ -43,7 +45,9 @@ def ours(archive: SqlArchive | None = None, **settings: Any) -> Maker:
     return make
 
 
-def langchain(*middleware: AgentMiddleware[Any, Any], summarise_at: int = 0) -> Maker:
+def langchain(
+    *middleware: AgentMiddleware[Any, Any], summarise_at: int = 0, tools: Tools = (look_up,)
+) -> Maker:
     """Return the maker of LangChain's agent; it sends all, or summarises from so many tokens on."""
 
     def make(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
@@ -51,7 +55,7 @@ def langchain(*middleware: AgentMiddleware[Any, Any], summarise_at: int = 0) -> 
         if summarise_at:
             layers.append(SummarizationMiddleware(model, trigger=("tokens", summarise_at)))
         return create_agent(
-            model, [look_up], system_prompt=PROMPT, checkpointer=saver, middleware=layers
+            model, tools, system_prompt=PROMPT, checkpointer=saver, middleware=layers
         )
 
     return make
@@ -63,19 +67,26 @@ class _LangMemState(TypedDict, total=False):
     context: dict[str, Any]
 
 
-def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+def langmem(
+    model: BaseChatModel,
+    saver: Saver,
+    _folder: Path,
+    *,
+    tools: Tools = (look_up,),
+    max_tokens: int = LANGMEM_TOKENS,
+) -> Any:
     """Return an agent with LangMem's node, wired as in its documentation, and tools."""
     node = import_module("langmem.short_term").SummarizationNode
-    bound = model.bind_tools([look_up])
+    bound = model.bind_tools(tools)
 
     def call_model(state: _LangMemState) -> dict[str, Any]:
         request = [SystemMessage(PROMPT), *state["summarized_messages"]]
         return {"messages": [bound.invoke(request)]}
 
     graph = StateGraph(_LangMemState)
-    graph.add_node("summarize", node(model=model, max_tokens=LANGMEM_TOKENS))
+    graph.add_node("summarize", node(model=model, max_tokens=max_tokens))
     graph.add_node("call_model", call_model)
-    graph.add_node("tools", ToolNode([look_up]))
+    graph.add_node("tools", ToolNode(tools))
     graph.add_edge(START, "summarize")
     graph.add_edge("summarize", "call_model")
     graph.add_conditional_edges("call_model", tools_condition)
@@ -83,10 +94,10 @@ def langmem(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
     return graph.compile(checkpointer=saver)
 
 
-def deep(model: BaseChatModel, saver: Saver, _folder: Path) -> Any:
+def deep(model: BaseChatModel, saver: Saver, _folder: Path, *, tools: Tools = (look_up,)) -> Any:
     """Return a deep agent with its defaults."""
     create = import_module("deepagents").create_deep_agent
-    return create(model, [look_up], system_prompt=PROMPT, checkpointer=saver)
+    return create(model, tools, system_prompt=PROMPT, checkpointer=saver)
 
 
 PEERS: Mapping[str, tuple[Maker, int | None]] = {

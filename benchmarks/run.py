@@ -26,6 +26,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "context_cost": ("--turns", "100", "--jobs", "2"),
     "long_turn": ("--budgets", "8000"),
     "long_turn_growth": ("50", "100"),
+    "faults": ("--kills", "20", "--turns", "40"),
     "growth": ("100", "300"),
     "middleware": ("--turns", "60"),
     "attachment": (),

@@ -380,6 +380,22 @@ def test_archive_load(tmp_path: Path, database: Database) -> None:
         assert [row[name] for name in ("lost", "doubled", "disordered", "altered")] == [0] * 4
 
 
+@pytest.mark.soak
+def test_faults(tmp_path: Path) -> None:
+    """Nothing of ours is lost, doubled, torn or leaked, and a summary puts turns out of reach."""
+    agents = ("--agents", "ebbtide", "EbbtideMiddleware", "SummarizationMiddleware")
+    chosen = ("--faults", "killed", "disk", "fork", "--kills", "6", "--turns", "6")
+    rows = results("faults", tmp_path, *agents, *chosen)["rows"]
+    wrong = ("lost", "doubled", "torn", "out of reach", "refused", "leaked")
+
+    assert [row["agent"] for row in rows] == [*agents[1:]] * 3
+    for row in rows:
+        if row["agent"] != "SummarizationMiddleware":
+            assert [row[name] or 0 for name in wrong] == [0] * 6
+    assert all(row["answered"] > 0 for row in rows)
+    assert rows[-1]["out of reach"] > 0
+
+
 def test_long_turn(tmp_path: Path) -> None:
     """Each call of a long turn has the whole request, and is within the budget."""
     rows = results("long_turn", tmp_path, "--budgets", "6000", "--rounds", "20")["rows"]
