@@ -38,16 +38,16 @@ _TOOL = re.compile(r"\b(open|close|switch|reopen|expand|collapse)_effort\b")
 
 def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     message: Annotated[
-        str | None, typer.Argument(help="Ask this alone; text that is piped in is added to it.")
+        str | None, typer.Argument(help="Ask one question; piped text is added to it.")
     ] = None,
     thread: Thread = "default",
     root: Root = None,
     model: Annotated[
-        str | None, typer.Option(help="Such as openai:gpt-5-mini, or scripted.")
+        str | None, typer.Option(help="Chat model, such as openai:gpt-5-mini, or scripted.")
     ] = None,
     system: Annotated[str, typer.Option(help="Instructions for the model.")] = "",
     agent: Annotated[
-        str, typer.Option(help="An agent of your own, as module:name, or a function that makes it.")
+        str, typer.Option(help="Your own agent, or a function that returns it, as module:name.")
     ] = "",
     embeddings: Embedding = None,
     extraction_model: Extracting = None,
@@ -58,10 +58,10 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     *,
     json: Annotated[bool, typer.Option("--json", help="Print a line of JSON per answer.")] = False,
 ) -> None:
-    """Talk to the agent; the conversation is kept and goes on the next time.
+    """Chat with the agent. The conversation is saved and continues next time.
 
-    With a message, or with lines that are piped in, the answers alone are printed. Of piped lines
-    each is a turn or a command. Errors and banners go to stderr; after an error the exit code is 1.
+    With a message or piped input, only the answers are printed. Each piped line is a turn or a
+    command. Errors and banners go to stderr; after an error the exit code is 1.
     """
     models = {"extraction_model": extraction_model, "compression_model": compression_model}
     own = {"--model": model, "--system": system, "--embeddings": embeddings, **models}

@@ -41,31 +41,31 @@ _VERDICTS = {None: ("", ""), True: (" met", "green"), False: (" missed", "red")}
 _Strategies = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Of {', '.join(STRATEGIES)}; may be repeated (default: the first {len(OURS)})."
+        help=f"{', '.join(STRATEGIES)}; repeat it for several (default: the first {len(OURS)})."
     ),
 ]
 _Templates = Annotated[
     list[str] | None,
     typer.Option(
-        help=f"Of {', '.join(SHIPPED)}, or a file; may be repeated (default: all of these)."
+        help=f"{', '.join(SHIPPED)}, or a file; repeat it for several (default: all of these)."
     ),
 ]
 _Answering = Annotated[
-    str | None, typer.Option(help="Compresses and answers; such as openai:gpt-5-mini, or scripted.")
+    str | None, typer.Option(help="Model that compresses and answers: openai:gpt-5-mini, or scripted.")
 ]
 _Judging = Annotated[
-    str | None, typer.Option(help="Scores the answers (default: the model), or off.")
+    str | None, typer.Option(help="Model that scores the answers (default: --model), or off.")
 ]
-_Trials = Annotated[int, typer.Option(min=1, max=1_000, help="How many of each.")]
+_Trials = Annotated[int, typer.Option(min=1, max=1_000, help="Trials of each strategy and template.")]
 _Embedding = Annotated[
-    str | None, typer.Option(help="Compares quotes by meaning: minilm (default: by letters).")
+    str | None, typer.Option(help="For comparing quotes by meaning: minilm (default: by letters).")
 ]
 _Prices = Annotated[
     str | None, typer.Option(help="Dollars per million tokens read and written: 0.25,2.00.")
 ]
 _Replay = Annotated[
     Path | None,
-    typer.Option(help="Take all answers from this file, with the options of the recording."),
+    typer.Option(help="Replay this file; the other options must be those of the recording."),
 ]
 
 
@@ -88,7 +88,7 @@ def evaluate(  # noqa: PLR0913 (the options of a command)
 ) -> None:
     """Measure how well strategies keep a conversation's goal when they compress it.
 
-    A run that was stopped goes on where it was if it is started again with the same options.
+    To continue a run that was stopped, start it again with the same options.
     """
     if replay and record:
         raise typer.BadParameter("--record keeps a model's answers, --replay asks none: leave one")

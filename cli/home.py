@@ -26,17 +26,17 @@ from ..memory.settings import Settings
 from .printable import discreet, in_line, one_line
 
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
-User = Annotated[str | None, typer.Option(help="Whose sessions (default: those without a user).")]
+User = Annotated[str | None, typer.Option(help="Id of the user (default: sessions without a user).")]
 ConfigFile = Annotated[Path | None, typer.Option(help="Settings file (default: ebbtide.yaml).")]
 Extracting = Annotated[
-    str | None, typer.Option(help="Chooses what is quoted, such as openai:gpt-4o.")
+    str | None, typer.Option(help="Model that chooses quotes, such as openai:gpt-4o.")
 ]
 Compressing = Annotated[
-    str | None, typer.Option(help="Writes the background, such as openai:gpt-4o-mini.")
+    str | None, typer.Option(help="Model that writes backgrounds, such as openai:gpt-4o-mini.")
 ]
 Embedding = Annotated[
     str | None,
-    typer.Option(help="Searches by meaning too: minilm, or such as openai:text-embedding-3-small."),
+    typer.Option(help="For search by meaning: minilm, or openai:text-embedding-3-small."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -59,7 +59,7 @@ Session = Annotated[
 AnySession = Annotated[
     str | None,
     typer.Argument(
-        help="Name of a session or a thread; without it, all of them.",
+        help="Name of a session or thread (default: all).",
         autocompletion=_session_names,
     ),
 ]

@@ -20,7 +20,7 @@ from .printable import one_line, printable, without_secrets
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "chat": ("chat:chat", "Talk to the agent; the conversation is kept."),
     "sessions": ("reports:sessions", "List the sessions of a user."),
-    "settings": ("reports:settings", "Show the settings in force, and where each was given."),
+    "settings": ("reports:settings", "Show the current settings, and where each is set."),
     "inspect": ("inspect:inspect", "See the context of every turn in a browser."),
     "stats": ("reports:stats", "Show what the memory did, and what its context cost."),
     "demo": ("demo:demo", "Watch a conversation and its context, without a key."),
@@ -86,7 +86,7 @@ def ebbtide(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Talk to an agent whose working memory manages itself, and look after what it stored."""
+    """Chat with an agent whose working memory manages itself, and manage what it stored."""
     del version  # `_print_version` has handled it
     for stream in (sys.stdout, sys.stderr):  # a terminal without Unicode shows "?", no traceback
         if isinstance(stream, io.TextIOWrapper):

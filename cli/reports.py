@@ -39,7 +39,7 @@ _SHARES = frozenset(
 Prices = Annotated[
     str | None,
     typer.Option(
-        help="Prices of a million tokens read, written and, if cheaper, cached: 0.25,2.00,0.025."
+        help="Dollars per million input, output and, if cheaper, cached tokens: 0.25,2.00,0.025."
     ),
 ]
 
@@ -224,7 +224,7 @@ def settings(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show the settings in force, and where each was given."""
+    """Show the current settings, and where each is set."""
     if markdown:
         typer.echo(settings_table())
         return
@@ -320,7 +320,7 @@ def _memory_command(function: Callable[[UserMemories, str], Explanation]) -> Cal
     return command
 
 
-_EXPLAIN = "Say why a memory is in attention or not. The day on which it fades is said too."
+_EXPLAIN = "Show why a memory is in attention or not, and the day on which it fades."
 _SUPPRESS = "Take a memory out of attention; search still finds it."
 
 attention.command("explain", help=_EXPLAIN)(_memory_command(UserMemories.explain))
@@ -334,7 +334,7 @@ attention.command("unsuppress", help="Undo a suppression.")(
 def forget(
     memory_id: _MemoryId, root: Root = None, user: User = None, config: ConfigFile = None
 ) -> None:
-    """Delete what attention keeps of a memory. It may be one of a deleted session."""
+    """Delete a memory from attention, also one of a deleted session."""
     with configured(root, user, config).attention() as memories:
         memory = memories.delete(memory_id)
     typer.echo(f"forgot {in_line(memory.id)}")

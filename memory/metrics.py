@@ -138,11 +138,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The metrics of a session; a ratio to nothing is None.
+    """The metrics of a session; a ratio is None if its denominator is 0.
 
     `sent` and `full_history` sum the tokens of all calls, of this agent and of one that sends
     everything. Savings are None while the conversation is shorter than instructions and schemas.
-    `costs` has an entry for each purpose that a model was asked for.
+    `costs` has an entry for each purpose of model calls.
     """
 
     auto_collapses: int

@@ -1,8 +1,8 @@
 """The commands of `ebbtide chat` as functions for applications: the module `ebbtide.commands`.
 
-Each takes the agent and the config of a run, which names the thread, the user if there is one
-(`configurable.user_id`), and perhaps an older checkpoint. What begins with `a` is for asynchronous
-checkpointers. While one that changes something works, no turn of the thread may run.
+Each takes the agent and the config of a run: its thread, its user (`configurable.user_id`) if it
+has one, and optionally an older checkpoint. Functions that begin with `a` are for asynchronous
+checkpointers. Do not run a turn of the thread while a command changes it.
 """
 
 import lazy_loader

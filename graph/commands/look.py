@@ -289,7 +289,7 @@ def show_context(
 ) -> ShownContext:
     """Return exactly what the next model call would send if the user said `message`.
 
-    Without a message it is all that precedes the user's; in an unfinished turn it is what resuming
+    Without a message, return everything before it; in an unfinished turn, what resuming
     sends. Raises `TurnRunningError` for a message in an unfinished turn, or if that turn was killed
     before its message was in the state.
     """

@@ -113,7 +113,7 @@ class Saved:
 
 
 class Branch(Protocol):
-    """What a tip sees of its session: its own turn, and the turns before it."""
+    """The branch that ends at a tip: its turn, and the turns before it."""
 
     def tip(self) -> Tip | None:
         """Return the tip with its turn's own number, None if the user has it in no session."""
@@ -183,46 +183,46 @@ class Archive(Protocol):
         """The id of the archive, which states name: 32 hexadecimal digits."""
 
     def keyed_digest(self, content: str) -> str:
-        """Return 32 hexadecimal digits of a text that only who has this archive can compute."""
+        """Return a digest of a text, 32 hexadecimal digits, keyed with a secret of the archive."""
 
     def at(self, owner: Owner, tip: Tip) -> Branch:
-        """Return what a tip sees; nothing if the user has no such turn."""
+        """Return the branch that ends at a tip; it is empty if the user has no such turn."""
 
     def commit(
         self, owner: Owner, tip: Tip, group: Group, embedder: Embedder | None = None
     ) -> Record:
-        """Store a group after `tip`, once however often it is committed, and return its record.
+        """Store a group after `tip`, and return its record. Committing it again changes nothing.
 
-        A group with the status `command` is no turn: it takes no number and counts nowhere as one.
-        It may follow a turn of another session of the user: a thread that was copied. The turn's
-        changes of attention are in the same transaction, and with an `embedder` its vectors, unless
-        embedding fails. Raises `TipNotFoundError` if the user has no such turn,
-        `ArchiveLockedError` and `ArchiveUnavailableError`; then either nothing is committed or all.
+        A group with the status `command` is not counted as a turn. After a thread was copied, a
+        group may follow a turn of another session of the user. One transaction stores the turn, its
+        changes of attention, and with an `embedder` its vectors, unless embedding fails. Raises
+        `TipNotFoundError` if the user has no such turn, `ArchiveLockedError` and
+        `ArchiveUnavailableError`; a turn is never stored in part.
         """
 
     def together(self, since: float = 0.0) -> AbstractContextManager[None]:
-        """Let this thread read one moment, and nothing twice, until it writes.
+        """Read in one transaction, and each row only once, until this thread writes.
 
-        A session that was read less than `since` seconds before need not be read again.
+        A session that was read within the last `since` seconds may come from the cache.
         """
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
-        """Return mark and tip of the turns whose last message has one of these marks, newest first.
+        """Return the marks and tips of turns whose last message has one of these marks, newest first.
 
         Commands that follow such a turn are returned too. Marks are made by `records.mark`.
         """
 
     def has_of_another(self, owner: Owner, tip: Tip) -> bool:
-        """Tell whether the turn that a tip names is another user's."""
+        """Return whether the turn of a tip belongs to another user."""
 
     def attention(self, threshold: float) -> Attention:
         """Return the attention of the archive's users, which commits write with their turns."""
 
     def facts(self, user: str, ids: Collection[str] = ()) -> Mapping[str, Fact]:
-        """Return what state blocks said of a user, by the ids of memories: all, or these."""
+        """Return a user's facts and rules from state blocks, by memory id: all, or these."""
 
     def reword(self, user: str, memory_id: str, text: str) -> bool:
-        """Give a fact or rule of a user another wording; tell whether it is known."""
+        """Change the wording of a user's fact or rule; return whether it exists."""
 
     def remembered(self, user: str) -> tuple[str, ...]:
         """Return the ids of all memories of a user, faded ones too, the newest first."""
@@ -251,22 +251,22 @@ class Archive(Protocol):
         """
 
     def reseed(self, owner: Owner, tip: Tip | None) -> None:
-        """Note the turn from which a thread without checkpoints continues; None deletes it."""
+        """Store the turn from which a thread without checkpoints continues; None deletes it."""
 
     def reseeding(self, owner: Owner) -> Tip | None:
-        """Return the turn that `reseed` noted, None if there is no note."""
+        """Return the turn that `reseed` stored, None if there is none."""
 
     def delete_session(self, owner: Owner) -> Deleted:
         """Delete a session and its memories in attention, and return what was deleted."""
 
     def attach(self, owner: Owner, texts: Texts) -> None:
-        """Store attachments of the session's running turn, each once for its user, by digest."""
+        """Store attachments of the running turn by digest, each once per user."""
 
     def attachments(self, owner: Owner, digests: Sequence[str]) -> Texts:
         """Return the stored attachments of the owner's user with these digests."""
 
     def add_part(self, owner: Owner, part: Part) -> str:
-        """Store rounds of the session's running turn, once however often; return the part's id."""
+        """Store rounds of the running turn, and return the part's id; repeating it is harmless."""
 
     def parts(self, owner: Owner, last: str) -> tuple[Part, ...]:
         """Return the parts of a turn of the user up to the one with the id `last`, in order.

@@ -300,9 +300,9 @@ class SqlArchive(Archive):
         return tuple(sorted(owners, key=lambda owner: (owner.thread, owner.namespace)))
 
     def sessions_by_age(self, user: str) -> tuple[Owner, ...]:
-        """Return the sessions of a user, that of a copied thread after those it comes from.
+        """Return the sessions of a user, a copied thread after its original.
 
-        Hidden ones are among them, which were deleted but for what copies go on from.
+        Deleted sessions are included as long as copies need turns of them.
         """
         rows = sorted(self._session_rows(user), key=lambda row: row.id)
         return tuple(Owner(user, row.thread, row.namespace) for row in rows)

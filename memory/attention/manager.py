@@ -10,7 +10,7 @@ from .law import DAY, Attention, Memory, effective
 def compute_effective_salience(
     base_salience: float, created_at: datetime, access_count: int
 ) -> float:
-    """Return the attention of a memory now, 0-100; see `effective` for the law.
+    """Return the attention of a memory now, 0-100; see `effective` for the formula.
 
     >>> compute_effective_salience(50, datetime.now(UTC) - 20 * DAY, 0) < 50
     True
@@ -21,7 +21,7 @@ def compute_effective_salience(
 
 @dataclass(frozen=True, slots=True)
 class AttentionManager:
-    """What is surfaced now, for the users of an application that keeps its memories itself.
+    """Attention for applications that store the memories of their users themselves.
 
     Example:
         >>> from ebbtide.testing import InMemoryArchive
