@@ -66,7 +66,7 @@ def chat(  # noqa: PLR0913, PLR0917 (the options of a command)
     models = {"extraction_model": extraction_model, "compression_model": compression_model}
     own = {"--model": model, "--system": system, "--embeddings": embeddings, **models}
     if agent and (given := [name for name, value in own.items() if value]):
-        raise SettingsError(f"--agent brings its own; leave out {', '.join(given)}")
+        raise SettingsError(f"--agent has settings of its own: leave out {', '.join(given)}")
     home = configured(root, user, config, model=model, **models)
     rates = prices_of(prices) if prices is not None else None
     options = {"system_prompt": system, "embeddings": home.embeddings(embeddings)}
@@ -145,7 +145,7 @@ class _Dialogue:
         if not words and re.match(r"/\w+ [A-Z]", entry.usage):  # a word that is not in brackets
             raise CommandError(f"write {entry.usage}")
         if entry.bare and words:
-            raise CommandError(f"{name} takes nothing after it; {words!r} was given")
+            raise CommandError(f"{name} takes no argument, got {words!r}")
         if entry.warning:
             words, agreed, _ = words.partition(_AGREED)
             if not agreed and not self._agrees(f"{name} {words}", entry.warning(self._talk, words)):

@@ -315,7 +315,7 @@ def _quit(_talk: Conversation, _words: str) -> Page:
 
 def _whole_number(text: str, command: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text.strip()):
-        raise CommandError(f"{command} takes a whole number; {text!r} was given")
+        raise CommandError(f"{command} takes a whole number, got {text!r}")
     return int(text)
 
 

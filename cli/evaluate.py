@@ -51,12 +51,13 @@ _Templates = Annotated[
     ),
 ]
 _Answering = Annotated[
-    str | None, typer.Option(help="Model that compresses and answers: openai:gpt-5-mini, or scripted.")
+    str | None,
+    typer.Option(help="Model that compresses and answers, such as scripted."),
 ]
 _Judging = Annotated[
     str | None, typer.Option(help="Model that scores the answers (default: --model), or off.")
 ]
-_Trials = Annotated[int, typer.Option(min=1, max=1_000, help="Trials of each strategy and template.")]
+_Trials = Annotated[int, typer.Option(min=1, max=1_000, help="Trials per strategy and template.")]
 _Embedding = Annotated[
     str | None, typer.Option(help="For comparing quotes by meaning: minilm (default: by letters).")
 ]

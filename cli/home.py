@@ -26,7 +26,7 @@ from ..memory.settings import Settings
 from .printable import discreet, in_line, one_line
 
 Root = Annotated[str | None, typer.Option(help=f"Folder of the archive, or URL (default: {ROOT}).")]
-User = Annotated[str | None, typer.Option(help="Id of the user (default: sessions without a user).")]
+User = Annotated[str | None, typer.Option(help="User id (default: sessions without a user).")]
 ConfigFile = Annotated[Path | None, typer.Option(help="Settings file (default: ebbtide.yaml).")]
 Extracting = Annotated[
     str | None, typer.Option(help="Model that chooses quotes, such as openai:gpt-4o.")

@@ -21,9 +21,7 @@ from .home import CHECKPOINTS, ConfigFile, Embedding, Home, Root, configured
 
 def inspect(  # noqa: PLR0913 (the options of a command)
     root: Root = None,
-    user: Annotated[
-        str | None, typer.Option(help="Id of the user (default: all users).")
-    ] = None,
+    user: Annotated[str | None, typer.Option(help="User id (default: all users).")] = None,
     config: ConfigFile = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 takes a free one.")] = 0,
     *,

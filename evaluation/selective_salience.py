@@ -133,7 +133,7 @@ class SelectiveSalienceStrategy:
             ValueError: `trigger_point` is negative.
         """
         if trigger_point < 0:
-            raise ValueError(f"trigger_point is a number of messages, not {trigger_point}")
+            raise ValueError(f"trigger_point must be a number of messages, got {trigger_point}")
         leading = [*context[:trigger_point]]
         known = len(self._read) if leading[: len(self._read)] == self._read else 0
         turns, old = self._turns(leading[known:]), self._compression

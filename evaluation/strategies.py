@@ -407,7 +407,7 @@ def select(names: Sequence[str]) -> dict[str, type[Strategy]]:
     """Return strategies by name, ours by default; raises `StrategyError` if one cannot run."""
     for name in names:
         if name not in STRATEGIES:
-            raise StrategyError(f"no strategy {name!r}: there are {', '.join(STRATEGIES)}")
+            raise StrategyError(f"unknown strategy {name!r}: use one of {', '.join(STRATEGIES)}")
         package = STRATEGIES[name].package
         if package and find_spec(package) is None:
             raise StrategyError(f"strategy {name!r} needs {package}: pip install 'ebbtide[bench]'")

@@ -301,7 +301,7 @@ def _check(field: str, sentences: Iterable[str], turns: Sequence[TemplateTurn]) 
     """Raise `ValueError` for a sentence that stands in none of the turns."""
     for sentence in sentences:
         if not stands_in(sentence, turns):
-            raise ValueError(f"{field}: {sentence!r} stands in no turn up to there")
+            raise ValueError(f"{field}: {sentence!r} is in no turn up to that point")
 
 
 SHIPPED: Mapping[str, Path] = {

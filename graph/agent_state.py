@@ -88,8 +88,8 @@ def check_messages(state: TurnState) -> None:
     messages = state["messages"]
     if is_without_question(state):
         raise SettingsError(
-            "another middleware took away what the user said in this turn: leave out what "
-            "summarises or trims messages, as SummarizationMiddleware does"
+            "another middleware removed the user's message of this turn: do not use middleware "
+            "that summarises or trims messages, such as SummarizationMiddleware"
         )
     results = takewhile(lambda message: isinstance(message, ToolMessage), reversed(messages))
     memory_calls = [
@@ -97,6 +97,6 @@ def check_messages(state: TurnState) -> None:
     ]
     if len({*memory_calls}) < len(memory_calls):
         raise SettingsError(
-            "a call of a memory tool was refused after it had been run: in middleware=[...] put "
-            "EbbtideMiddleware before what decides about its tools"
+            "a call of a memory tool was rejected after it had run: in middleware=[...] put "
+            "EbbtideMiddleware before the middleware that approves tool calls"
         )

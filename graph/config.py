@@ -53,7 +53,7 @@ def redis_attention(
     try:
         return cast("Attention", module.RedisAttention.from_url(url, table))
     except ValueError:
-        raise SettingsError(f"{_REDIS_URL} is no URL such as redis://localhost:6379/0") from None
+        raise SettingsError(f"{_REDIS_URL} is not a URL such as redis://localhost:6379/0") from None
 
 
 FILE = "ebbtide.yaml"
@@ -211,7 +211,7 @@ def _entries(loader: yaml.SafeLoader, path: Path) -> _Layer:
         if not isinstance(key, yaml.ScalarNode):
             raise SettingsError(f"{place}: expected lines `name: value`")
         if key.value in values:
-            raise SettingsError(f"{place}: {key.value!r} was given before: remove one of the two")
+            raise SettingsError(f"{place}: {key.value!r} is given twice: remove one")
         if not isinstance(node, yaml.ScalarNode) and key.value in NAMES:
             raise SettingsError(f"{place}: {key.value}: expected one value, got a {node.id}")
         is_null = loader.construct_object(node) is None

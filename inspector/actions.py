@@ -77,7 +77,7 @@ def _changing(function: Callable[[Request], Any]) -> Callable[[Request], Awaitab
     async def respond(request: Request) -> Response:
         try:
             if HEADER not in request.headers:
-                raise RequestError(f"a change has the header {HEADER}; nothing was changed")
+                raise RequestError(f"a change needs the header {HEADER}; nothing was changed")
             done = await asyncio.to_thread(function, request)
         except EbbtideError as error:
             answer = {"error": type(error).__name__, "detail": str(error)}

@@ -155,7 +155,7 @@ def _plan(archive: Archive, owner: Owner, before: Tip, event: Event) -> Plan:
     """Return the plan of the call, with the state block that it still showed."""
     plan = Plan.unpacked(event.get("plan"))
     if plan is None:
-        raise NoCallError("the archive does not keep the plan of this call")
+        raise NoCallError("the archive does not have the plan of this call")
     if plan.anchor is None:
         return plan
     made_after = replace(before, turn=min(before.turn, plan.after_turn))

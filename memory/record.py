@@ -94,8 +94,8 @@ class Group:
 class Record:
     """A committed turn, with its id and the id of its parent ("" for the first turn).
 
-    An `erased` record is a tombstone: it has an id and no text. `beside` is of one that was just
-    committed: the newest turn of its session before it and that one's time, if it is no parent.
+    An `erased` record is a tombstone: it has an id and no text. `beside` is only set when a record
+    was just committed on another branch: the newest turn of the session until then, and its time.
     """
 
     turn: int

@@ -192,8 +192,8 @@ class Call:
         """
         if not takes_tools(self.parts.model):
             raise SettingsError(
-                f"{type(self.parts.model).__name__} has no tools, which the memory needs: pass a "
-                "chat model with bind_tools, and not what with_retry() makes of it"
+                f"{type(self.parts.model).__name__} does not take tools, which the memory "
+                "needs: pass the chat model itself, not the result of with_retry()"
             )
         model, given, config = unwrapped(self.parts.model, self.config)
         messages = self.messages
@@ -211,8 +211,8 @@ class Call:
         if not isinstance(answer, AIMessage):
             kind = type(self.parts.model).__name__
             raise SettingsError(
-                f"{kind} answers with a {type(answer).__name__}: pass a model that answers with "
-                "an AIMessage, as chat models do"
+                f"{kind} returned a {type(answer).__name__} instead of an AIMessage: pass a chat "
+                "model"
             )
         state = self.state
         # Cached models repeat ids, and a repeated one would overwrite the earlier message. The last

@@ -151,7 +151,7 @@ def place_of(agent: Agent) -> Place:
         if memory := _memory_of(graph):
             return Place(agent, path, graph, memory)
     kind = type(agent.builder).__name__
-    raise SettingsError(f"{kind} is no graph of Ebbtide's: pass its agent")
+    raise SettingsError(f"{kind} is not a graph of Ebbtide: pass the agent")
 
 
 def _memory_of(graph: Any) -> MemoryGraph | EbbtideMiddleware | None:
@@ -330,7 +330,7 @@ def thread_at(agent: Agent, config: RunnableConfig, context: object = None) -> T
     if not agent.checkpointer:
         raise SettingsError("the agent has no checkpointer, so it has no threads: give it one")
     if place.saver is None:
-        raise SettingsError("the agent's checkpointer is not its own: pass the outermost graph")
+        raise SettingsError("the checkpointer is that of a graph around the agent: pass that graph")
     _chosen(config)
     # During a turn the agent's own state is newer than that of the graph around it.
     try:

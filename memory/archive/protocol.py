@@ -207,7 +207,7 @@ class Archive(Protocol):
         """
 
     def ended(self, owner: Owner, marks: Sequence[str]) -> tuple[tuple[str, Tip], ...]:
-        """Return the marks and tips of turns whose last message has one of these marks, newest first.
+        """Return the marks and tips of turns that end with one of these marks, newest first.
 
         Commands that follow such a turn are returned too. Marks are made by `records.mark`.
         """

@@ -112,7 +112,7 @@ class WholeSession:
             difference = _difference(scope, self)
             if difference:
                 raise ArchiveError(
-                    f"session {self.owner.thread!r} of {self.owner.user_label!r} is there already "
+                    f"session {self.owner.thread!r} of {self.owner.user_label!r} already exists "
                     f"with other records ({difference}): delete that one, or name another archive; "
                     "it was left as it is"
                 )

@@ -52,9 +52,9 @@ class RedisAttention(SqlAttention):
     """A cache of attention in Redis. Writes go to the archive's table.
 
     Threads, processes and machines may share a server (no cluster), and keys may be evicted or
-    flushed; each archive needs a database of its own there. While Redis cannot be reached the table
-    answers. The cache of what a process changed meanwhile is deleted by its next call; until then,
-    a day at most, others may read old values.
+    flushed; each archive needs a Redis database of its own. While Redis cannot be reached, the
+    table is read. If a process changes something meanwhile, its next call deletes the outdated
+    cache; until then, for a day at most, other processes may read old values.
     """
 
     def __init__(self, client: Redis, table: SqlAttention, *, prefix: str = "ebbtide") -> None:

@@ -100,13 +100,13 @@ def test_efforts_by_hand() -> None:
         ("/etc/hosts is broken", "/etc/hosts is no command here; /help lists them."),
         ("/context", "write /context show [MESSAGE] | window N | rebuild [--model]"),
         ("/context window 10001", "ambient_window: Input should be less than or equal to 10000"),
-        ("/messages two", "/messages takes a whole number; 'two' was given"),
+        ("/messages two", "/messages takes a whole number, got 'two'"),
         ("/messages 9", "there is no page 9: the pages are 1-1"),
         ("/expand nope x 3-5", "no effort 'nope-x'"),
         ("/search the", "The query holds only words that say nothing of a topic."),
         ("/message 1", "write /message remove TURN"),
         ("/message remove 9", "turn 9 not found on this branch: its turns are 1-1"),
-        ("/undo 3", "/undo takes nothing after it; '3' was given"),
+        ("/undo 3", "/undo takes no argument, got '3'"),
     ],
 )
 def test_what_is_wrong_is_said(line: str, said: str) -> None:

@@ -14,7 +14,10 @@ from tests.evaluation.conversations import plain, written
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--strategy", "mine"), "no strategy 'mine': there are full-history, rolling-window"),
+        (
+            ("--strategy", "mine"),
+            "unknown strategy 'mine': use one of full-history",
+        ),
         (("--template", "mine"), "template 'mine': no such file; shipped are coding-session"),
         (("--model", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),
         (("--judge", "nobody:nothing"), "model 'nobody:nothing' cannot be used"),

@@ -67,7 +67,7 @@ def test_strategies_are_chosen_by_name() -> None:
     """Without names they are Ebbtide's own; an unknown one is answered with those there are."""
     assert [*select([])] == [*OURS]
     assert [*select(["rolling-window"])] == ["rolling-window"]
-    with pytest.raises(StrategyError, match="no strategy 'mine': there are full-history, "):
+    with pytest.raises(StrategyError, match="unknown strategy 'mine': use one of full-history, "):
         select(["mine"])
 
 

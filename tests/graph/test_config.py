@@ -114,7 +114,7 @@ def test_only_what_was_given_counts_as_set(tmp_path: Path) -> None:
         (
             "decay_threshold: 3\ndecay_threshold: 4",
             2,
-            "'decay_threshold' was given before: remove one of the two",
+            "'decay_threshold' is given twice: remove one",
         ),
         ("decay_threshold: 3\nuser_id: ann", 2, "'user_id' may only be set by a run"),
         ("- decay_threshold", 1, "expected lines `name: value`"),

@@ -124,7 +124,7 @@ def test_a_model_without_tools_is_refused(tmp_path: Path, model: Any) -> None:
     archive = DiskArchive(tmp_path, durable=False)
     agent = create_memory_agent(model, archive=archive, checkpointer=InMemorySaver())
 
-    with pytest.raises(SettingsError, match="has no tools"):
+    with pytest.raises(SettingsError, match="does not take tools"):
         agent.invoke({"messages": "hello"}, THREAD)
 
 

@@ -44,7 +44,7 @@ def test_what_is_no_answer_is_refused(tmp_path: Path) -> None:
     """A model that answers with a message of another kind is named, with what to pass instead."""
     made = a_call(tmp_path, {"messages": [HumanMessage("Go on.")]})
 
-    with pytest.raises(SettingsError, match="ScriptedModel answers with a HumanMessage: pass a"):
+    with pytest.raises(SettingsError, match="ScriptedModel returned a HumanMessage instead"):
         made.answered([HumanMessage("Yes.")])
 
 
