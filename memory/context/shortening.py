@@ -34,6 +34,9 @@ _COPIES = frozenset({"tool_calls", "function_call", "__openai_function_call_ids_
 
 _LEAST_SAVED = 30  # tokens that a preview must save: its pointer takes 25, a cut tears a sentence
 
+_LEAST_SAVED_UNREAD = 80
+"""Tokens that a preview must save for a model that cannot read on: what left is lost to it."""
+
 _DECISION_TOKENS = 400
 """Tokens that the result of a deciding tool keeps in any case: an effort's goal and constraints."""
 
@@ -182,6 +185,7 @@ def previewed_each(
     cut: Cut | None = None,
 ) -> tuple[Message, ...]:
     """Return a turn's messages with previews, each message with limits of its own."""
+    least = _LEAST_SAVED_UNREAD if cut else _LEAST_SAVED
 
     def short(content: str, limit: int, offset: Place) -> str:
         less = (
@@ -189,7 +193,7 @@ def previewed_each(
             if cut
             else preview(content, limit, turn=turn.turn, offset=offset, count=count)
         )
-        return less if count(less) + _LEAST_SAVED <= count(content) else content
+        return less if count(less) + least <= count(content) else content
 
     previews, places = [*messages], tuple[Offsets, ...]()
     for at, most in enumerate(limits):

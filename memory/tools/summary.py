@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, StringConstraints
@@ -15,13 +16,14 @@ from ..efforts import Effort, one_line
 from ..errors import AnswerError
 from ..fences import Fences, marked
 from ..keywords import MOST_KEYWORDS
-from ..messages import compact
+from ..messages import Message, calls, compact
 from ..questions import Asks, Question
 from ..record import Group
+from ..search.terms import query_terms, terms
 from ..settings import Settings
 from ..state_block import as_users_see
 from ..tokens import TokenCounter, cut_at_sentence, slices
-from ..transcript import Logged, countable, in_parts, transcript
+from ..transcript import Logged, countable, in_parts, transcript, visible_text
 
 _CANNED_BELOW = 50  # characters of a log below which no model is asked: there is nothing to sum up
 _MOST_PARTS = 8  # calls for one summary: a session of real work took 84
@@ -65,7 +67,8 @@ def summarise(
     records = render("records_of_parts")
     empty = question("", f"{records} 9999 of 9999")
     limit = empty.log_room(settings.context_budget - max(map(count, forms)), count)
-    parts, label = _parts(log, limit, count), "part"
+    about = frozenset(query_terms(f"{effort.id} {effort.goal}"))
+    parts, label = _parts(log, limit, count, about), "part"
     while True:
         answers: list[EffortSummary] = []
         for number, part in enumerate(parts, start=1):
@@ -85,43 +88,67 @@ def summarise(
     )
 
 
-def _parts(log: Sequence[Logged], limit: int, count: TokenCounter) -> list[str]:
+def _parts(
+    log: Sequence[Logged], limit: int, count: TokenCounter, about: frozenset[str]
+) -> list[str]:
     """Return a log in a bounded number of parts, with previews of results and arguments.
 
     Where that is too long there are previews of all texts, then the first part and the newest.
     """
     parts: list[str] = []
+    cut = partial(telling, about=about)
     for texts in (None, PREVIEW):
         limits = Limits(results=PREVIEW, texts=texts, arguments=PREVIEW)
         turns = []
         for turn in log:
             # Without the model's state blocks, which describe other work too.
             said = as_users_see(turn.messages)
-            short = previewed(turn, said, limits, count, cut=telling)
-            turns.append(Group(turn.turn, short, ""))
+            short = previewed(turn, said, limits, count, cut=cut)
+            turns.append(Group(turn.turn, tuple(filter(_says_something, short)), ""))
         parts = in_parts(marked(transcript(turns)), limit, count)
         if len(parts) <= _MOST_PARTS:
             return parts
     return [*parts[:1], *parts[1 - _MOST_PARTS :]]
 
 
-def telling(content: str, limit: int, count: TokenCounter) -> str:
-    """Return head and tail of a text, between them the lines that tell how something ended."""
+def _says_something(message: Message) -> bool:
+    """Tell whether a message is more than the closing call or the state block that left it."""
+    return message["type"] != "ai" or bool(calls(message)) or bool(visible_text(message).strip())
+
+
+def telling(
+    content: str, limit: int, count: TokenCounter, about: frozenset[str] = frozenset()
+) -> str:
+    """Return head and tail of a text, between them the lines that tell how something ended.
+
+    Those that say most terms of what the work is `about` come first.
+    """
     if count(content) <= limit:
         return content
-    end, begin = left_out(content, limit, count)
-    lines: list[str] = []
-    free = limit // _TELLING_SHARE
-    for line in map(str.strip, content[end:begin].splitlines()):
-        if len(line) <= _LONG_LINE and _TELLING.search(line):
-            free -= count(f"{line}\n")
-            lines += [line] if free >= 0 else []
-    if not lines:
+    end, begin = _between_lines(content, limit, count)
+    lines = map(str.strip, content[end:begin].splitlines())
+    found = [line for line in lines if len(line) <= _LONG_LINE and _TELLING.search(line)]
+    shared = [len(about.intersection(terms(line))) for line in found]
+    free, kept = limit // _TELLING_SHARE, list[int]()
+    for at in sorted(range(len(found)), key=lambda at: -shared[at]):
+        free -= count(f"{found[at]}\n")
+        if free < 0:
+            break
+        kept.append(at)
+    if not kept:
         return unread(content, limit, count)
-    found = "\n".join(lines)
-    end, begin = left_out(content, limit - count(found), count)
-    note = render("left_out_telling", tokens=count(content[end:begin]), lines=found)
-    return f"{content[:end]}\n{note}\n{content[begin:]}".rstrip("\n")
+    quoted = "\n".join(found[at] for at in sorted(kept))
+    end, begin = _between_lines(content, limit - count(quoted), count)
+    note = render("left_out_telling", tokens=count(content[end:begin]), lines=quoted)
+    return f"{content[:end].rstrip()}\n{note}\n{content[begin:]}".rstrip("\n")
+
+
+def _between_lines(content: str, limit: int, count: TokenCounter) -> tuple[int, int]:
+    """Return from where to where a text is left out, whole lines where they are not too long."""
+    end, begin = left_out(content, limit, count)
+    before, after = content.rfind("\n", 0, end) + 1, content.find("\n", begin - 1) + 1
+    end = before if before and end - before <= _LONG_LINE else end
+    return end, after if 0 <= after - begin <= _LONG_LINE else begin
 
 
 def characters_said(log: Sequence[Logged]) -> int:

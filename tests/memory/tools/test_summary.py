@@ -264,3 +264,28 @@ def test_preview_of_a_result_has_the_lines_that_tell_how_it_ended() -> None:
     assert lines[90].strip() in told
     assert all(line in told for line in (lines[0], lines[-1]))
     assert count(told) <= count(untold) + 20
+
+
+def test_lines_on_the_effort_itself_are_preferred() -> None:
+    """Each is whole, and those on other work have what room is left."""
+    others = [f"self.assertEqual(money.show({n}), 'shown as {n}')" for n in range(90)]
+    own = "self.assertEqual(login.auth_bug(100, 3), [34, 33, 33])"
+    result = "\n".join([*others[:70], own, *others[70:]])
+
+    (request,), _ = asked(log([human("Read it."), tool("1", result)]), [])
+
+    lines = quoted(request).partition("with these lines among them:\n")[2].splitlines()
+    assert own in map(str.strip, lines)
+    assert {line.strip() for line in lines} - {"…]"} <= {own, *others}
+
+
+def test_little_is_not_cut_and_nothing_empty_is_shown() -> None:
+    """A cut that saves less than it loses is none, and a message that only closed is no line."""
+    result = "\n".join(f"def number_{n}(): return {n}" for n in range(50))
+    closing = ai("---STATE---\nGoal: ship\n---END STATE---")
+
+    (request,), _ = asked(log([human("Read it."), tool("1", result), closing]), [])
+
+    assert 150 < count_words(result) < 230
+    assert "left out" not in quoted(request)
+    assert "assistant" not in quoted(request)
