@@ -147,12 +147,17 @@ def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
 def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared) -> Message:
     """Return a message that quotes the log, with about `limit` tokens of quoted text.
 
-    Its parts shrink to one line each, the worst first; the best is cut to the tokens that remain.
+    Summaries of efforts shrink to one line each, and what was found may have their room, up to as
+    much again. Then its parts shrink, the worst first; the best is cut to the tokens that remain.
     """
     quotes = quotations(message)
     asked = partial(shared, str(result_of(message).get("query", "")))
     parts = [part for part, _ in quotes]
     sizes = [count(str(part["text"])) for part in parts]
+    brief = _with_brief_summaries(message, count)
+    freed = count(message["data"]["content"]) - count(brief["data"]["content"])
+    if sum(sizes) + freed > limit:
+        message, limit = brief, limit + min(freed, limit)
     *worse, best = [place for _, place in _worst_first([quotes])]
     for place in worse:
         if sum(sizes) <= limit:
@@ -167,7 +172,19 @@ def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared)
             cut |= {"text": text[:end], **_reads_on(quote, end)}
         if count(compact(cut)) < count(compact(parts[best])):
             parts[best] = cut
-    return _with(message, parts, count)
+    return _with(message, parts)
+
+
+def _with_brief_summaries(message: Message, count: TokenCounter) -> Message:
+    """Return a search with one line of each summary, as efforts have theirs elsewhere."""
+    body = result_of(message)
+    if "results" not in body:
+        return message
+    results = [
+        {**part, "summary": _head(str(part["summary"]), count)} if "summary" in part else part
+        for part in body["results"]
+    ]
+    return with_content(message, compact({**body, "results": results}))
 
 
 def _worst_first(quotes: Sequence[Sequence[_Quotation]]) -> list[tuple[int, int]]:
@@ -244,13 +261,8 @@ def _is_range(item: Any) -> bool:
     )
 
 
-def _with(
-    message: Message, quoting: Sequence[Mapping[str, Any]], count: TokenCounter | None = None
-) -> Message:
-    """Return a result with these quoting parts; its `next` points behind the first one cut.
-
-    With a `count` the summary of a result whose passages are all cut is cut too.
-    """
+def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
+    """Return a result with these quoting parts; its `next` points behind the first one cut."""
     if not quoting:
         return message
     body, listed = result_of(message), _QUOTING[str(message["data"].get("name"))]
@@ -261,14 +273,7 @@ def _with(
             return next(replacements)
         if not isinstance(part, Mapping) or not isinstance(part.get("passages"), list):
             return part
-        passages = [replaced(passage) for passage in part["passages"]]
-        cut = all(str(passage.get("text", "…")).endswith("…") for passage in passages)
-        short = (
-            {"summary": _head(str(part["summary"]), count)}
-            if (count and cut and "summary" in part)
-            else {}
-        )
-        return {**part, **short, "passages": passages}
+        return {**part, "passages": [*map(replaced, part["passages"])]}
 
     result = {**body, listed: [replaced(part) for part in body[listed]]}
     cut = next((part["left_out"] for part in quoting if "left_out" in part), None)

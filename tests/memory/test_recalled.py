@@ -1,5 +1,6 @@
 """Recalled text: stored as a reference, read back as it was."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,6 +73,24 @@ def test_a_search_that_is_cut_keeps_its_first_result_and_what_the_query_asks_for
     assert texts[0] == first
     assert texts[1].startswith("…\nassistant: The port is 8443 there")
     assert texts[1].endswith("…")
+
+
+def test_a_search_that_is_cut_loses_its_summaries_first() -> None:
+    """What was found has the room of summaries, which stand elsewhere or are read again."""
+    found_text = "The port is 8443. " + "word " * 80
+    ranges = [{"turn": 2, "offset": 0, "end": len(found_text), "score": 1.0}] * 2
+    message = found([found_text] * 2, ranges)
+    body = result_of(message)
+    results = [{**one, "summary": "The proxy was mended. " * 20} for one in body["results"]]
+    content = json.dumps({**body, "results": results})
+    message = {**message, "data": {**message["data"], "content": content}}
+
+    cut = result_of(shortened(message, 90, lambda text: len(text.split()), shared_terms))
+    kept = [one["passages"][0]["text"] for one in cut["results"]]
+
+    assert kept[0] == found_text
+    assert len(kept[1]) > len(found_text) / 2
+    assert all(one["summary"].endswith("…") for one in cut["results"])
 
 
 def test_the_stored_result_does_not_hold_the_text() -> None:
