@@ -23,7 +23,7 @@ from ..memory.record import Event, Owner, Record, Tip
 from ..memory.references import own_words, statements
 from ..memory.running_turn import RunningTurn
 from ..memory.search.embeddings import Embedder
-from ..memory.search.passages import best_excerpt, excerpt
+from ..memory.search.passages import shown_excerpt
 from ..memory.search.terms import query_terms, words
 from ..memory.settings import Settings
 from ..memory.tokens import exact
@@ -357,7 +357,7 @@ def _passage(record: Record, number: int | None, terms: Sequence[str]) -> str:
     """Return the text of a passage as the model would read it, "" if only a heading matches."""
     if number is None:
         return ""
-    part = excerpt(record.messages, number) or best_excerpt(record.messages, terms)
+    part = shown_excerpt(record.messages, number, terms)
     return rendered(record.messages)[part.begin : part.end]
 
 

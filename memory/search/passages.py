@@ -214,7 +214,8 @@ class Excerpt:
 def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     """Return the excerpt that shows passage `number` of a turn; None if the log has no such text.
 
-    A short passage is shown with the next ones, a question with its likely answer.
+    A short passage is shown with the next ones, a question with its likely answer; what a tool
+    returned ends with its message.
 
     >>> excerpt([{"type": "human", "data": {"content": "It works."}}], 0)
     Excerpt(begin=0, end=15, speaker='', asks=False)
@@ -228,6 +229,8 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
         room = 2 * LONGEST if pieces and pieces[-1].asks else _EXCERPT
         if start < 0 or (pieces and start + len(text) - begin > room):
             break
+        if pieces and pieces[-1].message != piece.message and _is_result(messages, pieces[-1]):
+            break
         begin, end = (begin if pieces else start), start + len(text)
         pieces.append(piece)
     if not pieces:
@@ -236,6 +239,26 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
     if first.begin:
         return _inside(messages, log, (begin, end), asks=asks)
     return Excerpt(log.rfind("\n", 0, begins[first.message]) + 1, end, asks=asks)
+
+
+def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[str]) -> Excerpt:
+    """Return the excerpt that shows a passage, or the best of its message if the log has it not.
+
+    >>> calls = [{"name": "look_up", "args": {"key": key}} for key in ("host", "port")]
+    >>> shown_excerpt([{"type": "ai", "data": {"content": "", "tool_calls": calls}}], 0, {"port"})
+    Excerpt(begin=40, end=79, speaker='', asks=False)
+    """
+    if part := excerpt(messages, number):
+        return part
+    ends = [place.end for place in offsets(messages)]
+    for piece in passages(messages)[number : number + 1]:
+        begin = ends[piece.message - 1] if piece.message else 0
+        return best_excerpt(messages, query, begin, ends[piece.message] - 1)
+    return best_excerpt(messages, query)
+
+
+def _is_result(messages: Sequence[Message], piece: Passage) -> bool:
+    return bool(messages[piece.message]["type"] == "tool")
 
 
 def best_excerpt(

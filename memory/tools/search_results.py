@@ -17,7 +17,7 @@ from ..recalled import Recalled, quotations, result_of
 from ..record import Record
 from ..running_turn import RunningTurn
 from ..search.literal import Literal
-from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages
+from ..search.passages import LONGEST, Passage, best_excerpt, excerpt, passages, shown_excerpt
 from ..search.terms import query_terms
 from ..spans import kept
 from ..tokens import fit
@@ -153,10 +153,8 @@ class SearchResults:
             return False
         if hit.passage is None:
             return True
-        part = excerpt(record.messages, hit.passage)
-        if part is None:
-            part = best_excerpt(record.messages, self._terms)
-        elif part.end - part.begin > _WHOLE:
+        part = shown_excerpt(record.messages, hit.passage, self._terms)
+        if part.end - part.begin > _WHOLE:
             part = best_excerpt(record.messages, self._terms, part.begin, part.end)
         one = _Range(record, part.begin, part.end, hit.score, hit.weak)
         if not self._add_range(key, one):
@@ -190,7 +188,7 @@ class SearchResults:
             other
             for other in every
             if (other.record.turn, other.foreign) == (one.record.turn, one.foreign)
-            if other.begin <= one.end + 1 and one.begin <= other.end + 1
+            if _is_one(*sorted((one, other), key=lambda each: each.begin))
         ]
         begin = min((other.begin for other in shown), default=one.begin)
         end = max((other.end for other in shown), default=one.end)
@@ -230,8 +228,7 @@ class SearchResults:
                 self._summaries[name] = passage, quote
             return
         (record,) = past(self._work.view.archive, hit.owner, tip).turns([tip.turn])
-        part = excerpt(record.messages, hit.passage or 0)
-        part = part or best_excerpt(record.messages, self._terms)
+        part = shown_excerpt(record.messages, hit.passage or 0, self._terms)
         key = tip.id, tip.turn
         if self._add_head(key, {"session": session}):
             place = {"session": session, "id": tip.id}
@@ -317,6 +314,15 @@ class SearchResults:
             [quote for message in searches for _, quote in quotations(message)],
             {part["id"] for part in parts if "summary" in part and "id" in part},
         )
+
+
+def _is_one(first: _Range, second: _Range) -> bool:
+    """Tell whether two ranges overlap, or follow each other without a result ending between."""
+    if second.begin <= first.end:
+        return True
+    messages = first.record.messages
+    ends = speaker_at(messages, first.end - 1).startswith("tool ")
+    return second.begin == first.end + 1 and not (ends and not speaker_at(messages, second.begin))
 
 
 def is_within(at: str, when: When) -> bool:

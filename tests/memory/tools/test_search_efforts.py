@@ -14,7 +14,15 @@ from ebbtide.memory.search.embeddings import Embedder
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
-from tests.memory.conversations import LONG_ENOUGH, OWNER, Conversation, call, count_words
+from tests.memory.conversations import (
+    LONG_ENOUGH,
+    OWNER,
+    Conversation,
+    ai,
+    call,
+    count_words,
+    tool,
+)
 
 FIX = "Fixed 401 errors: refresh tokens never auto-called. Added axios interceptor."
 
@@ -374,6 +382,22 @@ def test_what_is_said_literally_comes_first(talk: Conversation, query: str) -> N
     found = talk.call("search_efforts", query=query)["results"]
 
     assert "FAILED (failures=8)" in found[0]["passages"][0]["text"]
+
+
+def test_each_result_of_a_tool_is_a_passage_of_its_own(talk: Conversation) -> None:
+    """Its speaker is who said it, and not who spoke right before."""
+    asked = [call(name, call_id=name) for name in ("list_dir", "read_file")]
+    notes = "".join(f"{day}.01.: the till in Bern, ticket {day}.\n" for day in range(40))
+    talk.ask("Read the notes.")
+    talk.messages += (ai("", *asked), tool("list_dir", "NOTES.md\ntill.py", "list_dir"))
+    talk.messages += (tool("read_file", notes, "read_file"),)
+    talk.answer()
+    talk.ask("Which ticket?")
+
+    found = passages(talk.call("search_efforts", query="ticket of the till in Bern, NOTES.md"))
+
+    assert {one["speaker"] for one in found if "till in Bern" in one["text"]} == {"tool read_file"}
+    assert any("tool list_dir: NOTES.md" in one["text"] for one in found)
 
 
 def test_rounds_of_the_running_turn_that_left_are_found(talk: Conversation) -> None:
