@@ -11,8 +11,7 @@ from ..efforts import one_line
 from ..fences import Fences
 from ..messages import Message
 from ..names import parted, ranges, span, turns_named
-from ..search.passages import best_piece
-from ..search.terms import query_terms, terms
+from ..search.passages import best_pieces
 from ..tokens import TokenCounter, count_message, cut_marked, fit
 from ..transcript import INDENT, Logged, offsets, rendered, speaker_at, transcript
 from .shortening import marked_pointers
@@ -206,22 +205,28 @@ def _part_of(turn: Logged, quoted: Quoted, session: str, limit: int, count: Toke
     return render("head_of_turn", **head)
 
 
-def place_of_match(quoted: Quoted, query: str, limit: int, count: TokenCounter) -> int:
-    """Return from where in its turn to quote what matches; 0 for the beginning, as of a short turn.
+def places_of_match(
+    quoted: Quoted, query: str, limit: int, count: TokenCounter
+) -> tuple[int, list[int]]:
+    """Return from where in its turn to quote what matches, and where else it matches as well.
 
-    That is from the round of the match on, else from its message on, if the match is then well
-    within what is quoted.
+    The first place is 0 for the beginning, as of a short turn. Else it is the round of the match,
+    or its message, if the match is then well within what is quoted.
     """
-    wanted = frozenset(query_terms(query))
-    if len(quoted.turns) != 1 or not wanted or count(transcript(quoted.turns)) <= limit:
-        return 0
+    if len(quoted.turns) != 1 or count(transcript(quoted.turns)) <= limit:
+        return 0, []
     (turn,) = quoted.turns
     log, ends = rendered(turn.messages), [place.end for place in offsets(turn.messages)]
-    begin, end = best_piece(log, wanted)
-    if wanted.isdisjoint(terms(log[begin:end])):
-        return 0
+    pieces = best_pieces(log, query)
+    if not pieces:
+        return 0, []
+    (begin, end), *others = pieces
     at = bisect_right(ends, begin)
     rounds = (n for n in range(at, -1, -1) if turn.messages[n]["type"] == "ai")
     starts = [ends[n - 1] if n else 0 for n in (next(rounds, 0), at)]
     near = (start for start in starts if count(log[start:end]) <= limit // 2)
-    return quoted.place(turn, next(near, begin))
+    start = next(near, begin)
+    shown = start + fit(log[start:], limit, count)
+    return quoted.place(turn, start), [
+        quoted.place(turn, place) for place, stop in others if stop > shown
+    ]

@@ -14,7 +14,8 @@ from ..messages import Message, block_text, spoken
 from ..state_block import without_blocks
 from ..tool_names import MEMORY_TOOLS
 from ..transcript import INDENT, indented, offsets, rendered, speaker_at
-from .terms import is_question, terms
+from .literal import Literal
+from .terms import is_question, query_terms, terms
 
 LONGEST = 800
 """Characters of a passage at most, about 200 tokens.
@@ -298,24 +299,82 @@ def best_piece(text: str, query: Collection[str]) -> tuple[int, int]:
     >>> best_piece("Hello there. The port is 8080. Bye.", {"port"})
     (13, 35)
     """
-    plain = _BLOCK.sub(lambda block: " " * len(block[0]), text)
-    every = _sentence_spans(plain, _EXCERPT)
-    sentences = [(begin, end) for begin, end in every if plain[begin:end].strip()] or [(0, 0)]
-    hits = [[term for term in terms(plain[begin:end]) if term in query] for begin, end in sentences]
-    ends = [end for _, end in sentences]
-
-    def stop(first: int) -> int:
-        """Return the index after the last sentence that fits together with the first one."""
-        return max(first + 1, bisect_right(ends, sentences[first][0] + _EXCERPT))
+    found = _Sentences.of(text, query)
 
     def rank(first: int) -> tuple[int, int, int]:
-        inside = [*chain.from_iterable(hits[first : stop(first)])]
-        return len(set(inside)), len(inside), first
+        said = found.said(first, found.stops[first])
+        return len(set(said)), len(said), first
 
-    first = max((index for index, terms in enumerate(hits) if terms), key=rank, default=0)
-    begin, end = sentences[first][0], ends[stop(first) - 1]
-    piece = text[begin:end]
-    return end - len(piece.lstrip()), begin + len(piece.rstrip())
+    first = max(found.telling, key=rank, default=0)
+    return found.place(text, first, found.stops[first])
+
+
+def best_pieces(text: str, query: str) -> list[tuple[int, int]]:
+    """Return the places that say most of a query, in their order, none if nothing matches.
+
+    What is said literally counts first, then how many of its terms. No two of them overlap.
+
+    >>> best_pieces("Port 80. Port 81. Now to port 80.", "port 80")
+    [(0, 8), (18, 33)]
+    """
+    found, literal = _Sentences.of(text, frozenset(query_terms(query))), Literal(query)
+
+    def rank(first: int, stop: int) -> tuple[float, int]:
+        begin, end = found.place(text, first, stop)
+        return literal.share(text[begin:end]), len(set(found.said(first, stop)))
+
+    ranks = {first: rank(first, found.stops[first]) for first in found.telling}
+    most = max(ranks.values(), default=None)
+    # From the last sentence from which on a piece says it all, to the first one with which it does.
+    firsts: dict[int, int] = {}
+    for first in (first for first, one in ranks.items() if one == most):
+        stops = range(first + 1, found.stops[first] + 1)
+        firsts[next(stop for stop in stops if rank(first, stop) == most)] = first
+    best: list[tuple[int, int]] = []
+    end = 0
+    for stop, first in firsts.items():
+        if first >= end:
+            best.append(found.place(text, first, stop))
+            end = stop
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentences:
+    """The sentences of a text, the terms of a query in each, and where a piece from each on stops.
+
+    A piece has at most 400 characters, or is one sentence.
+    """
+
+    spans: _Spans
+    hits: list[list[str]]
+    stops: list[int]
+
+    @classmethod
+    def of(cls, text: str, query: Collection[str]) -> "_Sentences":
+        plain = _BLOCK.sub(lambda block: " " * len(block[0]), text)
+        every = _sentence_spans(plain, _EXCERPT)
+        spans = [(begin, end) for begin, end in every if plain[begin:end].strip()] or [(0, 0)]
+        said = (terms(plain[begin:end]) for begin, end in spans)
+        ends = [end for _, end in spans]
+        stops = [
+            max(at, bisect_right(ends, begin + _EXCERPT)) for at, (begin, _) in enumerate(spans, 1)
+        ]
+        return cls(spans, [[term for term in one if term in query] for one in said], stops)
+
+    @property
+    def telling(self) -> Iterator[int]:
+        """The numbers of the sentences that say a term of the query."""
+        return (number for number, said in enumerate(self.hits) if said)
+
+    def said(self, first: int, stop: int) -> list[str]:
+        return [*chain.from_iterable(self.hits[first:stop])]
+
+    def place(self, text: str, first: int, stop: int) -> tuple[int, int]:
+        """Return begin and end of sentences without the space around them."""
+        begin, end = self.spans[first][0], self.spans[stop - 1][1]
+        words = text[begin:end]
+        return end - len(words.lstrip()), begin + len(words.rstrip())
 
 
 def word_end(text: str, end: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...prompts.loader import render
 from ..context.budget import LOGS_SHARE, log_limit
-from ..context.quotes import Quoted, log_quote, place_of_match
+from ..context.quotes import Quoted, log_quote, places_of_match
 from ..efforts import Effort, happened, within_limit
 from ..errors import ToolError
 from ..messages import text
@@ -19,6 +19,7 @@ from ..tool_names import DECIDING
 from ..transcript import Logged, offsets, transcript
 from .arguments import Text, Turns
 
+_ALSO = 4  # further places of a match that are named: a search finds more
 _SHOWN = 80  # characters of a list of turns that an error repeats: a model may write any
 
 
@@ -178,15 +179,17 @@ def loaded_turns(
     turns = [turn.turn for turn in chosen]
     whole = work.view.whole_turns_of(effort.id, turns)
     quoted, limit = Quoted(tuple(chosen), whole=whole), log_limit(work.room)
-    begin = place_of_match(quoted, query, limit, work.count)
+    begin, others = places_of_match(quoted, query, limit, work.count)
     note = log_quote(effort.id, effort.status, replace(quoted, begin=begin), limit, work.fences)
     result: dict[str, Any] = {"tokens": work.count(text(note)), "turns": ranges(turns)}
     result |= {"offset": begin} if begin else {}
+    result |= {"also_matches": _few(others)} if others else {}
     # What an earlier call of this turn expanded is shown as well.
     shown = {*turns, *_standing(work, effort)}
     omitted = [turn for turn in log if turn.turn not in shown]
     if not omitted:
-        return result
+        is_whole = bool(query_terms(query)) and work.count(transcript(chosen)) <= limit
+        return result | ({"how": render("whole_log")} if is_whole else {})
     numbers = [turn.turn for turn in omitted]
     least = min(work.count(transcript([turn])) for turn in omitted)
     free = _free_for(work, effort) - work.count(transcript(chosen))
@@ -198,6 +201,12 @@ def loaded_turns(
             "not_shown" if expands else "no_room_for_rest", read=reading_call(effort, numbers)
         ),
     }
+
+
+def _few(places: Sequence[int]) -> str:
+    """Return some of these places, and how many more there are."""
+    more, named = len(places) - _ALSO, [*map(str, places[:_ALSO])]
+    return ", ".join([*named, *([render("index_others", others=more)] if more > 0 else [])])
 
 
 def reading_call(effort: Effort, numbers: Sequence[int], offset: int = 0) -> str:

@@ -250,3 +250,40 @@ def test_one_long_turn_is_shown_from_what_matches_on(talk: Conversation) -> None
     assert "the parser fails at line 7" in log
     assert read["turns"][0]["text"].startswith('assistant calls look_up {"key": "parser"}')
     assert f"offset={result['offset']})" in again["how"]
+
+
+def test_first_of_equal_matches_is_shown_and_the_others_are_named(talk: Conversation) -> None:
+    """A later place that says the same words more often is none the better."""
+    talk.answer()
+    talk.set(context_budget=talk.fixed + 3_000)
+    talk.ask("Mend it.")
+    talk.call("open_effort", name="long")
+    talk.look_up("word " * 900 + "\nRan 8 tests in 4 s\n\nFAILED (failures=8)", key="run 1")
+    for number in range(2, 9):
+        lines = "test_parse ... FAIL\ntest_show ... FAIL\n" * 3
+        ended = f"Ran 8 tests in 5 s\nFAILED (failures={number})\n"
+        talk.look_up(lines + ended + "word " * 900, key="run")
+    talk.call("close_effort")
+    talk.answer("Done.")
+    talk.ask("What did the first run print?")
+
+    result = talk.call("expand_effort", effort_id="long", query="Ran 8 tests FAILED (failures=")
+
+    *offsets, more = result["also_matches"].split(", ")
+    read = talk.call("read_log", turns="6", offset=int(offsets[0]), limit=20)
+    assert all(f"FAILED (failures={number})" in logs(talk)[0] for number in (8, 2))
+    assert read["turns"][0]["text"].strip().startswith("Ran 8 tests in 5 s\n  FAILED (failures=3)")
+    assert (len(offsets), more) == (4, "2 more")
+
+
+def test_query_that_left_nothing_out_is_said_to_have_done_so(talk: Conversation) -> None:
+    """A short log is shown whole, whatever is asked for."""
+    talk.answer()
+    talk.effort("short", "The login fails as its token expired.")
+    talk.ask("Why?")
+
+    whole = talk.call("expand_effort", effort_id="short", query="expired token")
+    part = talk.call("expand_effort", effort_id="a", query="expired token")
+
+    assert "whole" in whole["how"]
+    assert "whole" not in part["how"]
