@@ -4,6 +4,7 @@ A round is an answer of the model with its calls, and their results. A cut goes 
 round to the newest, and the user's request is shortened last.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from ..record import first_round
 from ..running_turn import RunningTurn
 from ..spans import active_before, spans
 from ..tokens import TokenCounter, count_message, count_messages, fit
-from ..tool_names import DECIDING
+from ..tool_names import DECIDING, MEMORY_TOOLS
 from ..transcript import Logged, Offsets, offsets, visible_text
 from ..valid_history import valid_history
 from .attached import log_rounds
@@ -49,8 +50,9 @@ _REQUEST_SHARE = 4  # a request up to this share is never shortened for the resu
 _ACTIVE_SHARE = 12  # the note on the active effort: a goal and a few constraints
 _LINE_TOKENS = 24  # tokens of the arguments, or of the words, in a line of the index
 _CONCLUDED_SHARE = 3  # one in how many tokens of the index the lines of concluded efforts may have
-_TOOLS_NAMED, _SUBJECTS_NAMED = 4, 3  # tools, and subjects, that a line for several rounds names
-_NAME, _SUBJECT = 32, 80  # characters of such a name, and of a subject
+_TOOLS_NAMED, _SUBJECTS_NAMED = 4, 4  # tools, and subjects, that a line for several rounds names
+_SUBJECTS_OF_TOOL, _EFFORTS_NAMED = 3, 3  # subjects of one tool at most, merged efforts at least
+_NAME, _SUBJECT = 32, 80  # characters of such a name, and of an argument that is one
 
 
 def begins(messages: Sequence[Message]) -> list[int]:
@@ -307,7 +309,7 @@ def _subject(args: Any) -> str:
     """Return the first argument that is a short text: a path, a command or a query."""
     values = args.values() if isinstance(args, Mapping) else ()
     texts = (one_line(one) for one in values if isinstance(one, str) and len(one) <= _SUBJECT)
-    return next(filter(None, texts), "")
+    return next((one for one in texts if any(map(str.isalnum, one))), "")
 
 
 _called = Growing[tuple[_Called, ...]](lambda messages, _: [*map(_calls_of, messages)])
@@ -342,21 +344,30 @@ def _concluded_lines(turn: Logged, cut: Rounds, limit: int, count: TokenCounter)
         begins.setdefault(name, places[begin].text)
         work = (one for each in called[begin:end] for one in each if one.tool not in DECIDING)
         made.setdefault(name, []).extend(work)
-    lines: list[str] = []
     names = [*begins]
-    while names:
-        name = names[-1]
-        calls_made = _numbered(made[name])
-        line = render("index_concluded", effort=name, calls=calls_made, offset=begins[name])
-        limit -= count(f"{line}\n")
-        if limit < 0:
-            break
-        lines.insert(0, line)
-        names.pop()
-    if names:
-        calls_made = _numbered([one for name in names for one in made[name]])
-        before = {"efforts": len(names), "offset": begins[names[0]]}
-        lines.insert(0, render("index_concluded_before", calls=calls_made, **before))
+    lines = [
+        render("index_concluded", effort=name, calls=_numbered(made[name]), offset=begins[name])
+        for name in names
+    ]
+    sizes = [count(f"{line}\n") for line in lines]
+
+    def merged(first: int, named: int) -> str:
+        """Return the line of so many first efforts, with the names of some of them."""
+        efforts = _listed([*map(_short, names[:named])], first)
+        calls_made = _numbered([one for name in names[:first] for one in made[name]])
+        offset = begins[names[0]]
+        return render("index_concluded_before", efforts=efforts, calls=calls_made, offset=offset)
+
+    def tokens(first: int, named: int) -> int:
+        return count(f"{merged(first, named)}\n")
+
+    for first in range(2, len(names) + 1 if sum(sizes) > limit else 0):
+        free, is_last = limit - sum(sizes[first:]), first == len(names)
+        if free < 0 and not is_last:
+            continue
+        named = bisect_right(range(1, first + 1), free, key=partial(tokens, first))
+        if named >= min(first, _EFFORTS_NAMED) or is_last:
+            return [merged(first, max(1, named)), *lines[first:]]
     return lines
 
 
@@ -382,14 +393,23 @@ def _merged(made: Sequence[_Called], offset: Callable[[], int]) -> Iterator[str]
 
 
 def _numbered(made: Sequence[_Called]) -> str:
-    """Return how often each tool was called, and for what, for example "read 3, run 2 (a.py)"."""
-    tools = Counter(one.tool for one in made if one.tool)
-    subjects = Counter(one.subject for one in made if one.subject)
-    most_called = tools.most_common(_TOOLS_NAMED)
-    named = [f"{_short(tool)} {times}" for tool, times in most_called]
-    called = _listed(named, len(tools)) or "-"
-    about = [subject for subject, _ in subjects.most_common(_SUBJECTS_NAMED)]
-    return f"{called} ({_listed(about, len(subjects))})" if about else called
+    """Return how often each tool was called, and for what, for example "edit 1 (a.py), run 9".
+
+    A tool that was called once says more than one that was called ten times. The memory's own are
+    only named if no other was called.
+    """
+    called = [one for one in made if one.tool and one.tool not in MEMORY_TOOLS]
+    called = called or [one for one in made if one.tool]
+    tools = Counter(one.tool for one in called)
+    free, named = _SUBJECTS_NAMED, []
+    for tool in sorted(tools, key=tools.__getitem__)[:_TOOLS_NAMED]:
+        subjects = Counter(_short(one.subject) for one in called if one.tool == tool)
+        del subjects[""]
+        about = [subject for subject, _ in subjects.most_common(min(free, _SUBJECTS_OF_TOOL))]
+        free -= len(about)
+        named.append(f"{_short(tool)} {tools[tool]}")
+        named[-1] += f" ({_listed(about, len(subjects))})" if about else ""
+    return _listed(named, len(tools)) or "-"
 
 
 def _listed(named: Sequence[str], number: int) -> str:
@@ -400,4 +420,11 @@ def _listed(named: Sequence[str], number: int) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[:_NAME]}…"
+    """Return a name of a tool or a subject cut short: of a path stays its end.
+
+    >>> _short("python -m unittest -v 2>&1 | grep FAIL"), _short("src/" * 9 + "login.py")
+    ('python -m unittest -v 2>&1 | gre…', '…src/src/src/src/src/src/login.py')
+    """
+    if len(name) <= _NAME:
+        return name
+    return f"{name[:_NAME]}…" if " " in name else f"…{name[-_NAME:]}"

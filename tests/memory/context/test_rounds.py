@@ -117,12 +117,33 @@ def test_index_says_where_rounds_of_concluded_efforts_are_read(talk: Conversatio
 
     index = next(text(m) for m in talk.context.messages if "done before" in text(m))
     newest = re.search(r"effort task-39, concluded: look_up 1 \(src/39\.py\) @(\d+)", index)
-    merged = re.search(r"(\d+) efforts concluded before: look_up \1 \(src/0\.py, src/1", index)
+    merged = re.search(r"efforts task-0, task-1, [^:]*(\d+) more, concluded: look_up (\d+) ", index)
 
     assert newest
     assert merged
     read = talk.call("read_log", turns="1", offset=int(newest[1]))
     assert "task-39" in read["turns"][0]["text"]
+
+
+def test_index_names_what_each_effort_changed(talk: Conversation) -> None:
+    """A tool that was called once stands before those called often, with what it was called for."""
+    read = [call("read_file", path=f"notes/{number}.md") for number in range(6)]
+    made = [*read, *[call("run", command=f"python -m unittest -v {'x' * 40}")] * 3]
+    made += [call("edit_file", path="packages/frontend/src/login/form.py", old="a", new="b")]
+    talk.ask(REQUEST)
+    talk.call("open_effort", name="login", goal="Mend it.")
+    for number, one in enumerate(made):
+        talk.messages += (ai("", {**one, "id": f"m{number}"}), tool(f"m{number}"))
+    talk.call("read_log", turns="1")
+    talk.call("close_effort")
+
+    index = next(text(m) for m in talk.context.messages if "done before" in text(m))
+
+    (line,) = [one for one in index.splitlines() if one.startswith("effort login, concluded: ")]
+    assert re.search(r": edit_file 1 \(…\w*/frontend/src/login/form\.py\), run 3 \(python -m", line)
+    assert "read_file 6 (notes/0.md, notes/1.md, 4 more)" in line
+    assert "x" * 20 not in line
+    assert "read_log" not in line
 
 
 def test_concluded_effort_is_not_said_to_be_active(talk: Conversation) -> None:
