@@ -5,7 +5,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, takewhile
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -243,7 +243,10 @@ def excerpt(messages: Sequence[Message], number: int) -> Excerpt | None:
 
 
 def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[str]) -> Excerpt:
-    """Return the excerpt that shows a passage, or the best of its message if the log has it not.
+    """Return the excerpt that shows a passage.
+
+    A passage that the log has in other words, as of several calls, is shown by what says most of
+    the query in one of these messages: its own, and the results that follow.
 
     >>> calls = [{"name": "look_up", "args": {"key": key}} for key in ("host", "port")]
     >>> shown_excerpt([{"type": "ai", "data": {"content": "", "tool_calls": calls}}], 0, {"port"})
@@ -251,11 +254,16 @@ def shown_excerpt(messages: Sequence[Message], number: int, query: Collection[st
     """
     if part := excerpt(messages, number):
         return part
-    ends = [place.end for place in offsets(messages)]
-    for piece in passages(messages)[number : number + 1]:
-        begin = ends[piece.message - 1] if piece.message else 0
-        return best_excerpt(messages, query, begin, ends[piece.message] - 1)
-    return best_excerpt(messages, query)
+    found = passages(messages)[number : number + 1]
+    if not found:
+        return best_excerpt(messages, query)
+    log, ends, at = rendered(messages), [place.end for place in offsets(messages)], found[0].message
+    results = takewhile(lambda n: messages[n]["type"] == "tool", range(at + 1, len(messages)))
+    searched = [n for n in results if messages[n]["data"].get("name") not in MEMORY_TOOLS]
+    best = [
+        best_excerpt(messages, query, ends[n - 1] if n else 0, ends[n] - 1) for n in (at, *searched)
+    ]
+    return max(best, key=lambda one: len({*query}.intersection(terms(log[one.begin : one.end]))))
 
 
 def _is_result(messages: Sequence[Message], piece: Passage) -> bool:

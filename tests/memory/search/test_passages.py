@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ebbtide.memory.messages import Message
-from ebbtide.memory.search.passages import LONGEST, excerpt, passage_spans, passages
+from ebbtide.memory.search.passages import (
+    LONGEST,
+    excerpt,
+    passage_spans,
+    passages,
+    shown_excerpt,
+)
 from ebbtide.memory.transcript import rendered
 from tests.memory.conversations import ai, call, human, tool
 
@@ -138,6 +144,27 @@ def test_an_excerpt_contains_its_passage(messages: list[Any]) -> None:
 def test_a_passage_that_is_not_in_the_log_has_no_excerpt() -> None:
     """A passage without its encoded data stands in no rendered turn."""
     assert excerpt([human(f"see {'QUJD' * 200} here")], 0) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ({"host"}, 'look_up {"key": "host"}'),
+        ({"port", "8443"}, "The port is 8443."),
+    ],
+)
+def test_calls_are_shown_by_what_says_most_in_their_round(query: set[str], shown: str) -> None:
+    """Of one message of it, and never of a search that was made there or of a later round."""
+    asked = [call("look_up", call_id=key, key=key) for key in ("host", "port")]
+    found = [tool("host", "It is down."), tool("port", "The port is 8443.")]
+    searched = tool("x", "Where is port 8443 of the host?", "search_efforts")
+    messages = [human("Look."), ai("", *asked), *found, searched, ai("The host has port 8443.")]
+
+    part = shown_excerpt(messages, 1, query)
+
+    text = rendered(messages)[part.begin : part.end]
+    assert shown in text
+    assert "tool look_up" not in text or "assistant" not in text
 
 
 def test_the_last_passage_has_the_remaining_text() -> None:
