@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..prompts.loader import render
+from .errors import ToolError
 from .messages import Message, compact, with_content
-from .names import ranges
+from .names import numbers, ranges
 from .tokens import TokenCounter, fit
 
 Shared: TypeAlias = Callable[[str, str], int]
@@ -276,10 +277,26 @@ def _with(message: Message, quoting: Sequence[Mapping[str, Any]]) -> Message:
         return {**part, "passages": [*map(replaced, part["passages"])]}
 
     result = {**body, listed: [replaced(part) for part in body[listed]]}
-    cut = next((part["left_out"] for part in quoting if "left_out" in part), None)
-    return with_content(
-        message, compact({**result, "next": cut} if cut and "next" in body else result)
-    )
+    cut = next((at for at, part in enumerate(quoting) if "left_out" in part), None)
+    if cut is not None and "next" in body:
+        result["next"] = _going_on(quoting[cut:], body["next"])
+    return with_content(message, compact(result))
+
+
+def _going_on(parts: Sequence[Mapping[str, Any]], then: Any) -> dict[str, Any]:
+    """Return the arguments that read on in a turn that is cut, and after it, as far as was asked.
+
+    >>> cut = {"turn": 3, "left_out": {"turns": "3", "offset": 90}}
+    >>> _going_on([cut, {"turn": 5}], {"turns": "7-8"})
+    {'turns': '3,5,7-8', 'offset': 90}
+    """
+    named = [str(then.get("turns", ""))] if isinstance(then, Mapping) else []
+    named += [str(part.get("turn", "")) for part in parts]
+    try:
+        turns = sorted(numbers(",".join(named)))
+    except ToolError:  # not as `read_log` wrote it
+        return dict(parts[0]["left_out"])
+    return {**parts[0]["left_out"], "turns": ranges(turns)}
 
 
 def _parts(message: Message) -> list[Any]:

@@ -93,6 +93,19 @@ def test_a_search_that_is_cut_loses_its_summaries_first() -> None:
     assert all(one["summary"].endswith("…") for one in cut["results"])
 
 
+def test_next_has_all_that_was_asked_for_behind_the_cut() -> None:
+    """Turns that follow the one that is cut, and those that were not read, are not forgotten."""
+    message = quoting("one " * 60, "two " * 60)
+    body = result_of(message) | {"next": {"turns": "7-8"}}
+    body["turns"][1]["turn"] = 5
+    message["data"]["content"] = json.dumps(body)
+
+    cut = result_of(shortened(message, 70, lambda text: len(text.split()), shared_terms))
+
+    first = next(part["turn"] for part in cut["turns"] if "left_out" in part)
+    assert cut["next"]["turns"] == {2: "2,5,7-8", 5: "5,7-8"}[first]
+
+
 def test_the_stored_result_does_not_hold_the_text() -> None:
     """What the archive keeps of a quoting result is the range, not the text."""
     kept = stored(quoting(LOG))
