@@ -1,4 +1,4 @@
-"""Draw the figure of a slice: what each turn sent, the budget, and what happened when."""
+"""What the slices share: sums, and figures of what turns sent, the budget and the events."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -8,6 +8,30 @@ from typing import Any
 from ebbtide import Settings
 
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
+FEW = 3  # events that stand side by side
+SHORT = 50  # turns that have room for markers
+DASHED: Any = {"color": "k", "linestyle": (0, (8, 3)), "label": "budget"}
+
+
+def sums(figures: Any) -> str:
+    """Return the largest context of a session, and its tokens beside those of the baselines."""
+    largest = max(call.total for turn in figures.turns for call in turn.calls)
+    return (
+        f"Largest context: {largest:,} tokens of {Settings().context_budget:,}.\n"
+        f"All calls: {figures.sent:,} tokens, with logs always expanded "
+        f"{figures.always_expanded:,}, with full history {figures.full_history:,}."
+    )
+
+
+def draw_turns(name: str, turns: Sequence[Any], events: Mapping[int, str], **options: Any) -> str:
+    """Draw what each turn sent, and its baselines; return where the plot is."""
+    few = len(turns) <= SHORT
+    lines = {
+        "full history": ("k^:" if few else "k:", [turn.full_history for turn in turns]),
+        "always expanded": ("C1s--" if few else "C1-.", [turn.always_expanded for turn in turns]),
+        "sent": ("C0o-" if few else "C0-", [turn.total for turn in turns]),
+    }
+    return draw_lines(name, lines, events, **options)
 
 
 def draw_lines(
@@ -19,8 +43,8 @@ def draw_lines(
 ) -> str:
     """Draw the lines, each with matplotlib's code of its style; return where the plot is.
 
-    An event stands at its turn, at the foot of the figure; one that ends with a space stands before
-    its turn.
+    An event stands at its turn, at the foot of the figure, one of many above the other; one that
+    ends with a space stands before its turn.
     """
     if charts is None:
         return "For a plot, install matplotlib."
@@ -28,33 +52,38 @@ def draw_lines(
     plot = figure.subplots()
     for label, (style, sizes) in lines.items():
         plot.plot(range(1, len(sizes) + 1), sizes, style, label=label)
-    plot.axhline(Settings().context_budget, color="C3", label="budget")
+    plot.axhline(Settings().context_budget, **DASHED)
     plot.set(ylabel="last call of the turn (tokens)", yscale="log", **axes)
-    for turn, event in events.items():
+    levels = 1 if len(events) <= FEW else FEW
+    for number, (turn, event) in enumerate(events.items()):
         plot.axvline(turn, color="0.8", zorder=0)
         side = "right" if event.endswith(" ") else "left"
-        plot.text(turn, plot.get_ylim()[0] * 1.1, event, ha=side)
+        height = 0.02 + 0.05 * (number % levels)
+        place = plot.get_xaxis_transform()
+        plot.text(turn, height, event, ha=side, transform=place)
     label_ticks(plot)
     plot.legend(**legend or {})
     return save(figure, name)
 
 
-def draw_bars(name: str, bars: Mapping[str, Mapping[str, int]], **axes: Any) -> str:
-    """Draw groups of bars, each with its parts; return where the plot is."""
+def draw_parts(name: str, steps: Mapping[str, Mapping[str, int]], **axes: Any) -> str:
+    """Draw for each step the sizes of its parts; return where the plot is."""
     if charts is None:
         return "For a plot, install matplotlib."
     figure = charts.Figure(figsize=(7, 4), layout="constrained")
     plot = figure.subplots()
-    parts = [*next(iter(bars.values()))]
-    for number, (part, hatch) in enumerate(zip(parts, ("", "//", ".."), strict=True)):
-        places = [step + 0.27 * (number - 1) for step in range(len(bars))]
-        heights = [sizes[part] for sizes in bars.values()]
-        plot.bar(places, heights, 0.25, label=part, hatch=hatch, edgecolor="black")
-    plot.axhline(Settings().context_budget, color="C3", linestyle="--", label="budget")
+    parts = [*next(iter(steps.values()))]
+    for number, (part, marker) in enumerate(zip(parts, "Dso", strict=True)):
+        sizes = [(at + 0.2 * (number - 1), step[part]) for at, step in enumerate(steps.values())]
+        shown = [(at, size) for at, size in sizes if size]
+        plot.plot(*zip(*shown, strict=True), marker, label=part, markersize=8)
+        for at, size in shown:
+            plot.annotate(f"{size:,}", (at, size), (0, 8), textcoords="offset points", ha="center")
+    plot.axhline(Settings().context_budget, **DASHED)
     plot.set(ylabel="context of a call (tokens)", yscale="log", **axes)
     label_ticks(plot)
-    plot.set_xticks(range(len(bars)), [*bars])
-    plot.legend(ncols=4, loc="upper center")
+    plot.set_xticks(range(len(steps)), [*steps])
+    plot.legend(ncols=2, loc="upper center")
     return save(figure, name)
 
 

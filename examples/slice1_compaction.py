@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_lines
+from drawing import draw_lines, sums
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -25,7 +25,8 @@ SAID = (
     *["That's done", "It rains.", "It rains.", "It rains.", "It rains."],
 )
 CONCLUDED = 10
-PARTS = {"memory": "summary", "turns": "raw log", "turn": "this turn"}
+PARTS = {"memory": "summary", "turns": "turns,\nword for word", "turn": "this turn"}
+HEADS = ("turn", "instructions\nand tools", *PARTS.values())
 
 
 def server_log(path: str) -> str:
@@ -36,25 +37,25 @@ def server_log(path: str) -> str:
 def main() -> None:
     """Hold the conversation, then print the context of each turn."""
     figures = talk()
-    table = Table("turn", *PARTS.values(), "sent", "full history", title="Tokens of the last call")
+    table = Table(*HEADS, "sent", "full\nhistory", title="Tokens of the last call")
     for turn in figures.turns:
-        sizes = (*(turn.parts.get(part, 0) for part in PARTS), turn.total, turn.full_history)
+        parts = [turn.parts.get(part, 0) for part in PARTS]
+        sizes = (turn.total - sum(parts), *parts, turn.total, turn.full_history)
         table.add_row(str(turn.turn), *(f"{size:,}" for size in sizes))
     before = figures.turns[CONCLUDED - 1].calls[0].parts["turns"]
     after = figures.turns[-1].parts["memory"]
     print(table, f"Open: {before:,} tokens of raw log. Concluded: {after:,} tokens of summary.")
-    print(f"Saved: {1 - after / before:.1%} of the effort, with default settings.")
-    print(f"All calls: {figures.sent:,} tokens, full history: {figures.full_history:,}.")
+    saved = f"Saved: {1 - after / before:.1%} of the effort, with default settings."
+    print(saved, sums(figures), sep="\n")
     draw(figures.turns)
 
 
 def talk() -> Any:
     """Return the metrics of the conversation, as `ebbtide stats` has them."""
-    model = choose_model(None, os.environ)
     config: Any = {"configurable": {"thread_id": "slice1"}}
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
-        options: Any = {"archive": archive, "checkpointer": InMemorySaver()}
-        agent: Any = create_memory_agent(model, tools=[server_log], **options)
+        options: Any = {"archive": archive, "checkpointer": InMemorySaver(), "tools": [server_log]}
+        agent: Any = create_memory_agent(choose_model(None, os.environ), **options)
         for words in SAID:
             agent.invoke({"messages": words}, config)
         return commands.stats(agent, config)
@@ -70,8 +71,8 @@ def draw(turns: Any) -> None:
     }
     events = {1: " opened", CONCLUDED: " concluded"}
     legend = {"ncols": 2, "loc": "upper center"}
-    name = "slice1_compaction"
-    print(draw_lines(name, lines, events, legend, xlabel="turn", ylim=(20, 200_000)))
+    axes: Any = {"xlabel": "turn", "ylim": (20, 200_000)}
+    print(draw_lines("slice1_compaction", lines, events, legend, **axes))
 
 
 if __name__ == "__main__":

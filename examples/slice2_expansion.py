@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_bars
+from drawing import draw_parts, sums
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -18,7 +18,7 @@ LIMITS = "Let's work on the rate limits: 100 requests a minute, because the data
 BUG = "Let's work on the auth bug: people are signed out in the middle of their work"
 CODE = "The token lives 3600 seconds:\n\n\tif (age < 3600) { renew(); }  // 刷新 </effort>"
 DONE, COLLAPSE, LATER = "That's done", "Collapse the auth bug", ["It rains."] * 3
-PARTS = ("memory", "expanded", "turns")
+PARTS = {"memory": "summaries", "expanded": "expanded log", "turns": "turns, word for word"}
 EXACT = Settings(rebuild="every-turn", ambient_window=3)
 CONFIG: Any = {"configurable": {"thread_id": "slice2"}}
 
@@ -35,7 +35,8 @@ def main() -> None:
         sizes = {"open": calls[7][0][0], "concluded": concluded, "expanded": expanded}
         *_, ((sizes["collapsed"], _),) = (say(agent, one) for one in (COLLAPSE, *LATER, "And now?"))
         after, figures = read(archive, other_effort), commands.stats(agent, CONFIG)
-    table = Table("auth bug", *PARTS, "all", title="Tokens of the context")
+    title = "Tokens of the context, without instructions and tools"
+    table = Table("auth bug", *PARTS.values(), "sum", title=title)
     for step, tokens in sizes.items():
         table.add_row(step, *map(str, tokens), str(sum(tokens)))
     checks = {
@@ -46,10 +47,9 @@ def main() -> None:
     verdicts = [f"{claim}: {'yes' if passed else 'no'}" for claim, passed in checks.items()]
     print(table, "Quoted, the log holds the turn that concluded it too.", *verdicts, sep="\n")
     print(f"Settings here, so that the context before and after can be equal: {EXACT!r}")
-    sums = (figures.sent, figures.always_expanded, figures.full_history)
-    print("Sent: {:,} tokens, always expanded: {:,}, full history: {:,}.".format(*sums))
-    bars = {step: dict(zip(PARTS, tokens, strict=True)) for step, tokens in sizes.items()}
-    print(draw_bars("slice2_expansion", bars, xlabel="the auth bug", ylim=(10, 200_000)))
+    print(sums(figures))
+    steps = {step: dict(zip(PARTS.values(), each, strict=True)) for step, each in sizes.items()}
+    print(draw_parts("slice2_expansion", steps, xlabel="the auth bug", ylim=(50, 200_000)))
     raise SystemExit(not all(checks.values()))
 
 

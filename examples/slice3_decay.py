@@ -4,12 +4,12 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_lines
+from drawing import draw_turns, sums
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
-from ebbtide import DiskArchive, commands, create_memory_agent
+from ebbtide import DiskArchive, Settings, commands, create_memory_agent
 from ebbtide.graph.models import choose_model
 
 LIMITS = "Let's work on the rate limits: 100 requests a minute, because the database stops at 4000"
@@ -21,13 +21,12 @@ RUN = {
     "ask about auth-bug": "What does the auth bug have to do with the token?",
     "something unrelated": "My train leaves at nine.",
     "unrelated": "Platform four, they say.",
-    "unrelated again": "There is coffee.",
+    "also unrelated": "There is coffee.",
     "go on": "Go on",
-    "ask again, expand": "Show me the full log of the auth bug once more",
+    "ask again and expand": "Show me the full log of the auth bug once more",
 }
-METRICS = """false_decay_rate avg_expansion_duration manual_vs_auto_collapse
-tokens_saved_by_decay expansion_overhead sent always_expanded full_history"""
 EVENTS = {1: " expanded", 5: "collapses ", 7: "expanded "}
+HEADS = ("turn", "what happens", "expanded after", "turns without\nreference", "log", "all")
 CONFIG: Any = {"configurable": {"thread_id": "slice3"}}
 
 
@@ -41,26 +40,33 @@ def main() -> None:
         states = [agent.invoke({"messages": words}, CONFIG)["memory"] for words in RUN.values()]
         figures = commands.stats(agent, CONFIG)
     turns = figures.turns[-len(RUN) :]
-    table = Table("turn", "what happens", "expanded after", "turns without reference", "log", "all")
+    table = Table(*HEADS, title=f"decay_threshold {Settings().decay_threshold}; tokens sent")
+    mentioned = 0
     for number, (event, state, sent) in enumerate(zip(RUN, states, turns, strict=True), start=1):
-        ages = [state["turn"] - log["last_referenced_turn"] for log in state["expanded"].values()]
-        cells = (", ".join(state["expanded"]) or "none", ", ".join(map(str, ages)))
         log = sent.parts.get("expanded", 0)
-        table.add_row(str(number), event, *cells, str(log), str(sent.total))
+        for entry in state["expanded"].values():
+            mentioned = entry["last_referenced_turn"]
+        collapsed = "collapsed" in "".join(state["banners"])
+        after = ", ".join(state["expanded"]) or ("none (collapsed)" if collapsed else "none")
+        silent = str(state["turn"] - mentioned) if state["expanded"] or collapsed else ""
+        table.add_row(str(number), event, after, silent, f"{log:,}", f"{sent.total:,}")
     print(table, *(line for state in states for line in state["banners"]), sep="\n")
-    print(*(f"{name}: {getattr(figures, name):,.6g}" for name in METRICS.split()), sep="\n")
-    draw(turns)
+    print("Banners count the whole log; the prompt adds fences and leaves out what it has already.")
+    print_metrics(figures)
+    axes: Any = {"legend": {"loc": (0.2, 0.45)}, "xlabel": "turn", "ylim": (700, 30_000)}
+    print(draw_turns("slice3_decay", turns, EVENTS, **axes))
 
 
-def draw(turns: Any) -> None:
-    """Draw what each turn sent, its baselines, and the budget."""
-    lines = {
-        "full history": ("k^:", [turn.full_history for turn in turns]),
-        "always expanded": ("C1s--", [turn.always_expanded for turn in turns]),
-        "sent": ("C0o-", [turn.total for turn in turns]),
-    }
-    legend = {"loc": (0.2, 0.5)}
-    print(draw_lines("slice3_decay", lines, EVENTS, legend, xlabel="turn", ylim=(700, 20_000)))
+def print_metrics(figures: Any) -> None:
+    """Print the metrics of all turns, the set-up's too."""
+    collapses = figures.auto_collapses
+    print(f"All {len(figures.turns)} turns:")
+    print(f"false_decay_rate: {figures.false_decay_rate:g} (of {collapses} automatic collapse)")
+    print(f"avg_expansion_duration: {figures.avg_expansion_duration:g} turns")
+    print(f"manual_vs_auto_collapse: {figures.manual_collapses} : {collapses}")
+    print(f"tokens_saved_by_decay: {figures.tokens_saved_by_decay:,} tokens")
+    print(f"expansion_overhead: {figures.expansion_overhead:.1%} of the last call of a turn")
+    print(sums(figures))
 
 
 if __name__ == "__main__":

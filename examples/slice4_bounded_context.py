@@ -4,7 +4,7 @@ import os
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from drawing import draw_lines
+from drawing import draw_turns, sums
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -20,59 +20,59 @@ WORK = {
     "backup": "Snapshots fill the disk at night, since nobody compresses them. ",
 }
 TRAIN = "My train leaves at nine, they say, from platform four."
-EFFORTS = [(f"Let's work on {name}", fact * 24, "That's done") for name, fact in WORK.items()]
-SETUP = [TRAIN] * 30 + [words for effort in EFFORTS for words in effort] + [f"So much: {[*WORK]}"]
-SAID = {1: "The gateway and the sidebar, you remember.", 15: "Once more, gateway and sidebar."}
-SAID |= {22: "Why were our receipts blurred?", 23: "Show me the full log of thumbnails"}
-EVENTS = {1: "about 1 and 2", 15: "1 and 2 again", 22: "4 is found", 23: "4 is expanded"}
-ROWS = {"every-turn": [1, 15, 20, 21, 22, 23, 26, 27], "on-change": [1, 6, 7, 15, *range(20, 28)]}
-ROWS["on-change"].append(1_000 - len(SETUP))
+SETUP, SAID = [TRAIN] * 30, [TRAIN] * 27
+for name, fact in WORK.items():
+    SETUP += [f"Let's work on {name}", fact * 24, "That's done"]
+SETUP[-1] += f". So much on {[*WORK]}."  # a mention of all, so that all count from here
+SAID[0] = SAID[14] = "The gateway is fine, and the footer fits the viewport."
+SAID[21], SAID[22] = "Why were our receipts blurred?", "Show me the full log of thumbnails"
+for number in range(6, 201):
+    fact = f"Order {number} waits at dock {number * 7} for its papers. "
+    SAID += [f"Let's work on order {number}", fact * 30, "That's done", TRAIN]
+SAID += [TRAIN] * (1_000 - len(SETUP) - len(SAID))
+EVENTS = {1: "1, 2 mentioned", 15: "1, 2 again", 20: "3, 4, 5 due at its end", 21: "unrelated"}
+EVENTS |= {22: "4 found", 23: "4 expanded", 26: "4 collapses at its end", 27: "unrelated"}
+STEPS = {6: "unrelated", 7: "10 exchanges again", 22: "4 found, no longer due", 25: "unrelated"}
+STEPS |= {24: "3, 5 evicted at its end", 500: "order 124", len(SAID): "200 efforts"}
+RUNS = {"every-turn": EVENTS | {20: "3, 4, 5 evicted at its end"}, "on-change": EVENTS | STEPS}
+MARKS = {1: " 1, 2 mentioned", 15: "again ", 22: "4 found ", 23: " 4 expanded"}
+MARKS |= {24: " 3, 5 evicted", 26: " 4 collapsed"}
+CONFIG: Any = {"configurable": {"thread_id": "slice4"}}
+HEADS = ("turn", "what happens", "summaries\nsent", "ambient\nexchanges\nsent", "log", "sent")
 
 
 def main() -> None:
     """Talk until three of five summaries are evicted, and ask for one of them."""
-    for rebuild, rows in ROWS.items():
-        shown, figures = run(Settings(rebuild=rebuild), rows[-1])
-        title = f'rebuild="{rebuild}" (default: "on-change"); turns after the five efforts'
-        table = Table("turn", "", "summaries", "exchanges", "log", "sent", "all said", title=title)
-        for row in rows:
-            turn, counts = figures.turns[len(SETUP) + row - 1], shown[len(SETUP) + row - 1]
+    print("Efforts:", *(f"{number} {name}" for number, name in enumerate(WORK, start=1)))
+    for rebuild, events in RUNS.items():
+        shown, figures = run(used := Settings(rebuild=rebuild), max(events))
+        title = f"{rebuild}; summaries evicted after {used.summary_eviction_threshold} turns, logs "
+        title += f"after {used.decay_threshold}; window of {used.ambient_window}; tokens"
+        table = Table(*HEADS, "full\nhistory", title=title)
+        for row, event in sorted(events.items()):
+            counts, turn = shown[len(SETUP) + row - 1], figures.turns[len(SETUP) + row - 1]
             sizes = (*counts, turn.parts.get("expanded", 0), turn.total, turn.full_history)
-            table.add_row(str(row), EVENTS.get(row, ""), *(f"{size:,}" for size in sizes))
-        largest = max(call.total for turn in figures.turns for call in turn.calls)
-        print(table, f"Largest context: {largest:,} tokens of {Settings().context_budget:,}.")
-        sums = (figures.sent, figures.always_expanded, figures.full_history)
-        print("Sent: {:,} tokens, always expanded: {:,}, full history: {:,}.".format(*sums))
-    draw(figures.turns[len(SETUP) :])
+            table.add_row(str(row), event, *(f"{size:,}" for size in sizes))
+        print(table, sums(figures), sep="\n")
+    axes: Any = {"xlabel": "turns after the five efforts", "xscale": "log", "ylim": (450, 300_000)}
+    print(draw_turns("slice4_bounded_context", figures.turns[len(SETUP) :], MARKS, **axes))
 
 
 def run(settings: Settings, turns: int) -> tuple[list[tuple[int, int]], Any]:
     """Return how many summaries and ambient exchanges each turn was sent, and the metrics."""
-    config: Any = {"configurable": {"thread_id": "slice4"}}
     shown = list[tuple[int, int]]()
     with TemporaryDirectory() as folder, DiskArchive(folder, durable=False) as archive:
         options: Any = {"archive": archive, "checkpointer": InMemorySaver(), "settings": settings}
         agent = create_memory_agent(choose_model(None, os.environ), **options)
-        for words in SETUP + [SAID.get(number, TRAIN) for number in range(1, turns + 1)]:
-            steps = agent.stream({"messages": words}, config, stream_mode="updates")
+        for words in SETUP + SAID[:turns]:
+            steps = agent.stream({"messages": words}, CONFIG, stream_mode="updates")
             calls = [step["assemble_context"] for step in steps if "assemble_context" in step]
             messages = calls[0]["context"]["messages"]
             notes = [one.text for one in messages if ">concluded efforts" in one.text]
-            exchanges = sum(one.type == "human" and one.name != "ebbtide" for one in messages) - 1
-            shown.append(("".join(notes).count("\n- "), exchanges))
-        return shown, commands.stats(agent, config)
-
-
-def draw(turns: Any) -> None:
-    """Draw what turns sent, their baselines, and the budget."""
-    lines = {
-        "full history": ("k--", [turn.full_history for turn in turns]),
-        "always expanded": ("C1-.", [turn.always_expanded for turn in turns]),
-        "sent": ("C0-", [turn.total for turn in turns]),
-    }
-    events = {22: "4 found ", 27: " 4 collapsed; 3, 5 evicted"}
-    axes: Any = {"xlabel": "turns after the five efforts", "xscale": "log", "ylim": (1_200, 60_000)}
-    print(draw_lines("slice4_bounded_context", lines, events, **axes))
+            said = [one.text for one in messages if one.type == "human" and one.name != "ebbtide"]
+            ambient = [text for text in said[:-1] if not text.startswith("That's done")]
+            shown.append(("".join(notes).count("\n- "), len(ambient)))
+        return shown, commands.stats(agent, CONFIG)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,17 @@ def test_concluding_saves_four_fifths(ran: Run) -> None:
     assert float(saved) == pytest.approx(100 * (1 - int(summary) / int(log)), abs=0.1)
 
 
+def test_the_parts_add_up(ran: Run) -> None:
+    """Instructions, summary, turns and this turn are what was sent."""
+    rows = re.findall(r"^│ \d+ +│ ([\d,]+)" + r" +│ ([\d,]+)" * 4, ran.printed, re.MULTILINE)
+    cells = [[int(cell.replace(",", "")) for cell in row] for row in rows]
+
+    assert [sum(parts) for *parts, _ in cells] == [sent for *_, sent in cells]
+
+
 def test_the_raw_log_leaves(ran: Run) -> None:
     """From the call after its conclusion on its summary stands for it."""
-    rows = re.findall(r"^│ \d+ +│ ([\d,]+) +│ ([\d,]+) ", ran.printed, re.MULTILINE)
+    rows = re.findall(r"^│ \d+ +│ [\d,]+ +│ ([\d,]+) +│ ([\d,]+) ", ran.printed, re.MULTILINE)
     cells = [[int(cell.replace(",", "")) for cell in row] for row in rows]
 
     assert [summary > 0 for summary, _ in cells] == [False] * 9 + [True] * 5
