@@ -140,9 +140,9 @@ def _calls_for(quotes: Sequence[Recalled]) -> Iterator[str]:
             yield f'expand_effort(effort_id="{quote.session}/{quote.effort}")'
         else:
             turns.setdefault(quote.session, set()).add(quote.turn)
-    for session, numbers in turns.items():
+    for session, told in turns.items():
         of_session = f', session="{session}"' if session else ""
-        yield f'read_log(turns="{ranges(sorted(numbers))}"{of_session})'
+        yield f'read_log(turns="{ranges(sorted(told))}"{of_session})'
 
 
 def shortened(message: Message, limit: int, count: TokenCounter, shared: Shared) -> Message:
