@@ -96,7 +96,7 @@ def test_a_search_that_is_cut_loses_its_summaries_first() -> None:
 def test_next_has_all_that_was_asked_for_behind_the_cut() -> None:
     """Turns that follow the one that is cut, and those that were not read, are not forgotten."""
     message = quoting("one " * 60, "two " * 60)
-    body = result_of(message) | {"next": {"turns": "7-8"}}
+    body = dict(result_of(message)) | {"next": {"turns": "7-8"}}
     body["turns"][1]["turn"] = 5
     message["data"]["content"] = json.dumps(body)
 
