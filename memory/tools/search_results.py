@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from ..archive.protocol import Elsewhere, Found
+from ..context.budget import high_water
 from ..context.rounds import RESULT_SHARE
 from ..dates import UNDATED, When, local, local_day
 from ..efforts import Effort
@@ -297,12 +298,12 @@ class SearchResults:
     def _earlier(self) -> tuple[list[Recalled], set[str]]:
         """Return the ranges and the summaries that earlier searches of this turn have shown.
 
-        None if the turn is shortened, or may soon be for want of room: those results may then be
-        gone from the context.
+        None if the turn is shortened, or may be once this result is added: those results may then
+        be gone from the context.
         """
-        work = self._work
-        is_short = work.plan is not None and work.plan.rounds is not None
-        if is_short or work.room - work.used < work.free:
+        work, plan = self._work, self._work.plan
+        most = high_water(work.room, plan.size if plan else 0)
+        if (plan and plan.rounds) or work.used + min(work.free, _BUDGET) > most:
             return [], set()
         searches = [
             message

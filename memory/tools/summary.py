@@ -32,6 +32,7 @@ _PURPOSE_SHARE = 8  # the goal has an eighth of the context budget at most, the 
 _TELLING = re.compile(r"\b(?:error|exception|fail(?:ed|ure|s)?|passed|assert)", re.IGNORECASE)
 """What is in a line that tells how a command ended."""
 
+_ABOUT = 2  # terms of an effort's name and goal in a line that is about it
 _TELLING_SHARE, _LONG_LINE = 3, 200  # one in how many tokens of a preview they have; characters
 _WORDS_IN_TEN_TOKENS = 5  # words requested for ten tokens; English has 7 or 8, others fewer
 
@@ -121,24 +122,31 @@ def telling(
 ) -> str:
     """Return head and tail of a text, between them the lines that tell how something ended.
 
-    Those that say most terms of what the work is `about` come first.
+    Those that say most terms of what the work is `about` come first: a test of it that passes tells
+    more than one of other work that fails.
     """
     if count(content) <= limit:
         return content
-    end, begin = _between_lines(content, limit, count)
+    room = limit // _TELLING_SHARE
+    end, begin = _between_lines(content, limit - room, count)
     lines = map(str.strip, content[end:begin].splitlines())
-    found = [line for line in lines if len(line) <= _LONG_LINE and _TELLING.search(line)]
-    shared = [len(about.intersection(terms(line))) for line in found]
-    free, kept = limit // _TELLING_SHARE, list[int]()
+    scored = [
+        (line, len(about.intersection(terms(line)))) for line in lines if len(line) <= _LONG_LINE
+    ]
+    tells = [one for one in scored if one[1] >= _ABOUT or _TELLING.search(one[0])]
+    found, shared = [line for line, _ in tells], [said for _, said in tells]
+    kept = list[int]()
     for at in sorted(range(len(found)), key=lambda at: -shared[at]):
-        free -= count(f"{found[at]}\n")
-        if free < 0:
+        room -= count(f"{found[at]}\n")
+        if room < 0:
             break
         kept.append(at)
     if not kept:
         return unread(content, limit, count)
     quoted = "\n".join(found[at] for at in sorted(kept))
     end, begin = _between_lines(content, limit - count(quoted), count)
+    hidden = {line.strip() for line in content[end:begin].splitlines()}
+    quoted = "\n".join(line for line in quoted.split("\n") if line in hidden)
     note = render("left_out_telling", tokens=count(content[end:begin]), lines=quoted)
     return f"{content[:end].rstrip()}\n{note}\n{content[begin:]}".rstrip("\n")
 

@@ -11,6 +11,7 @@ from ebbtide.memory.messages import Message
 from ebbtide.memory.recalled import recalled, stored
 from ebbtide.memory.record import Event
 from ebbtide.memory.search.embeddings import Embedder
+from ebbtide.memory.tools.search_efforts import search_efforts
 from ebbtide.memory.tools.summary import EffortSummary
 from ebbtide.prompts.loader import render
 from tests.doubles import Concepts
@@ -133,6 +134,18 @@ def test_what_was_found_before_is_given_again_in_a_turn_that_is_cut(talk: Conver
     first = talk.call("search_efforts", query="cat interceptor")
     talk.plan = replace(new_plan(talk.work, "new"), rounds=Rounds(until=2))
     again = talk.call("search_efforts", query="cat interceptor")
+
+    assert again["results"] == first["results"]
+
+
+def test_what_this_result_may_push_out_is_given_again(talk: Conversation) -> None:
+    """With it the prompt may be cut, and the earlier result leave."""
+    concluded(talk)
+    talk.ask("Which interceptor, and what cat?")
+    first = talk.call("search_efforts", query="cat interceptor")
+    work = replace(talk.work, used=int(0.84 * talk.work.room))
+
+    _, again, *_ = search_efforts(work, "cat interceptor")
 
     assert again["results"] == first["results"]
 
