@@ -139,7 +139,7 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
     def before_agent(self, state: MemoryAgentState, runtime: Runtime[Any]) -> dict[str, Any]:
         """Begin the turn.
 
-        Raises `SessionNotFoundError` if the run goes on with what another user said.
+        Raises `SessionNotFoundError` if the state has messages of another user's session.
         """
         self._check_user(gone_on_from(state), runtime)
         state = with_message_ids(state)
@@ -278,19 +278,19 @@ class EbbtideMiddleware(AgentMiddleware[MemoryAgentState, Any, Any]):
         state: Mapping[str, Any],
         runtime: Runtime[Any],
     ) -> AgentParts:
-        """Return an agent's parts as its next call has them, in a run with this config and state.
+        """Return the parts of an agent for its next call, in a run with this config and state.
 
-        Of the runtime context and store count. A model that another middleware chose is left out: a
-        command may have another context than the turns. Raises `SettingsError` if a middleware
-        fails, or reads a context that is not given.
+        The context and the store of `runtime` are used. A model chosen by another middleware is
+        ignored, since a command may run with another context than the turns. Raises `SettingsError`
+        if a middleware fails, or reads a context that is not given.
         """
         request, is_own = probed(agent, config, state, runtime)
         return self._parts_from(request, known=is_own)
 
     def sized(self, state: Mapping[str, Any]) -> AgentParts:
-        """Return the parts without a request: with the thread's sizes, and no model of its own.
+        """Return the parts without a request: the thread's last sizes, no model of the agent.
 
-        The last budget counts too: it may be the window of a model that is not known here.
+        The last budget is used too: it may be the window of a model that is not known here.
         """
         report = unpacked(state).get("context_report", {})
         if not (tokens := report.get("tokens")):

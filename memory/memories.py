@@ -60,7 +60,7 @@ class UserMemories:
         return explanation
 
     def edit(self, memory_id: str, text: str) -> Remembered:
-        """Reword a fact or rule; blocks that say it keep their wording.
+        """Reword a fact or rule. State blocks that contain it are not changed.
 
         Raises `CommandError` for an effort as well, whose summary belongs to its session.
         """

@@ -37,7 +37,7 @@ class Settings(BaseModel):
     )
     rebuild: Literal["on-change", "every-turn"] = Field(
         "on-change",
-        description="When due text leaves: with the plan's next change, or each turn",
+        description="When faded text leaves: with the next change of the plan, or each turn",
     )
     messages_window: int | None = Field(
         2,
@@ -98,7 +98,7 @@ class Settings(BaseModel):
     )
     language: str = Field(
         "english",
-        description="Language of words whose text does not show it, such as finnish",
+        description="Language of the users if a text is too short to show it, such as finnish",
     )
     timezone: str = Field(
         "",

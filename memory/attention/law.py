@@ -248,9 +248,9 @@ class Attention(Protocol):
         """
 
     def changed(self, user_id: str) -> bool:
-        """Drop cached reads of a user, since the archive's table has changed.
+        """Drop the cached attention of a user, since the archive's table has changed.
 
-        Tell whether they could be dropped at once.
+        Return whether it was dropped at once.
         """
 
     def suppress(self, user_id: str, memory_id: str, *, now: datetime) -> bool:

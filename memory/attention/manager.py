@@ -34,7 +34,7 @@ class AttentionManager:
     attention: Attention
 
     def add_to_attention(self, user_id: str, memory_id: str, effective_salience: float) -> None:
-        """Store a memory that holds so much attention now; it enters at the threshold or above."""
+        """Store a memory with this much attention now; it enters at the threshold or above."""
         now = datetime.now(UTC)
         self.attention.add(user_id, Memory(memory_id, round(effective_salience), now), now=now)
 
@@ -44,13 +44,13 @@ class AttentionManager:
         return [memory.id for memory in found]
 
     def prune_attention(self, user_id: str) -> int:
-        """Take faded memories out of attention, and return how many they were."""
+        """Take faded memories out of attention, and return their number."""
         return self.attention.prune(user_id, now=datetime.now(UTC))
 
     def refresh_for_context(self, user_id: str, context: str, limit: int = 10) -> Sequence[str]:
-        """Return what `get_attention` would return beside a message, which lifts what it is about.
+        """Return the memories in attention, those about the subject of a message first.
 
-        Nothing enters or leaves: the lift holds for this call.
+        Attention itself is not changed.
         """
         now = datetime.now(UTC)
         found = self.attention.refresh_for_context(user_id, context, limit, now=now)
