@@ -2,26 +2,28 @@
 
     python benchmarks/faults.py --out results
 
-All agents hold the same conversation (see `witness`) with checkpoints and archive in SQLite files,
-and each fault strikes all of them.
+All agents hold the same conversation (see `witness`), with checkpoints and archive in SQLite files.
 
-- killed: the process is killed before a random statement to its databases, half of which lie
-  in the turn after the next. Half of the broken turns are resumed, after the others the next
-  question is asked. "statements" are all those that a turn makes.
-- disk: from such a statement on the disk refuses every write, until the turn has failed.
-- fork: after thirty turns twenty others are held from the checkpoint of turn 10, then one more in
-  each branch.
-- summary fails: the model does not answer for summaries during forty turns.
+- killed: the process is killed before a random statement to its databases, within the next two
+  turns. After half of the kills the broken turn is resumed, after the others the next question is
+  asked. "statements" is how many an agent makes in a turn.
+- disk full: from a random statement of each turn on the disk refuses every write. When it has room
+  again, the turn is resumed, or its question asked again if nothing of it is stored.
+- fork: a trunk of thirty turns, and a branch of twenty others from the checkpoint of turn 10.
+- summary fails: every call for a summary raises, in half as many turns.
 - large result: a tool returns 5 MB in the third of ten turns.
-- results cut apart: each of sixty turns has two tool results that belong together.
-- Chinese: forty turns in Chinese, whose characters have more tokens than English ones.
+- results cut apart: each turn has two results of tools that were called together.
+- Chinese: a conversation whose characters have more tokens than those of English.
 
-Of the turns that were answered, "lost" are those that nothing stores any more (of Ebbtide: that its
-archive does not have), "doubled" those that are stored twice, "out of reach" those whose fact
-the model neither was sent in a last turn nor gets with a search or from a file of the agent. "torn"
-are stored tool calls without a result or the reverse, "refused" requests that a provider refuses
-since they are larger than the window or have such calls, "without the question" requests that lack
-it, "failed" turns that ended in an error, "leaked" facts of the other branch within reach.
+The columns count, after one more question:
+
+- lost: answered turns that no checkpoint has any more, of Ebbtide: that its archive does not have.
+- doubled: questions that are stored twice. torn: stored calls without a result, or the reverse.
+- out of reach: answered turns whose fact is neither in the last request, nor in a file of the
+  agent, nor in the result of a search.
+- refused: requests that a provider refuses, since they have torn calls or exceed the window.
+- without the question: requests that do not contain the question. failed: turns that raised.
+- leaked: facts of the other branch that are within reach.
 """
 
 import multiprocessing
