@@ -126,7 +126,10 @@ def test_an_agent_of_the_application(name: str) -> None:
         (("--agent", "app"), "--agent takes module:name, such as app:agent, not 'app'"),
         (("--agent", "nowhere:app"), "agent 'nowhere:app' cannot be used: No module named"),
         (("--agent", "os:sep"), "agent 'os:sep' is a str: name a compiled graph"),
-        (("--agent", "app:a", "--model", "scripted"), "--agent brings its own; leave out --model"),
+        (
+            ("--agent", "app:a", "--model", "scripted"),
+            "--agent has settings of its own: leave out --model",
+        ),
     ],
 )
 def test_an_agent_that_cannot_be_used(options: tuple[str, ...], said: str) -> None:

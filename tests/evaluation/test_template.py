@@ -56,19 +56,19 @@ def test_goal_probes_take_turns() -> None:
         ({"initial_setup": {}}, "initial_setup.original_goal: Field required"),
         (
             {"ground_truth": {"constraints": ["Never said."]}},
-            "ground_truth.constraints: 'Never said.' stands in no turn",
+            "ground_truth.constraints: 'Never said.' is in no turn",
         ),
         (
             {"ground_truth": {"given": ["Never said."]}},
-            "ground_truth.given: 'Never said.' stands in no turn",
+            "ground_truth.given: 'Never said.' is in no turn",
         ),
         (
             {"ground_truth": {"same": {"The shed is 12 metres long.": ["Never said."]}}},
-            "ground_truth.same: 'Never said.' stands in no turn",
+            "ground_truth.same: 'Never said.' is in no turn",
         ),
         (
             {"ground_truth": {"superseded": [{"old": "Never.", "by": "Said."}]}},
-            "ground_truth.superseded: 'Never.' stands in no turn",
+            "ground_truth.superseded: 'Never.' is in no turn",
         ),
         (
             {"ground_truth_salience": {"compression_point_3": []}},
@@ -80,7 +80,7 @@ def test_goal_probes_take_turns() -> None:
         ),
         (
             {"probing_tasks": {"behavioral_test": tempting(needs=["Never said."])}},
-            "probing_tasks.behavioral_test.needs: 'Never said.' stands in no turn",
+            "probing_tasks.behavioral_test.needs: 'Never said.' is in no turn",
         ),
     ],
 )
