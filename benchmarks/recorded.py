@@ -43,6 +43,17 @@ _PRECISION = 0.75
 _CONSTRAINT_RECALL = 0.95
 """The aim for the recall of constraints."""
 
+_GOAL = {
+    "answers": "goal",
+    "precision": f"> {_PRECISION}",
+    "recall": f"> {_PRECISION}",
+    "coherence": "> 0.9",
+    "constraints": f"> {_CONSTRAINT_RECALL}",
+    "verbatim": "1.0",
+    "ratio": "< 0.5, of 40 turns and more",
+}
+"""The aims, as a last row."""
+
 _COLUMNS = {
     "salience_precision": "precision",
     "salience_recall": "recall",
@@ -118,7 +129,7 @@ def main() -> None:
             rows += replayed(answers, Path(folder))
             quotes += wrong(answers, Path(folder))
             rules += constraints(answers, Path(folder))
-    write(options.out, "recorded", "Recorded answers, replayed", rows)
+    write(options.out, "recorded", "Recorded answers, replayed", [*rows, _GOAL])
     if quotes:
         write(options.out, "recorded_quotes", "Quotes beside the truth", quotes)
     if rules:
