@@ -6,8 +6,8 @@ stored there.
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
@@ -19,6 +19,8 @@ if charts:  # so that the same rows give the same file, and its words stay words
     import_module("matplotlib").rcParams |= {"svg.hashsalt": "ebbtide", "svg.fonttype": "none"}
 
 Row: TypeAlias = Mapping[str, Any]
+Aim: TypeAlias = Callable[[Row, str, Sequence[Row]], float | None]
+"""Returns the goal of a column of a row, which may depend on the other rows."""
 
 _PEERS = {
     "ebbtide": "C0",
@@ -34,11 +36,21 @@ _PEERS = {
 """The colour of each agent, by the beginning of its name; the same one in all figures."""
 
 _STYLES = ("o-", "s--", "^:", "D-.", "v-", "x--")
+_MARKERS = "os^Dvx"
 _HATCHES = ("", "///", "...", "xx", "\\\\", "++")
 """What tells lines and bars apart where there are no colours."""
 
-_BAR, _WIDTH = 0.26, 7.0
-"""Inches of a bar and of a figure."""
+_DASHES = ("--", ":", "-.", (0, (1, 3)))
+"""The lines of goals and limits."""
+
+_BAR, _LINE, _WIDTH = 0.26, 0.36, 7.0
+"""Inches of a bar, of a line of dots, and of a figure."""
+
+_MANY = 60
+"""Bars in a figure from which on there are dots instead, which need less room."""
+
+_DECADES = 30
+"""How many times as large as the smallest value the largest one must be for a log scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,9 @@ class Figure:
 
     `x` are the columns that name what is compared: one of numbers makes lines, texts make bars.
     `y` are the columns that are drawn, on one axis with its unit. Each value of the column `by`
-    has lines or bars of its own. `where` chooses rows; `marks` are goals and limits by their names.
+    has lines or bars of its own. `where` chooses rows; `marks` are goals and limits by their names,
+    `aim` gives one for a single value. With `across` the columns are compared, and the rows, named
+    by `reads`, have bars of their own. `log` makes dots: bars on a log scale begin nowhere.
     """
 
     name: str
@@ -59,6 +73,11 @@ class Figure:
     where: Mapping[str, Any] = field(default_factory=dict)
     marks: Mapping[str, float] = field(default_factory=dict)
     log: bool = False
+    aim: Aim | None = None
+    aimed: str = "goal"
+    across: bool = False
+    reads: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
 
 
 _SEARCH = Figure(
@@ -67,9 +86,10 @@ _SEARCH = Figure(
     ("efforts",),
     ("search p50 ms", "search p95 ms"),
     "time of a search (ms)",
-    marks={"goal at 10,000 efforts": 20, "goal at 100,000": 60},
+    marks={"goal for p95 at 10,000 efforts": 20, "at 100,000": 60},
     log=True,
 )
+_SEARCH_SEMANTIC = replace(_SEARCH, marks={"goal for p95 at 10,000 efforts": 20})
 _GROUPS = ("agent", "efforts", "budget")
 _SCALE = tuple(f"{name} CPU p50 ms" for name in ("open", "commit", "search", "elsewhere"))
 _SHARES = ("R@5", "all@5", "all@10", "turn R@10", "1,000 tokens", "4,000 tokens")
@@ -79,8 +99,48 @@ _RECALL = Figure(
     ("utterances to a turn",),
     _SHARES,
     "questions (%)",
+    aim=lambda row, _, __: _RECALL_GOALS.get(row["measure"]),
+    across=True,
+    reads={"1": "one utterance to a turn", "2": "two utterances to a turn"},
 )
+_RECALL_GOALS = dict(zip(_SHARES, (90, 85, 92, 74, 87, 95), strict=True))
+_COSTS = {
+    ("scripted", 4_000): 1_250,
+    ("scripted", 16_000): 1_450,
+    ("day", 4_000): 1_700,
+    ("day", 16_000): 2_750,
+    ("long", 4_000): 2_800,
+    ("long", 16_000): 2_650,
+}
+"""The goals for the cost of a turn of Ebbtide, by conversation and budget."""
 _RIGHT = {"goal, true": 60.0, "goal, false": 2.0}
+
+
+def _turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
+    """Return 1.3 of the time of deepagents early in a session, half of `create_agent`'s late."""
+    peer, share = ("deepagents", 1.3) if "10-60" in column else ("create_agent", 0.5)
+    times = [share * one[column] for one in rows if one["agent"] == peer]
+    return times[0] if times and row["agent"] == "ebbtide" else None
+
+
+def _long_turn_aim(row: Row, column: str, rows: Sequence[Row]) -> float | None:
+    """Return the smaller goal: a share of what two peers cost with the same budget."""
+    closed = row["efforts"] == "closed"
+    shares = {"ContextEditingMiddleware": 0.6, "deepagents": 0.75}
+    shares = {"ContextEditingMiddleware": 0.45, "deepagents": 0.55} if closed else shares
+    beside = [one for one in rows if one["budget"] == row["budget"] and one["agent"] in shares]
+    costs = [shares[one["agent"]] * one[column] for one in beside]
+    return min(costs) if costs and row["agent"] == "ebbtide" else None
+
+
+def _cost_aim(row: Row, _: str, __: Sequence[Row]) -> float | None:
+    of_us = row["agent"].startswith("ebbtide")
+    return _COSTS.get((row["talk"], row["budget"])) if of_us else None
+
+
+def _budget(row: Row, _: str, __: Sequence[Row]) -> float | None:
+    return row["budget"] or None
+
 
 FIGURES: Mapping[str, tuple[Figure, ...]] = {
     "turn_cost": (
@@ -92,6 +152,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "median time of a turn, SQLite (ms)",
             where={"case": "SQLite"},
             log=True,
+            aim=_turn_aim,
         ),
         Figure(
             "checkpoints",
@@ -112,25 +173,39 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("cost per turn",),
             "cost of a turn (tokens)",
             by="talk",
+            aim=_cost_aim,
         ),
         Figure(
             "worst",
             "Does the largest call keep to the budget?",
             ("agent",),
-            ("worst call", "budget"),
+            ("worst call",),
             "largest call of the long conversation (tokens)",
             where={"talk": "long"},
             log=True,
+            aim=_budget,
+            aimed="budget",
         ),
     ),
     "long_turn": (
-        Figure("cost", "What does a turn of 80 rounds cost?", _GROUPS, ("cost",), "cost (tokens)"),
+        Figure(
+            "cost",
+            "What does a turn of 80 rounds cost?",
+            _GROUPS,
+            ("cost",),
+            "cost (tokens)",
+            aim=_long_turn_aim,
+            title="agent, efforts, budget (tokens)",
+        ),
         Figure(
             "largest",
             "Does the largest call keep to the budget?",
             _GROUPS,
-            ("largest call", "budget"),
-            "tokens",
+            ("largest call",),
+            "largest call (tokens)",
+            aim=_budget,
+            aimed="budget",
+            title="agent, efforts, budget (tokens)",
         ),
     ),
     "long_turn_growth": (
@@ -169,7 +244,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("unit",),
             ("1,000 tokens", "4,000 tokens"),
             "questions (%)",
-            marks={"goal": 60},
+            marks={"goal as called, about 1,000 tokens": 55},
         ),
     ),
     "search_kinds": (
@@ -179,6 +254,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("kind",),
             ("Ebbtide", "FTS5 unicode61", "FTS5 trigram"),
             "questions (%)",
+            marks={"goal for all": 90},
         ),
     ),
     "growth": (
@@ -186,13 +262,14 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             "time",
             "Does a turn take longer as the session grows?",
             ("turns",),
-            ("CPU ms", "turns 51-150 beside it"),
-            "CPU time of a turn (ms)",
+            ("ratio",),
+            "CPU time of a turn, relative to turns 51-150\nof new sessions that alternate with it",
+            marks={"goal": 1.1},
             log=True,
         ),
     ),
     "search_scale": (_SEARCH,),
-    "search_scale_semantic": (_SEARCH,),
+    "search_scale_semantic": (_SEARCH_SEMANTIC,),
     "search_sessions": (
         Figure(
             "time",
@@ -288,6 +365,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("turns",),
             ("open, ms",),
             "time until it is drawn (ms)",
+            marks={"goal at 1,000 turns": 2_000, "at 20,000": 5_000},
             log=True,
         ),
     ),
@@ -298,6 +376,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("likeness", "pairs"),
             ("merged", "kept apart"),
             "of paraphrases and of look-alikes (%)",
+            marks={"goal for merged paraphrases": 60, "for look-alikes kept apart": 100},
         ),
     ),
     "deduplication_speed": (
@@ -307,6 +386,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("likeness",),
             ("cold s", "again s", "10 more s"),
             "time (s)",
+            marks={"goal": 1},
             log=True,
         ),
     ),
@@ -317,6 +397,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("budget",),
             ("in view", "named as out of view", "waiting", "neither"),
             "rules",
+            title="budget (tokens)",
         ),
     ),
     "recorded": (
@@ -326,6 +407,7 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
             ("template", "answers"),
             ("precision", "recall"),
             "share",
+            marks={"goal": 0.75},
             where={"strategy": "selective-salience"},
         ),
     ),
@@ -336,11 +418,14 @@ FIGURES: Mapping[str, tuple[Figure, ...]] = {
 def draw(folder: Path, name: str, rows: Sequence[Row]) -> list[str]:
     """Draw the figures of some results as SVG and PNG; return the names of the files."""
     files: list[str] = []
-    for figure in FIGURES.get(name, ()) if charts else ():
+    for one in FIGURES.get(name, ()) if charts else ():
+        figure = one
         chosen = [row for row in rows if figure.where.items() <= row.items()]
         chosen = [row for row in chosen if any(_is_number(row.get(y)) for y in figure.y)]
         if not chosen:
             continue
+        if figure.across:
+            figure, chosen = _across(figure, chosen)
         drawn = _lines(figure, chosen) if _is_line(figure, chosen) else _bars(figure, chosen)
         for ending in ("svg", "png"):
             files.append(f"{name}_{figure.name}.{ending}")
@@ -350,6 +435,17 @@ def draw(folder: Path, name: str, rows: Sequence[Row]) -> list[str]:
 
 _DATED = {"svg": "Date", "png": "Software"}
 """What would make two files of the same rows differ."""
+
+
+def _across(figure: Figure, rows: Sequence[Row]) -> tuple[Figure, list[Row]]:
+    """Make a row of each column, and a column of each row."""
+    (x,) = figure.x
+    names = [figure.reads.get(str(row[x]), str(row[x])) for row in rows]
+    turned = [
+        {"measure": y, **{name: row.get(y) for name, row in zip(names, rows, strict=True)}}
+        for y in figure.y
+    ]
+    return replace(figure, x=("measure",), y=tuple(names)), turned
 
 
 def _is_line(figure: Figure, rows: Sequence[Row]) -> bool:
@@ -382,11 +478,23 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     """Draw lines over a column of numbers."""
     drawn, axes = _axes(figure, 4.0)
     (x,) = figure.x
-    for (label, y, points), style in zip(_series(figure, rows), _STYLES, strict=False):
-        axes.plot([row[x] for row in points], [row[y] for row in points], style, label=label)
-    for (label, value), style in zip(figure.marks.items(), ("--", ":"), strict=False):
-        axes.axhline(value, color="0.3", linestyle=style, label=label)
-    axes.set(xlabel=x, ylabel=figure.unit, ylim=(0, None))
+    for number, (label, y, points) in enumerate(_series(figure, rows)):
+        axes.plot(
+            [row[x] for row in points],
+            [row[y] for row in points],
+            _STYLES[number % len(_STYLES)],
+            label=label,
+            color=_colours(points, number)[0],
+        )
+    for (label, value), style in zip(figure.marks.items(), _DASHES, strict=False):
+        axes.axhline(value, color="black", linestyle=style, label=label)
+    axes.set(xlabel=figure.title or x, ylabel=figure.unit)
+    values = [row[y] for row in rows for y in figure.y if _is_number(row.get(y))]
+    if 0 < _DECADES * min(values) < max(values):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(0, None)
+    axes.yaxis.set_major_formatter(_PLAIN)
     if figure.log:
         axes.set_xscale("log")
     ticks = sorted({row[x] for row in rows})
@@ -396,33 +504,55 @@ def _lines(figure: Figure, rows: Sequence[Row]) -> Any:
     return drawn
 
 
+_PLAIN = "{x:,.10g}"
+"""A number without a power of ten."""
+
+
 def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
-    """Draw horizontal bars, a group for each row or for each value of `x`."""
+    """Draw horizontal bars or dots, a group for each row or for each value of `x`."""
     names = dict.fromkeys(_name(figure, row) for row in rows)
     series = _series(figure, rows)
-    drawn, axes = _axes(figure, 1.6 + _BAR * len(names) * max(2, len(series)))
-    thickness = 0.8 / len(series)
+    values = [row[y] for row in rows for y in figure.y if _is_number(row.get(y))]
+    log = figure.log and min(values) > 0  # a logarithm has no place for a zero
+    dots = log or len(names) * len(series) > _MANY
+    lines = _LINE * len(names) if dots else _BAR * len(names) * max(2, len(series))
+    drawn, axes = _axes(figure, 1.6 + lines)
     places = {name: len(names) - at for at, name in enumerate(names)}
+    aims: list[tuple[float, float, float]] = []
+    thickness = (0.6 if dots else 0.8) / len(series)
     for number, (label, y, members) in enumerate(series):
         bars = [row for row in members if _is_number(row.get(y))]
-        axes.barh(
-            [places[_name(figure, row)] + 0.4 - thickness * (number + 0.5) for row in bars],
-            [row[y] for row in bars],
-            thickness,
-            label=label,
-            hatch=_HATCHES[number % len(_HATCHES)],
-            color=_colours(bars, number) if len(series) == 1 else f"C{number}",
-            edgecolor="black",
-            linewidth=0.5,
-        )
-    for (label, value), style in zip(figure.marks.items(), ("--", ":"), strict=False):
-        axes.axvline(value, color="0.3", linestyle=style, label=label)
+        middle = thickness * ((len(series) - 1) / 2 - number)
+        at = [places[_name(figure, row)] + middle for row in bars]
+        style: dict[str, Any] = {"label": label, "edgecolor": "black", "linewidth": 0.5}
+        style["color"] = _colours(bars, number) if len(series) == 1 else f"C{number}"
+        if dots:
+            axes.scatter([row[y] for row in bars], at, marker=_MARKERS[number], **style)
+        else:
+            hatch = _HATCHES[number % len(_HATCHES)]
+            axes.barh(at, [row[y] for row in bars], thickness, hatch=hatch, **style)
+        found = [figure.aim(row, y, rows) if figure.aim else None for row in bars]
+        half = thickness / 2
+        aims += [(x, y - half, y + half) for x, y in zip(found, at, strict=True) if x]
+    if aims:
+        axes.vlines(*zip(*aims, strict=True), color="black", linewidth=2.5, label=figure.aimed)
+    for (label, value), style in zip(figure.marks.items(), _DASHES, strict=False):
+        axes.axvline(value, color="black", linestyle=style, label=label)
     axes.set_yticks([*places.values()], [*places])
-    axes.set(xlabel=figure.unit, ylabel=", ".join(figure.x))
-    values = [row[y] for row in rows for y in figure.y if _is_number(row.get(y))]
-    if figure.log and min(values) > 0:  # a logarithm has no place for a zero
+    axes.set(xlabel=figure.unit, ylabel=figure.title or ", ".join(figure.x))
+    axes.set_ylim(0.4, len(names) + 0.6)
+    if log:
         axes.set_xscale("log")
-    if len(series) > 1 or figure.marks:
+        steps = (1, 2, 5) if max(values) < 100 * min(values) else (1,)
+        axes.xaxis.get_major_locator().set_params(subs=steps)
+        axes.minorticks_off()
+    else:
+        axes.locator_params(axis="x", nbins=6)
+    axes.xaxis.set_major_formatter(_PLAIN)
+    if dots:
+        axes.grid(axis="y", color="0.9")
+        axes.set_axisbelow(True)
+    if len(series) > 1 or figure.marks or aims:
         drawn.legend(loc="outside lower center", ncols=3)
     return drawn
 
