@@ -103,7 +103,7 @@ _RECALL = Figure(
     across=True,
     reads={"1": "one utterance to a turn", "2": "two utterances to a turn"},
 )
-_RECALL_GOALS = dict(zip(_SHARES, (90, 85, 92, 74, 87, 95), strict=True))
+_RECALL_GOALS: Mapping[str, float] = dict(zip(_SHARES, (90, 85, 92, 74, 87, 95), strict=True))
 _COSTS = {
     ("scripted", 4_000): 1_250,
     ("scripted", 16_000): 1_450,
@@ -441,7 +441,7 @@ def _across(figure: Figure, rows: Sequence[Row]) -> tuple[Figure, list[Row]]:
     """Make a row of each column, and a column of each row."""
     (x,) = figure.x
     names = [figure.reads.get(str(row[x]), str(row[x])) for row in rows]
-    turned = [
+    turned: list[Row] = [
         {"measure": y, **{name: row.get(y) for name, row in zip(names, rows, strict=True)}}
         for y in figure.y
     ]
@@ -524,13 +524,13 @@ def _bars(figure: Figure, rows: Sequence[Row]) -> Any:
         bars = [row for row in members if _is_number(row.get(y))]
         middle = thickness * ((len(series) - 1) / 2 - number)
         at = [places[_name(figure, row)] + middle for row in bars]
-        style: dict[str, Any] = {"label": label, "edgecolor": "black", "linewidth": 0.5}
-        style["color"] = _colours(bars, number) if len(series) == 1 else f"C{number}"
+        look: dict[str, Any] = {"label": label, "edgecolor": "black", "linewidth": 0.5}
+        look["color"] = _colours(bars, number) if len(series) == 1 else f"C{number}"
         if dots:
-            axes.scatter([row[y] for row in bars], at, marker=_MARKERS[number], **style)
+            axes.scatter([row[y] for row in bars], at, marker=_MARKERS[number], **look)
         else:
             hatch = _HATCHES[number % len(_HATCHES)]
-            axes.barh(at, [row[y] for row in bars], thickness, hatch=hatch, **style)
+            axes.barh(at, [row[y] for row in bars], thickness, hatch=hatch, **look)
         found = [figure.aim(row, y, rows) if figure.aim else None for row in bars]
         half = thickness / 2
         aims += [(x, y - half, y + half) for x, y in zip(found, at, strict=True) if x]
