@@ -1,19 +1,16 @@
 """The anchor: turns leave the rolling window, anchored facts stay in the context."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from drawing import MISSING, begin, save
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
-
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 TALK = (
     "The gateway listens on port 8443.",
@@ -51,13 +48,9 @@ def main() -> None:
     print(table)
     for question, (state, _) in zip((ANCHORED, FOUND), turns[-2:], strict=True):
         print(f"{question} {state['messages'][-1].text}")
-    if charts:
-        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        axes = figure.subplots()
+    if axes := begin("turn", "prefix of the call before, a fraction"):
         axes.bar(range(1, len(shares) + 1), shares)
-        axes.set(xlabel="turn", ylabel="prefix of the call before, a fraction")
-        figure.savefig("anchor_and_window.png")
-    print("Plot: anchor_and_window.png" if charts else "For a plot, install matplotlib.")
+    print(save(axes, "anchor_and_window") if axes else MISSING)
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], int]:

@@ -1,24 +1,21 @@
 """Attention: which memories of a user are in attention on each day of a year."""
 
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
-from typing import Any
 
+from drawing import MISSING, begin, mark, save
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
 
 from ebbtide import DiskArchive
 from ebbtide.memory.attention.law import Attention, Memory
 
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
-
 USER, DAYS, MONTH, THRESHOLD, SUPPRESSED_ON = "ann", 365, 30, 40.0, 40
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 CONCLUDED = {"never-used": (60, 0), "used-weekly": (90, 3), "came-back": (80, 3)}
 CONCLUDED |= {"suppressed": (95, 20), "late": (80, 300)}
 """The importance of each effort, and the day of its end; below, expansions by day."""
+MARKERS = "os^Dv"
 USED = {"used-weekly": dict.fromkeys(range(7, DAYS, 7), 1), "came-back": {58: 20}}
 
 
@@ -43,18 +40,23 @@ def main() -> None:
     print(table)
     for name in CONCLUDED:
         print(f"{name}: {sum(name in evening for evening in attended)} days in attention")
-    if charts:
-        figure = charts.Figure(figsize=(8, 4), layout="constrained")
-        axes = figure.subplots()
-        for name, line in levels.items():
-            (outline,) = axes.plot(line, linestyle=":")
-            inside = [value if name in attended[day] else None for day, value in enumerate(line)]
-            axes.plot(inside, color=outline.get_color(), label=name)
-        axes.axhline(THRESHOLD, color="black", linestyle="--", label="threshold")
-        axes.set(xlabel="day", ylabel="effective salience")
-        axes.legend()
-        figure.savefig("attention.png")
-    print("Plot: attention.png" if charts else "For a plot, install matplotlib.")
+    draw(levels, attended)
+
+
+def draw(levels: dict[str, list[float | None]], attended: list[set[str]]) -> None:
+    """Draw the strength of each memory, solid while it is in attention."""
+    if not (axes := begin("day", "effective salience (0-100)")):
+        print(MISSING)
+        return
+    for (name, line), marker in zip(levels.items(), MARKERS, strict=True):
+        (outline,) = axes.plot(line, linestyle=":")
+        inside = [value if name in attended[day] else None for day, value in enumerate(line)]
+        look = {"color": outline.get_color(), "marker": marker, "markevery": 15}
+        axes.plot(inside, label=name, **look)
+    axes.axhline(THRESHOLD, color="black", linestyle="--", label="threshold")
+    mark(axes, {SUPPRESSED_ON: "suppressed ", 58: " came back"})
+    axes.set_ylim(0, 103)
+    print(save(axes, "attention", legend={"loc": "upper center"}))
 
 
 def live(attention: Attention, day: int, now: datetime) -> None:

@@ -1,4 +1,4 @@
-"""What the slices share: sums, and figures of what turns sent, the budget and the events."""
+"""What the examples share: sums, and figures with what was sent, the budget and the events."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -10,6 +10,7 @@ from ebbtide import Settings
 charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 FEW = 3  # events that stand side by side
 SHORT = 50  # turns that have room for markers
+MISSING = "For a plot, install matplotlib."
 DASHED: Any = {"color": "k", "linestyle": (0, (8, 3)), "label": "budget"}
 
 
@@ -21,6 +22,29 @@ def sums(figures: Any) -> str:
         f"All calls: {figures.sent:,} tokens, with logs always expanded "
         f"{figures.always_expanded:,}, with full history {figures.full_history:,}."
     )
+
+
+def begin(xlabel: str, ylabel: str) -> Any:
+    """Return empty axes, or None where matplotlib is missing."""
+    if charts is None:
+        return None
+    axes = charts.Figure(figsize=(7, 4), layout="constrained").subplots()
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.yaxis.set_major_formatter("{x:,.10g}")
+    return axes
+
+
+def mark(axes: Any, events: Mapping[int, str]) -> None:
+    """Mark events where they happen, with their names at the foot, many one above the other.
+
+    An event that ends with a space stands before its place.
+    """
+    levels = 1 if len(events) <= FEW else FEW
+    for number, (place, event) in enumerate(events.items()):
+        axes.axvline(place, color="0.8", zorder=0)
+        side = "right" if event.endswith(" ") else "left"
+        height = 0.02 + 0.05 * (number % levels)
+        axes.text(place, height, event, ha=side, transform=axes.get_xaxis_transform())
 
 
 def draw_turns(name: str, turns: Sequence[Any], events: Mapping[int, str], **options: Any) -> str:
@@ -41,37 +65,24 @@ def draw_lines(
     legend: Mapping[str, Any] | None = None,
     **axes: Any,
 ) -> str:
-    """Draw the lines, each with matplotlib's code of its style; return where the plot is.
-
-    An event stands at its turn, at the foot of the figure, one of many above the other; one that
-    ends with a space stands before its turn.
-    """
-    if charts is None:
-        return "For a plot, install matplotlib."
-    figure = charts.Figure(figsize=(7, 4), layout="constrained")
-    plot = figure.subplots()
+    """Draw the lines, each with matplotlib's code of its style; return where the plot is."""
+    plot = begin("", "last call of the turn (tokens)")
+    if plot is None:
+        return MISSING
     for label, (style, sizes) in lines.items():
         plot.plot(range(1, len(sizes) + 1), sizes, style, label=label)
     plot.axhline(Settings().context_budget, **DASHED)
-    plot.set(ylabel="last call of the turn (tokens)", yscale="log", **axes)
-    levels = 1 if len(events) <= FEW else FEW
-    for number, (turn, event) in enumerate(events.items()):
-        plot.axvline(turn, color="0.8", zorder=0)
-        side = "right" if event.endswith(" ") else "left"
-        height = 0.02 + 0.05 * (number % levels)
-        place = plot.get_xaxis_transform()
-        plot.text(turn, height, event, ha=side, transform=place)
+    plot.set(yscale="log", **axes)
+    mark(plot, events)
     label_ticks(plot)
-    plot.legend(**legend or {})
-    return save(figure, name)
+    return save(plot, name, legend or {})
 
 
 def draw_parts(name: str, steps: Mapping[str, Mapping[str, int]], **axes: Any) -> str:
     """Draw for each step the sizes of its parts; return where the plot is."""
-    if charts is None:
-        return "For a plot, install matplotlib."
-    figure = charts.Figure(figsize=(7, 4), layout="constrained")
-    plot = figure.subplots()
+    plot = begin("", "context of a call (tokens)")
+    if plot is None:
+        return MISSING
     parts = [*next(iter(steps.values()))]
     for number, (part, marker) in enumerate(zip(parts, "Dso", strict=True)):
         sizes = [(at + 0.2 * (number - 1), step[part]) for at, step in enumerate(steps.values())]
@@ -80,11 +91,10 @@ def draw_parts(name: str, steps: Mapping[str, Mapping[str, int]], **axes: Any) -
         for at, size in shown:
             plot.annotate(f"{size:,}", (at, size), (0, 8), textcoords="offset points", ha="center")
     plot.axhline(Settings().context_budget, **DASHED)
-    plot.set(ylabel="context of a call (tokens)", yscale="log", **axes)
+    plot.set(yscale="log", **axes)
     label_ticks(plot)
     plot.set_xticks(range(len(steps)), [*steps])
-    plot.legend(ncols=2, loc="upper center")
-    return save(figure, name)
+    return save(plot, name, {"ncols": 2, "loc": "upper center"})
 
 
 def label_ticks(plot: Any) -> None:
@@ -97,8 +107,10 @@ def label_ticks(plot: Any) -> None:
     plot.minorticks_off()
 
 
-def save(figure: Any, name: str) -> str:
-    """Save a figure as SVG and PNG."""
+def save(axes: Any, name: str, legend: Mapping[str, Any] | None = None) -> str:
+    """Save a figure as SVG and PNG, with a legend if options of one are given; return where."""
+    if legend is not None:
+        axes.legend(**legend)
     for ending in ("svg", "png"):
-        figure.savefig(f"{name}.{ending}", dpi=200)
+        axes.figure.savefig(f"{name}.{ending}", dpi=200)
     return f"Plot: {name}.svg and .png"

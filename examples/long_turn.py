@@ -1,11 +1,10 @@
 """A long turn: one request and forty rounds of tools, with a budget of 4,000 tokens."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from drawing import DASHED, MISSING, begin, mark, save
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -15,8 +14,6 @@ from rich.table import Table
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 from ebbtide.testing import ScriptedModel
-
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 TASKS = ("gateway", "sidebar", "billing", "backup")
 REQUEST = f"Find out which file of each is at fault: {', '.join(TASKS)}. Change nothing!"
@@ -54,24 +51,24 @@ def main() -> None:
         steps = agent.stream({"messages": REQUEST}, CONFIG, stream_mode="updates")
         sent = [step["assemble_context"] for step in steps if "assemble_context" in step]
     sizes = [update["memory"]["context_report"]["total"] for update in sent]
+    notes = [[part.text for part in update["context"]["messages"]] for update in sent]
+    lists = ["".join(text for text in texts if ">concluded efforts" in text) for texts in notes]
+    summaries = [text.count("\n- ") for text in lists]
+    more = [at for at in range(1, len(sent)) if summaries[at] > summaries[at - 1]]
     table = Table("call", "tokens", "request", "summaries", "results shown")
     for number in range(0, len(sent), 7):
         messages = sent[number]["context"]["messages"]
-        notes = [part.text for part in messages if ">concluded efforts" in part.text]
         request = "whole" if any(part.text == REQUEST for part in messages) else "cut"
         results = sum(part.name == "read_source" for part in messages)
-        summaries = str("".join(notes).count("\n- "))
-        table.add_row(str(number + 1), f"{sizes[number]:,}", request, summaries, str(results))
+        row = (request, str(summaries[number]), str(results))
+        table.add_row(str(number + 1), f"{sizes[number]:,}", *row)
     print(table, f"Largest of {len(sizes)} calls: {max(sizes):,} tokens of {budget:,}.")
-    if charts:
-        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        axes = figure.subplots()
+    if axes := begin("call of the model", "tokens"):
         axes.plot(range(1, len(sizes) + 1), sizes, label="context")
-        axes.axhline(budget, linestyle="--", color="grey", label="budget")
-        axes.set(xlabel="call of the model", ylabel="tokens", ylim=(0, budget * 1.1))
-        axes.legend()
-        figure.savefig("long_turn.png")
-    print("Plot: long_turn.png" if charts else "For a plot, install matplotlib.")
+        axes.axhline(budget, **DASHED)
+        axes.set_ylim(0, budget * 1.25)
+        mark(axes, {at + 1: "concluded " for at in more})
+    print(save(axes, "long_turn", legend={"ncols": 2}) if axes else MISSING)
 
 
 if __name__ == "__main__":

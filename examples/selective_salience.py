@@ -1,12 +1,11 @@
 """Selective salience: important sentences of a long effort stay in the context verbatim."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import accumulate
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from drawing import DASHED, MISSING, begin, mark, save
 from langgraph.checkpoint.memory import InMemorySaver
 from rich import print  # noqa: A004 (prints tables as well)
 from rich.table import Table
@@ -14,8 +13,6 @@ from rich.table import Table
 from ebbtide import DiskArchive, Settings, create_memory_agent
 from ebbtide.graph.models import choose_model
 from ebbtide.memory.tokens import count
-
-charts: Any = import_module("matplotlib.figure") if find_spec("matplotlib") else None
 
 HOLDING = (
     "The orders table must never be locked for longer than 2 seconds.",
@@ -29,14 +26,15 @@ TALK = (
     "I looked at the dashboards again this morning, and at the logs, and found nothing new.",
     "The people from the shop called and told me at length what they had done over the weekend.",
 )
-TURNS = 120
+TURNS, BUDGET = 120, 2_800
 CONFIG: Any = {"configurable": {"thread_id": "salience"}}
 COLUMNS = ("turn", "compressed", "active effort", "context", "all that was said")
 
 
 def main() -> None:
     """Work on one effort for 120 turns, and print which sentences stay in the context."""
-    settings, sizes, history = Settings(context_budget=2_800), [], []
+    settings, sizes, history = Settings(context_budget=BUDGET), [], []
+    passes: dict[int, str] = {}
     table = Table(*COLUMNS, title="One effort that goes on for long")
     with TemporaryDirectory() as folder, DiskArchive(folder) as archive:
         model, saver = choose_model(None, os.environ), InMemorySaver()
@@ -48,6 +46,8 @@ def main() -> None:
             history.append(sum(count(m.text) for m in state["messages"][-2:]))
             sizes.append(report["tokens"].get("quotes", 0) + report["tokens"].get("turns", 0))
             compressed = [line for line in banners if line.startswith("--- Compressed")]
+            if compressed:
+                passes[turn] = "" if passes else "compressed "
             if compressed or turn in {1, TURNS}:
                 span = compressed[0].split("(")[1].rstrip(") -") if compressed else ""
                 cells = (f"{sizes[-1]:,}", f"{report['total']:,}", f"{sum(history):,}")
@@ -55,15 +55,14 @@ def main() -> None:
     print(table)
     for sentence in (*HOLDING, GONE):
         print(f"{'verbatim' if sentence in sent else 'gone':8} {sentence}")
-    if charts:
-        figure = charts.Figure(figsize=(7, 3.5), layout="constrained")
-        axes = figure.subplots()
-        axes.plot(sizes, label="the active effort in the context")
-        axes.plot([*accumulate(history)], label="all that was said in it")
-        axes.set(xlabel="turn", ylabel="tokens")
-        axes.legend()
-        figure.savefig("selective_salience.png")
-    print("Plot: selective_salience.png" if charts else "For a plot, install matplotlib.")
+    if axes := begin("turn", "tokens"):
+        turns = range(1, TURNS + 1)
+        axes.plot(turns, sizes, label="the active effort in the context")
+        axes.plot(turns, [*accumulate(history)], ":", label="all that was said in it")
+        axes.axhline(BUDGET, **DASHED)
+        axes.set_ylim(0, None)
+        mark(axes, passes)
+    print(save(axes, "selective_salience", legend={}) if axes else MISSING)
 
 
 def say(agent: Any, words: str) -> tuple[dict[str, Any], str]:
