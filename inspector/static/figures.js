@@ -4,21 +4,22 @@
 const PARTS = [
   ["system", "Instructions", "#6b7280", ""],
   ["tools", "Tool schemas", "#9aa3af", "/"],
-  ["memory", "Summaries", "#2f7ebc", ""],
+  ["memory", "Summaries", "#2f7ebc", "-"],
   ["quotes", "Quotes", "#7fb7df", "."],
-  ["expanded", "Expanded logs", "#c26a1c", ""],
-  ["turns", "Turns", "#3f9464", ""],
+  ["expanded", "Expanded logs", "#c26a1c", "x"],
+  ["turns", "Turns", "#3f9464", "|"],
   ["open", "Open efforts", "#8cc9a1", "\\"],
-  ["anchor", "State block", "#8b5fb0", ""],
+  ["anchor", "State block", "#8b5fb0", "o"],
   ["hints", "Hints", "#c9a0dc", "/"],
   ["turn", "Running turn", "#c9a227", "."],
 ];
 const STATES = [
-  ["open", "open", "#3f9464", ""],
-  ["expanded", "whole log in the prompt", "#c26a1c", "/"],
-  ["concluded", "summary in the prompt", "#2f7ebc", ""],
-  ["evicted", "in the archive alone", "#9aa3af", "."],
+  ["state-open", "open", "#3f9464", ""],
+  ["state-expanded", "whole log in the prompt", "#c26a1c", "x"],
+  ["state-concluded", "summary in the prompt", "#2f7ebc", "-"],
+  ["state-evicted", "in the archive alone", "#9aa3af", "."],
 ];
+const STROKES = { "/": "M0,6L6,0", "\\": "M0,0L6,6", x: "M0,6L6,0M0,0L6,6", "-": "M0,3H6", "|": "M3,0V6" };
 const MOST_BARS = 400;
 const MOST_EFFORTS = 60;
 const wholeNumber = (value) => (Number.isInteger(value) ? String(value) : "");
@@ -34,8 +35,8 @@ function patterns(kinds) {
     const pattern = defs.append("pattern").attr("id", `fill-${key}`).attr("width", 6).attr("height", 6)
       .attr("patternUnits", "userSpaceOnUse");
     pattern.append("rect").attr("width", 6).attr("height", 6).attr("fill", colour);
-    if (sign === "/") pattern.append("path").attr("d", "M0,6L6,0").attr("stroke", "#fff").attr("stroke-width", 1.2);
-    if (sign === "\\") pattern.append("path").attr("d", "M0,0L6,6").attr("stroke", "#fff").attr("stroke-width", 1.2);
+    if (STROKES[sign]) pattern.append("path").attr("d", STROKES[sign]).attr("stroke", "#fff").attr("stroke-width", 1.2);
+    if (sign === "o") pattern.append("circle").attr("cx", 3).attr("cy", 3).attr("r", 1.8).attr("fill", "none").attr("stroke", "#fff");
     if (sign === ".") pattern.append("circle").attr("cx", 3).attr("cy", 3).attr("r", 1.1).attr("fill", "#fff");
   }
   return svg.node();
@@ -156,7 +157,7 @@ function effortFigure(data, efforts, open) {
       x: { label: "turn →", domain: [1, last], grid: true, ...between(last) },
       y: { label: null, domain: efforts.map((effort) => effort.id), tickSize: 0, tickFormat: (name) => (name.length > room ? `${name.slice(0, room - 1)}…` : name) },
       marks: [
-        Plot.barX(rows, { x1: "from", x2: "end", y: "effort", fill: (row) => `url(#fill-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
+        Plot.barX(rows, { x1: "from", x2: "end", y: "effort", fill: (row) => `url(#fill-state-${row.state})`, insetTop: 4, insetBottom: 4, insetLeft: 0.5,
           title: (row) => `${row.effort}, turn ${row.turn}: ${changed(row)}` }),
         Plot.dot(uses, { x: (row) => row.turn + 0.5, y: "effort", r: 3.5, fill: "white", stroke: "black",
           title: (row) => `turn ${row.turn} mentions ${row.effort}: ${row.why}` }),

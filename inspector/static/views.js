@@ -91,7 +91,7 @@ function checkOf(at, data) {
 }
 
 function stateOf(state) {
-  const [key, label, colour] = STATES.find(([known]) => known === state);
+  const [key, label, colour] = STATES.find(([known]) => known === `state-${state}`);
   return make("span", { class: "state" }, swatch(key, colour), label);
 }
 
