@@ -73,6 +73,12 @@ _MARK = re.compile(
 )
 """File names, web addresses, identifiers and error codes."""
 
+_ADDRESS = re.compile(
+    r"(?i)(?:\b(?:https?|ftps?|wss?)://(?:www\.)?|\bwww\.)"
+    r"(?:([^\s/]{,253}?)\.[a-z]{2,24}(?!\.?[\w-]))?"
+)
+"""The parts of web addresses that say nothing: the scheme, `www`, and the domain's last label."""
+
 _BREAKS = re.compile(r"(?<=[.!?;。！？])\s+|\n+|(?<=[。！？])")
 """What divides sentences."""
 
@@ -109,11 +115,16 @@ def marks(text: str) -> list[str]:
 def terms_of(text: str) -> tuple[str, ...]:
     """Return the terms by which a text is compared with keywords: words, and whole identifiers.
 
+    What all addresses have, as `https` and `com`, is none.
+
     >>> terms_of("Thanks! Is auth.ts done? The tests pass.")
     ('auth', 'auth.ts')
+    >>> terms_of("https://www.example.com/faq")
+    ('exampl', 'faq', 'https://www.example.com/faq')
     """
     plain = _STOCK.sub(" ", text)
-    return (*dict.fromkeys([*content(plain), *filter(_has_parts, marks(plain))]),)
+    said = _ADDRESS.sub(r" \1 ", plain)
+    return (*dict.fromkeys([*content(said), *filter(_has_parts, marks(plain))]),)
 
 
 def _has_parts(mark: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ebbtide.memory.keywords import counted, keywords, keywords_of
+from ebbtide.memory.keywords import about, counted, keywords, keywords_of, passages_of
 from tests.memory.conversations import Conversation, ai, conversation, human
 
 
@@ -58,3 +58,19 @@ def test_words_of_the_assistant_weigh_least() -> None:
     assert [*found] == ["css", "footer.css", "footer", "teal", "chang", "color"]
     assert found["footer.css"] == 1.0
     assert found["teal"] > found["color"]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Booked: https://www.hotel-roma.com/rooms.html", {}),
+        ("Look at www.flickr.com.", {}),
+        ("And status.example.com/incident/77?", {"outage": ("exampl", "incid", "status")}),
+    ],
+)
+def test_what_all_addresses_have_is_no_keyword(said: str, found: dict[str, object]) -> None:
+    """`https`, `www` and `com` make no reference to an effort with another address."""
+    log = [human("It says so at https://www.status.example.com/incident/77.html, Hollis told us.")]
+    words = {"outage": keywords(["outage"], [counted(log)], 50)}
+
+    assert about(passages_of(said), words, words) == found
