@@ -1,14 +1,13 @@
 """Find the efforts that the running turn refers to, and why: id, keywords, tool call or search."""
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from heapq import nlargest
 from itertools import chain, filterfalse, islice, repeat
 from math import fsum, log
 from operator import attrgetter, itemgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .archive.protocol import Pointing
 from .banners import BANNER
@@ -25,19 +24,17 @@ from .keywords import (
     passages_of,
     terms_of,
 )
-from .messages import Message, answered, text
+from .messages import Message, answered, calls, text
 from .names import SLUG_LENGTH, hyphenated, is_qualified, parted
 from .recalled import result_of
 from .record import Event
 from .running_turn import RunningTurn
-from .search.terms import CJK, content, long_enough, stem, words
+from .search.languages import language, stemmed
+from .search.terms import CJK, content, folded, long_enough, spellings, stem, words
 from .transcript import visible_text
 
 _TOKEN = re.compile(f"[{CJK}]|[^-{CJK}]+")
 """A word of a name; in scripts without spaces each character is one."""
-
-_ACCENTS = re.compile("(?<=[a-zA-Z\u0370-\u03ff])[\u0300-\u036f]+")
-_BARRED = str.maketrans({"ß": "ss", "ł": "l", "Ł": "L", "ø": "o", "Ø": "O", "đ": "d", "Đ": "D"})
 
 _WORD = f"[^\\W{CJK}]"
 """A letter or digit inside a word; in scripts without spaces every character is a word itself."""
@@ -227,23 +224,39 @@ def _as_said(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _inflected(work: RunningTurn, texts: Sequence[str], total: int) -> frozenset[str]:
-    """Return ids of several words that stand in texts with other endings, and ids without accents.
+    """Return ids of several words that stand in texts with other endings, and ids without marks.
 
-    An id of one word must stand in the text as it is, accents aside: `apis` is not the effort
+    An id of one word must stand in the text as it is, marks aside: `apis` is not the effort
     `api`, since single words are often said without any thought of an effort.
     """
     names = [*filterfalse(is_qualified, (*work.state.open, *work.state.summaries))]
     if total > len({*work.state.open, *work.state.summaries}):
         names += _evicted_with_words_of(work, texts)
+    spelled = {name: _as_searched(name) for name in names}
     found = set[str]()
     for said in texts:
-        line = hyphenated(_without_accents(said))
-        stems = _stemmed(line)
-        for name in names:
-            key = hyphenated(_without_accents(name))
-            in_text, key = (stems, _stemmed(key)) if "-" in key else (line, key)
-            found |= {name} if f"-{key}-" in f"-{in_text}-" else set()
+        lines = _as_searched(said)
+        for of in dict.fromkeys(["english", language(said), work.settings.language]):
+            stems = [_stemmed(line, of) for line in lines]
+            for name, keys in spelled.items():
+                several = "-" in name
+                forms = [_stemmed(key, of) for key in keys] if several else keys
+                if _stands_in(forms, stems if several else lines):
+                    found.add(name)
     return frozenset(found)
+
+
+def _stands_in(forms: Iterable[str], lines: Sequence[str]) -> bool:
+    return any(f"-{form}-" in f"-{line}-" for form in forms for line in lines)
+
+
+def _as_searched(text: str) -> Sequence[str]:
+    """Return the words of a text, joined by hyphens, as search compares them, in each spelling.
+
+    >>> _as_searched("Café"), _as_searched("Müller GmbH")
+    (['cafe'], ['muller-gmbh', 'mueller-gmbh'])
+    """
+    return [*dict.fromkeys(hyphenated(folded(spelling)) for spelling in spellings(text))]
 
 
 def _evicted_with_words_of(work: RunningTurn, texts: Iterable[str]) -> list[str]:
@@ -254,25 +267,17 @@ def _evicted_with_words_of(work: RunningTurn, texts: Iterable[str]) -> list[str]
     return [name for name in names if name not in in_context]
 
 
-def _stemmed(line: str) -> str:
-    """Return hyphenated words by their stems.
+def _stemmed(line: str, of: str) -> str:
+    """Return hyphenated words by their stems in a language.
 
-    >>> _stemmed("auth-bugs")
-    'auth-bug'
+    >>> _stemmed("auth-bugs", "english"), _stemmed("rechnungen-prufen", "german")
+    ('auth-bug', 'rechnung-pruf')
     """
-    return "-".join(map(stem, line.split("-")))
+    return "-".join(stem(stemmed(word, of)) for word in line.split("-"))
 
 
-def _without_accents(text: str) -> str:
-    """Return a text without the accents of Latin and Greek letters.
-
-    >>> _without_accents("Café Łódź")
-    'Cafe Lodz'
-    """
-    if text.isascii():
-        return text
-    letters = unicodedata.normalize("NFD", text.translate(_BARRED))
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
+_REPEATED = 2
+"""Words of a search result that an answer repeats if it uses it."""
 
 
 def _used_results(
@@ -297,25 +302,32 @@ def _used_results(
         known = {*terms_of(question), *terms_of(queries)}
         terms = {*terms_of(shown)} - known
         repeated = [term for term in telling if term in terms]
-        if len(repeated) >= work.settings.min_keyword_overlap:
+        if len(repeated) >= _REPEATED:
             found[name] = repeated
     return found
 
 
 def _results(messages: Iterable[Message]) -> dict[str, tuple[str, str]]:
     """Return by effort the queries that found it in this turn, and what their results said."""
-    found: dict[str, tuple[str, str]] = {}
+    found, asked = dict[str, tuple[str, str]](), dict[Any, str]()
     for message in messages:
+        for call in calls(message):
+            asked[call.get("id")] = _phrasings(call.get("args"))
         if message["type"] != "tool" or message["data"].get("name") != "search_efforts":
             continue
-        result = result_of(message)
-        for entry in result.get("results", ()):
+        for entry in result_of(message).get("results", ()):
             if name := entry.get("id"):
                 queries, shown = found.get(name, ("", ""))
                 passages = entry.get("passages") or ()
                 texts = [str(entry.get("summary", "")), *(str(one.get("text")) for one in passages)]
-                found[name] = f"{queries} {result.get('query', '')}", "\n".join((shown, *texts))
+                queries += f" {asked.get(message['data'].get('tool_call_id'), '')}"
+                found[name] = queries, "\n".join((shown, *texts))
     return found
+
+
+def _phrasings(args: Any) -> str:
+    """Return the query of a search and its other phrasings as one text."""
+    return f"{args.get('query')} {args.get('also', '')}" if isinstance(args, Mapping) else ""
 
 
 def _foreign_by_name(

@@ -109,6 +109,15 @@ def stems(text: str, words: list[str], preset: str = "") -> Iterator[str]:
             yield from _stem(word, one)
 
 
+def stemmed(word: str, of: str) -> str:
+    """Return the stem of a word in the language of its script, else in this one, but English.
+
+    >>> stemmed("rechnungen", "german"), stemmed("ошибки", "german"), stemmed("logins", "english")
+    ('rechnung', 'ошибк', 'logins')
+    """
+    return next(iter(_stem(word, _of_script(word) or of)), word)
+
+
 def query_stems(query: str, words: Collection[str], preset: str = "") -> dict[str, frozenset[str]]:
     """Return by word of a query the stems that it may have, in a preset language too.
 

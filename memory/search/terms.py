@@ -114,6 +114,19 @@ def folded(text: str) -> str:
     return plain.translate({ord(odd): _plain(odd) for odd in {*_ODD.findall(plain)}})
 
 
+def spellings(text: str) -> tuple[str, ...]:
+    """Return a text, and how it is written where umlauts are two letters, if it has any.
+
+    >>> spellings("Müller"), spellings("café")
+    (('Müller', 'mueller'), ('café',))
+    """
+    if text.isascii():
+        return (text,)
+    plain = unicodedata.normalize("NFC", text).casefold()
+    spelled = plain.translate(_UMLAUTS)
+    return (text, spelled) if spelled != plain else (text,)
+
+
 @lru_cache(maxsize=10_000)
 def _plain(character: str) -> str:
     """Return a character without its marks, "" for a mark."""

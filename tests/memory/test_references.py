@@ -228,6 +228,46 @@ def test_an_evicted_effort_returns_without_its_accents(talk: Conversation, said:
     assert referenced(talk, said) == ["cafés-menü"]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Müller Vertrag", "Was it the mueller vertrag?"),
+        ("ёлка", "Где елка?"),
+        ("שלום", "שָׁלוֹם"),
+        ("version ४", "version 4"),
+        ("Rechnung prüfen", "Wer hat die Rechnungen prüfen wollen?"),
+        ("ошибка входа", "Что с ошибкой входа?"),  # noqa: RUF001 (Russian, on purpose)
+    ],
+)
+def test_an_id_is_compared_as_search_compares_words(
+    talk: Conversation, name: str, said: str
+) -> None:
+    """Marks of any script, umlauts as two letters, digits, and endings of the text's language."""
+    talk.effort(name, "Which soups are there?")
+    effort = [*talk.state.summaries][-1]
+
+    talk.turn(said)
+
+    assert reasons(talk)[effort] == ("id", [effort])
+
+
+@pytest.mark.parametrize(
+    ("also", "found"),
+    [([], {"night-shift": ("search", ["haproxy", "marta"])}), (["haproxy of Marta"], {})],
+)
+def test_an_answer_uses_a_search_by_two_words_that_were_not_asked_for(
+    talk: Conversation, also: list[str], found: dict[str, Any]
+) -> None:
+    """However many keywords make a mention; other phrasings of a search are asked for too."""
+    talk.set(min_keyword_overlap=50)
+    talk.effort("night-shift", "The listener runs behind haproxy, and Marta watches it.")
+    search = call("search_efforts", query="listener", also=also)
+
+    talk.turn("Which one was it?", search, answer="I know of haproxy and of Marta.")
+
+    assert reasons(talk) == found
+
+
 LONG = [f"Invoice {number} is for delivery {number + 500}." for number in range(100, 120)]
 PAINTER = "Grandmother Hollis saw herons on the pantry door in Leiden."
 ASKED = "Which birds did Hollis see on the pantry door, when, how large, and who paid?"
