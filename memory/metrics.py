@@ -9,7 +9,10 @@ from typing import Any
 from .messages import Message, calls, is_call, speaks
 from .recalled import result_of
 from .record import Event, Record
+from .state_block import as_users_see
 from .tokens import TokenCounter, count_message
+from .tokens import count as count_tokens
+from .tool_names import MEMORY_TOOLS
 
 _SOON = 2  # turns after an automatic collapse in which a new expansion shows that it came too early
 
@@ -198,8 +201,11 @@ MEANINGS: Mapping[str, str] = {
 """What each figure of a report means."""
 
 
-def report(records: Sequence[Record]) -> Report:
-    """Return the metrics of consecutive turns and the commands between them, oldest first."""
+def report(records: Sequence[Record], count: TokenCounter = count_tokens) -> Report:
+    """Return the metrics of consecutive turns and the commands between them, oldest first.
+
+    `count` counts the messages of turns that were committed without their cost.
+    """
     events = [(record.turn, event) for record in records for event in _in_order(record)]
     kinds = Counter(event["type"] for _, event in events)
     expansions = [*_expansions(events)]
@@ -207,11 +213,12 @@ def report(records: Sequence[Record]) -> Report:
     auto = sum(log.auto is True for log in ended)
     manual = sum(log.auto is False for log in ended)
     calls, saved = _calls(events)
-    turns = tuple(_turns(events, calls))
+    costs = [*_context(records, count)]
+    turns = tuple(_turns(costs, calls))
     sent, full = sum(call.total for call in calls), sum(turn.full for turn in turns)
     compressed = [e["tokens"] for _, e in events if e["type"] == "compressed" and e.get("tokens")]
     searches = [*_searches(events)]
-    is_long = _is_long(events, calls)
+    is_long = bool(turns) and _is_long(costs, calls)
     return Report(
         auto_collapses=auto,
         manual_collapses=manual,
@@ -375,27 +382,40 @@ def _calls(events: Iterable[tuple[int, Event]]) -> tuple[list[CallTokens], int]:
     return calls, saved
 
 
-def _turns(
-    events: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]
-) -> Iterator[TurnTokens]:
-    """Yield the tokens of each turn that has a context event."""
+def _context(records: Sequence[Record], count: TokenCounter) -> Iterator[tuple[int, Event]]:
+    """Yield the cost of each turn.
+
+    That of a turn which broke off, and of a history which was adopted, is counted here.
+    """
+    known = [[e for e in record.events if e["type"] == "context"] for record in records]
+    alone = next((found[-1]["alone"] for found in known if found), 0)
+    for record, found in zip(records, known, strict=True):
+        if found:
+            alone = found[-1]["alone"]
+            yield record.turn, found[-1]
+        elif record.messages:
+            yield record.turn, cost(as_users_see(record.messages), alone, count, MEMORY_TOOLS)
+
+
+def _turns(costs: Iterable[tuple[int, Event]], calls: Iterable[CallTokens]) -> Iterator[TurnTokens]:
+    """Yield the tokens of each turn that called the model."""
     by_turn: dict[int, list[CallTokens]] = {}
     for call in calls:
         by_turn.setdefault(call.turn, []).append(call)
     message_tokens = 0
-    for turn, event in events:
-        if event["type"] == "context" and turn in by_turn:
-            fixed = event["alone"] + message_tokens
-            message_tokens += event["said"]
-            last = fixed + event["said"] - event["answer"]
+    for turn, event in costs:
+        fixed = event["alone"] + message_tokens
+        message_tokens += event["said"]
+        if turn in by_turn:
+            last = event["before"][-1] if event["before"] else event["said"] - event["answer"]
             full = sum(fixed + before for before in event["before"])
-            yield TurnTokens(turn, tuple(by_turn[turn]), last, full)
+            yield TurnTokens(turn, tuple(by_turn[turn]), fixed + last, full)
 
 
-def _is_long(events: Iterable[tuple[int, Event]], calls: Sequence[CallTokens]) -> bool:
+def _is_long(costs: Iterable[tuple[int, Event]], calls: Sequence[CallTokens]) -> bool:
     """Tell whether what was said is more than the instructions and tool schemas of a call."""
-    said = sum(event["said"] for _, event in events if event["type"] == "context")
-    return bool(calls) and said > sum(calls[-1].parts.get(part, 0) for part in _FIXED)
+    said: int = sum(event["said"] for _, event in costs)
+    return said > sum(calls[-1].parts.get(part, 0) for part in _FIXED)
 
 
 def _searches(events: Sequence[tuple[int, Event]]) -> Iterator[bool]:

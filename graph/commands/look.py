@@ -232,8 +232,9 @@ def search(  # noqa: PLR0913 (the arguments of the tool)
 
 def stats(agent: Agent, config: RunnableConfig) -> Report:
     """Return the metrics of this branch."""
-    view = thread_at(agent, config).view
-    return report([*every_commit(view.archive, view.owner, view.tip)])
+    thread = thread_at(agent, config)
+    view = thread.view
+    return report([*every_commit(view.archive, view.owner, view.tip)], thread.parts.count)
 
 
 def _work(thread: Thread) -> RunningTurn:

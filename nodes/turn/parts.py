@@ -34,7 +34,7 @@ from ...memory.running_turn import LAYING_OUT, LaidOut, laid_out_cache
 from ...memory.salience.merge import Similarity
 from ...memory.search.embeddings import Embedder
 from ...memory.settings import Settings, resolve
-from ...memory.tokens import TokenCounter
+from ...memory.tokens import REPLY_OVERHEAD, TokenCounter
 from ...memory.view import ArchiveView
 from ..ask import Models
 
@@ -127,6 +127,8 @@ class AgentParts:
     @cached_property
     def alone(self) -> int:
         """The tokens of what an application without a memory would send in each call."""
+        if not self.system:  # then it sends no system message
+            return REPLY_OVERHEAD + self.app_schema_tokens
         system, tools = fixed_parts(self.system, self.app_schema_tokens, self.count)
         return system.tokens + tools.tokens
 

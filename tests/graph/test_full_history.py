@@ -1,12 +1,15 @@
 """The full history that the metrics speak of is what LangChain's agent sends."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import message_to_dict
 from langgraph.checkpoint.memory import InMemorySaver
 
+from ebbtide import commands
 from ebbtide.memory.metrics import report
 from ebbtide.memory.tokens import REPLY_OVERHEAD, count_message, count_tools
 from tests.agents import THREAD, talk
@@ -54,3 +57,43 @@ def test_full_history_is_what_an_agent_without_a_memory_sends(tmp_path: Path) ->
     found = report(ours.records(state))
     assert [turn.full_history for turn in found.turns] == last
     assert found.full_history == sum(map(sent, plain.sent))
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, ""])
+def test_turns_that_broke_off_count(tmp_path: Path, prompt: str) -> None:
+    """Their calls are listed, and what was said in them is part of the full history."""
+    broken = RuntimeError("no answer")
+    answers = ["Hello.", call("look_up", topic="gateway"), broken, broken, "With pleasure."]
+    plain = ScriptedModel(answers=answers)
+    ours = talk(tmp_path, answers, tools=[look_up], system_prompt=prompt)
+    alone: Any = create_agent(
+        plain, [look_up], system_prompt=prompt or None, checkpointer=InMemorySaver()
+    )
+
+    for words in ["Good morning.", QUESTIONS[1], "Are you there?", QUESTIONS[2]]:
+        for agent in (alone, ours.agent):
+            with suppress(RuntimeError):
+                agent.invoke({"messages": [("user", words)]}, THREAD)
+
+    found = commands.stats(ours.agent, THREAD)
+    answered = [0, 1, 4]
+    listed = [one.total for turn in found.turns for one in turn.calls]
+    assert listed == [sent(ours.model.sent[at]) for at in answered]
+    assert found.full_history == sum(sent(plain.sent[at]) for at in answered)
+
+
+def test_an_adopted_history_counts(tmp_path: Path) -> None:
+    """An agent without a memory would send it too."""
+    answers = [f"Answer {number}." for number in range(6)]
+    plain, saver = ScriptedModel(answers=[*answers[:4], *answers]), InMemorySaver()
+    alone: Any = create_agent(plain, [look_up], system_prompt=PROMPT, checkpointer=saver)
+    options: dict[str, Any] = {"tools": [look_up], "system_prompt": PROMPT, "checkpointer": saver}
+    ours = talk(tmp_path, answers[4:], entry="middleware", **options)
+
+    for number in range(6):
+        agent = alone if number < len(answers) - 2 else ours.agent
+        agent.invoke({"messages": f"Question {number}?"}, THREAD)
+    for number in range(6):
+        alone.invoke({"messages": f"Question {number}?"}, {"configurable": {"thread_id": "u"}})
+
+    assert commands.stats(ours.agent, THREAD).full_history == sum(map(sent, plain.sent[-2:]))
