@@ -20,7 +20,7 @@ from .turn.parts import AgentParts
 from .turn.state import TurnState
 from .turn.tracing import trace_metadata
 from .turn.turn import load_turn
-from .turn.updates import compression_update, with_costs
+from .turn.updates import compression_update
 
 _log = logging.getLogger("ebbtide.compression")
 
@@ -66,6 +66,9 @@ def _steps(
             runtime.stream_writer({"banner": update["banners"][-1]})
     except (OSError, ArchiveError) as error:
         _log.warning("nothing was compressed: %s: %s", type(error).__name__, error)
+    if costs:  # known even if nothing came of the questions
+        events = update.get("events", state.get("events", ()))
+        update = {**update, "events": [*events, *(cost.as_event() for cost in costs)]}
     return {**update, "due": False}
 
 
@@ -127,4 +130,4 @@ def _stored(
     }
     details = {name: value for name, value in counts.items() if value}
     shown = {**details, "tokens": tokens}
-    return compression_update(with_costs(work, costs), compression, shown)
+    return compression_update(work, compression, shown)

@@ -1,6 +1,8 @@
 """Compressing on every path: asynchronous, streamed, resumed, of an effort that is not active."""
 
 import re
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,22 @@ def test_the_stream_tells_that_the_archive_failed(tmp_path: Path) -> None:
     assert told == ["started", "failed"] * (len(told) // 2) != []
 
 
+@pytest.mark.usefixtures("entry")
+@pytest.mark.parametrize("broken", [{}, DOWN, LOST | DOWN])
+def test_the_metrics_say_what_was_asked_for(tmp_path: Path, broken: Any) -> None:
+    """Each question of a pass counts from the next turn on, also of one that failed."""
+    chat = compressing(tmp_path, **{"extraction": quoting(RULE), **broken})
+    for turn in range(2, 15):
+        chat.say(words(turn))
+    chat.say("Thank you.")
+
+    asked = Counter(call["what"] for entry in entries(tmp_path) for call in entry["told"]["calls"])
+    costs = {cost.purpose: cost.calls for cost in commands.stats(chat.agent, THREAD).costs}
+
+    assert asked["extraction"] > 1
+    assert {what: costs.get(what, 0) for what in asked} == asked
+
+
 def test_the_log_says_what_each_call_cost(tmp_path: Path) -> None:
     """Model, seconds and the tokens that the model reports stand there for each call of a pass."""
     models = {
@@ -248,7 +266,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Talk, list[Any]]:
 def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
     tmp_path: Path, quiet: tuple[Talk, list[Any]], down: Any
 ) -> None:
-    """Every context and state is that of an agent that never compresses; a pass stays due."""
+    """Context and state are those of an agent that never compresses, but for what a pass cost."""
     chat = compressing(tmp_path / "failing", **{"extraction": quoting(), **down})
     silent, expected = quiet
 
@@ -257,11 +275,13 @@ def test_a_pass_without_anything_leaves_state_and_context_as_they_were(
     contexts = [
         [[m.text for m in sent.messages] for sent in one.model.sent] for one in (chat, silent)
     ]
-    left = {"messages", "asked", "archived", "archive", "tip", "nonce", "due"}
-    states = [
+    left = {"messages", "asked", "archived", "archive", "tip", "nonce", "due", "events"}
+    states: list[list[dict[str, Any]]] = [
         [{k: v for k, v in unpacked(s).items() if k not in left} for s in one]
         for one in (found, expected)
     ]
+    for state in chain.from_iterable(states):  # how many events came before the plan
+        state["plan"] = {k: v for k, v in state["plan"].items() if k != "events"}
     assert len(entries(tmp_path / "failing")) > 8
     assert contexts[0] == contexts[1]
     assert states[0] == states[1]
