@@ -257,10 +257,10 @@ def tool_parts(
     functions = [item for item in tools if not isinstance(item, dict)]
     app_tools = [item if isinstance(item, BaseTool) else tool(item) for item in functions]
     tools_by_name = {item.name: item for item in app_tools}
-    if reserved := sorted(MEMORY_TOOLS & tools_by_name.keys()):
+    names = [*(item.name for item in app_tools), *filter(None, map(_name_of, provider_tools))]
+    if reserved := sorted(MEMORY_TOOLS.intersection(names)):
         raise SettingsError(f"tools {reserved!r} have names of memory tools: rename them")
-    if len(tools_by_name) < len(app_tools):
-        names = [item.name for item in app_tools]
+    if len({*names}) < len(names):
         twice = max(names, key=names.count)
         raise SettingsError(f"there are two tools of the name {twice!r}: rename one")
     app_schemas = [*map(convert_to_openai_tool, app_tools), *provider_tools]
@@ -274,6 +274,12 @@ def tool_parts(
         "schema_tokens": count_tools((*schemas(), *read), counter),
         "app_schema_tokens": count_tools(read, counter),
     }
+
+
+def _name_of(schema: Mapping[str, Any]) -> str:
+    """Return the name of a tool that is a schema, "" if it has none, as some of providers."""
+    function = schema.get("function")
+    return str((function if isinstance(function, Mapping) else schema).get("name") or "")
 
 
 def _is_deferred(item: object) -> bool:

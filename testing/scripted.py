@@ -41,7 +41,7 @@ function of the prompt that returns one of these."""
 
 
 class ScriptError(EbbtideError):
-    """The model was called more often than its script has answers."""
+    """The script has no answers left, or has something that is no answer."""
 
 
 class ScriptedModel(BaseChatModel):
@@ -65,7 +65,15 @@ class ScriptedModel(BaseChatModel):
     _lock: Any = PrivateAttr(default_factory=Lock)
 
     def __init__(self, answers: Iterable[Answer] | None = None, **options: Any) -> None:
-        """Take the script; options are those of any chat model of LangChain."""
+        """Take the script; options are those of any chat model of LangChain.
+
+        Raises `ScriptError` for a single answer that is in no list.
+        """
+        if answers is not None and (
+            isinstance(answers, str | bytes | Mapping | AIMessage)
+            or not isinstance(answers, Iterable)
+        ):
+            raise ScriptError(f"answers must be a list of answers, got {answers!r}: pass [...]")
         super().__init__(answers=None if answers is None else [*answers], **options)
 
     @property
@@ -96,7 +104,8 @@ class ScriptedModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         tools, choice = kwargs.get("tools") or [], str(kwargs.get("tool_choice"))
-        schemas = {t["function"]["name"]: t["function"].get("parameters", {}) for t in tools}
+        functions = [t["function"] for t in tools if "function" in t]  # a provider runs others
+        schemas = {one["name"]: one.get("parameters", {}) for one in functions}
         last = next(reversed(schemas), "")
         forced = last if choice in {"any", "required"} else choice if choice in schemas else ""
         answer: Any
@@ -149,6 +158,11 @@ def _message(answer: Any, messages: list[BaseMessage], forced: str) -> AIMessage
     if isinstance(answer, str):
         return AIMessage(answer)
     calls = [answer] if isinstance(answer, Mapping) else answer
+    if not isinstance(calls, list | tuple) or not all(isinstance(c, Mapping) for c in calls):
+        raise ScriptError(
+            f"{answer!r} is no answer: pass a text, an AIMessage, a ToolCall or a list of them, "
+            "a dictionary for structured output, an error, or a function that returns one of these"
+        )
     # Derived from the prompt, so that the same prompt gives the same answer.
     seed = repr([(message.type, message.content) for message in messages])
     return AIMessage(

@@ -475,7 +475,7 @@ def added(connection: sa.Connection, table: sa.Table, key: Mapping[str, Any], **
 
 def _url(place: str | os.PathLike[str]) -> URL:
     """Return the URL of a folder's SQLite file, or the checked one that is the place."""
-    name: Any = os.fspath(place)
+    name: Any = os.fspath(place) if isinstance(place, os.PathLike) else place
     if not isinstance(name, str) or not name or _UNNAMEABLE.search(name):
         raise ArchiveError(f"{name!r} names no place: use a folder, or the URL of a database")
     if "://" not in name:

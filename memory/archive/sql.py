@@ -387,6 +387,8 @@ class DiskArchive(SqlArchive):
         lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         """Set the folder. The other arguments are those of `SqlArchive`."""
+        if not isinstance(root, str | os.PathLike):
+            raise ArchiveError(f"DiskArchive takes a folder, got {root!r}: pass its path")
         scheme, is_url, _ = os.fspath(root).partition("://")
         if is_url or not scheme:
             raise ArchiveError(

@@ -11,6 +11,7 @@ from ebbtide import (
     DiskArchive,
     EbbtideMiddleware,
     SettingsError,
+    SqlArchive,
     commands,
     create_memory_agent,
     delete_session,
@@ -33,12 +34,21 @@ WRONG: list[tuple[str, Any]] = [
     ("summary_model", ""),
 ]
 
+NAMED = {"name": "open_effort", "description": "Open it.", "parameters": {}}
+
 
 @pytest.mark.parametrize(("name", "value"), [*WRONG, ("tools", "add"), ("tools", [None])])
 def test_an_agent_of_something_else(name: str, value: Any) -> None:
     """An agent is not built of what would fail in its first run."""
     with pytest.raises(SettingsError, match=rf"^{name} must be .* got .*"):
         create_memory_agent(ScriptedModel(), **{name: value})
+
+
+@pytest.mark.parametrize("tool", [NAMED, {"type": "function", "function": NAMED}])
+def test_a_schema_with_the_name_of_a_memory_tool(tool: Any) -> None:
+    """Calls of one name would go to the memory alone, and providers refuse two tools of it."""
+    with pytest.raises(SettingsError, match=r"^tools \['open_effort'\] have names of memory tools"):
+        create_memory_agent(ScriptedModel(), tools=[tool])
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG[1:4])
@@ -63,6 +73,15 @@ def test_an_archive_on_disk_of_a_url(tmp_path: Path, root: str) -> None:
 
     assert "secret" not in str(refused.value)
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("place", [None, 4, b"sessions"])
+def test_an_archive_of_something_else(place: Any) -> None:
+    """The error has the value."""
+    with pytest.raises(ArchiveError, match=rf"^DiskArchive takes a folder, got {place!r}"):
+        DiskArchive(place)
+    with pytest.raises(ArchiveError, match=rf"^{place!r} names no place"):
+        SqlArchive(place)
 
 
 @pytest.mark.parametrize("config", [None, {"configurable": {}}])

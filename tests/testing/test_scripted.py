@@ -46,6 +46,32 @@ def test_used_up_script_is_an_error() -> None:
         model.invoke("Hello")
 
 
+@pytest.mark.parametrize("script", ["Hello.", {"a": 1}, 3, AIMessage("Hello.")])
+def test_a_script_is_a_list(script: Any) -> None:
+    """A text alone is not read as one answer for each letter."""
+    with pytest.raises(ScriptError, match="must be a list of answers, got"):
+        ScriptedModel(script)
+
+
+@pytest.mark.parametrize("answer", [None, 3, b"Hello.", ["Hello."], ("ai", "Hello.")])
+@pytest.mark.parametrize("is_function", [False, True])
+def test_what_is_no_answer_is_named(answer: Any, is_function: bool) -> None:
+    """The error has the value, and says what an answer is."""
+    model = ScriptedModel([(lambda _: answer) if is_function else answer])
+
+    with pytest.raises(ScriptError, match="is no answer: pass a text") as caught:
+        model.invoke("Hello")
+
+    assert repr(answer) in str(caught.value)
+
+
+def test_tools_that_a_provider_runs_are_left_to_it() -> None:
+    """They have no schema that could be called here."""
+    model = ScriptedModel(["Rome is sunny."]).bind_tools([{"type": "web_search"}, add])
+
+    assert model.invoke("Hello").text == "Rome is sunny."
+
+
 def test_errors_are_raised() -> None:
     """An error in the list is raised, so that an application can test what it does then."""
     with pytest.raises(TimeoutError, match="too slow"):
