@@ -236,8 +236,7 @@ def as_sent(call: Call, final: Sequence[BaseMessage], sent: str, added: int) -> 
     state = updated(call.state, call.update)
     report, earlier = dict(state["context_report"]), call.state.get("sent", "")
     if added:
-        tokens, part = report["tokens"], "turns" if added > 0 else "turn"
-        report["tokens"] = {**tokens, part: max(0, tokens.get(part, 0) + added)}
+        report["tokens"] = _with(report["tokens"], added)
         report["total"] = sum(report["tokens"].values())
     if sent != state.get("sent"):
         shared = Prefix.similarity(earlier, sent) // DIGITS
@@ -249,6 +248,26 @@ def as_sent(call: Call, final: Sequence[BaseMessage], sent: str, added: int) -> 
     if (report, sent) == (state["context_report"], state.get("sent")):
         return call
     return replace(call, update={**call.update, "context_report": report, "sent": sent})
+
+
+_LESS = ("turn", "turns", "expanded", "quotes", "memory", "anchor", "system")
+"""The parts from which tokens are taken that another middleware left out, in this order."""
+
+
+def _with(tokens: Mapping[str, int], added: int) -> dict[str, int]:
+    """Return the tokens by part of a request that has so many more, or less.
+
+    >>> _with({"system": 9, "turns": 30, "turn": 5}, -7)
+    {'system': 9, 'turns': 28, 'turn': 0}
+    """
+    if added > 0:
+        return {**tokens, "turns": tokens.get("turns", 0) + added}
+    changed, less = dict(tokens), -added
+    for part in _LESS:
+        taken = min(less, changed.get(part, 0))
+        if taken:
+            changed[part], less = changed[part] - taken, less - taken
+    return changed
 
 
 def _is_same_plan(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:

@@ -357,6 +357,11 @@ def _premature(expansions: Sequence[_Expansion]) -> int:
     )
 
 
+def _was_sent(event: Event) -> bool:
+    """Tell whether an event is of a call that no other middleware answered."""
+    return event["type"] == "sent" and event.get("total") != 0
+
+
 def _calls(events: Iterable[tuple[int, Event]]) -> tuple[list[CallTokens], int]:
     """Return what each call sent, and the tokens that decay kept out of all of them.
 
@@ -374,7 +379,7 @@ def _calls(events: Iterable[tuple[int, Event]]) -> tuple[list[CallTokens], int]:
             faded[name] = shown[name]
         elif kind == "reopened":
             faded.pop(name, None)
-        elif kind == "sent":
+        elif _was_sent(event):
             missing = sum(faded.values())
             saved += missing
             tokens = {part: size for part, size in event["tokens"].items() if size}
@@ -442,7 +447,7 @@ def _costs(events: Iterable[Event]) -> tuple[Cost, ...]:
     """Return what the calls of each purpose cost; a turn's own calls are answers."""
     asked: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
-        if event["type"] in {"sent", "asked"}:
+        if _was_sent(event) or event["type"] == "asked":
             usage = event.get("usage")
             known = usage if isinstance(usage, Mapping) else {}
             asked.setdefault(str(event.get("purpose", "answer")), []).append(known)

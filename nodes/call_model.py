@@ -110,15 +110,17 @@ class Started(BaseCallbackHandler):
 
         `by_middleware` is there if the request is not what was assembled: each run of messages that
         were not sent, and what was sent instead. A request that another middleware answered without
-        the model sent none of them.
+        the model sent none of them: its `total` is 0.
         """
         if [*self._final] == [*self._assembled]:
             return {"digest": fingerprint([sent])}
         assembled, final = _compared(self._assembled), _compared(self._final)
         if assembled == final:
             return {"digest": fingerprint([sent])}
-        digest = fingerprint(to_dicts(self._final)) if self._final else ""
-        return {"digest": digest, "by_middleware": [*_differences(assembled, final)]}
+        differences = [*_differences(assembled, final)]
+        if not self._final:
+            return {"digest": "", "by_middleware": differences, "total": 0}
+        return {"digest": fingerprint(to_dicts(self._final)), "by_middleware": differences}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,21 @@ from langchain.agents.middleware import (
     AgentMiddleware,
     ClearToolUsesEdit,
     ContextEditingMiddleware,
+    wrap_model_call,
 )
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from ebbtide import DiskArchive, EbbtideMiddleware, Settings, SettingsError, commands, transcript
+from ebbtide import (
+    DiskArchive,
+    EbbtideMiddleware,
+    Settings,
+    SettingsError,
+    commands,
+    erase,
+    transcript,
+)
 from ebbtide.graph.requests import changes
 from ebbtide.memory.tokens import REPLY_OVERHEAD
 from tests.agents import THREAD
@@ -135,6 +144,40 @@ def test_broken_prefix_is_reported(tmp_path: Path, *, first: bool) -> None:
     assert reports[1]["prefix"] + REPLY_OVERHEAD == sent[0]
     assert reports[2]["prefix"] + REPLY_OVERHEAD < sent[1]
     assert reports[3]["prefix"] + REPLY_OVERHEAD == sent[2]
+
+
+def test_what_a_later_middleware_left_out_is_not_counted(tmp_path: Path) -> None:
+    """However large it is beside the running turn, the metrics have what was sent."""
+    model = ScriptedModel(answers=lambda _: "Well. " * 50)
+    here = agent(tmp_path, model, lambda messages: messages[-1:], first=False)
+    for number in range(3):
+        here.invoke({"messages": f"Question {number}?"}, THREAD)
+
+    found = commands.stats(here, THREAD)
+
+    assert [turn.total for turn in found.turns] == [tokens(one) for one in model.sent]
+
+
+def test_what_a_later_middleware_answered_was_not_sent(tmp_path: Path) -> None:
+    """The metrics count it as no call."""
+
+    @wrap_model_call
+    def cached(request: Any, handler: Callable[[Any], Any]) -> Any:
+        return AIMessage("Well.") if request.messages[-1].text == "Again?" else handler(request)
+
+    model = ScriptedModel(answers=lambda _: "Yes.")
+    chain: list[Any] = [EbbtideMiddleware(archive=DiskArchive(tmp_path, durable=False)), cached]
+    here: Any = create_agent(model, middleware=chain, checkpointer=InMemorySaver())
+    for words in ("Hello.", "Again?", "And?"):
+        here.invoke({"messages": words}, THREAD)
+    before = commands.stats(here, THREAD)
+    erase(here, THREAD, 1)
+
+    found = commands.stats(here, THREAD)
+
+    assert found.sent == before.sent == sum(tokens(one) for one in model.sent)
+    assert [turn.turn for turn in found.turns] == [1, 3]
+    assert [cost.calls for cost in found.costs] == [len(model.sent)]
 
 
 def test_question_that_was_removed_is_an_error(tmp_path: Path) -> None:
