@@ -46,9 +46,7 @@ def redis_attention(
     try:
         module: Any = import_module("..memory.attention.redis", __package__)
     except ImportError as error:
-        raise SettingsError(
-            f"{_REDIS_URL} needs an extra: pip install 'ebbtide[redis]' ({error})"
-        ) from error
+        raise SettingsError(f"{_REDIS_URL} cannot be used: {error}") from error
     table = archive.attention(settings.attention_threshold)
     try:
         return cast("Attention", module.RedisAttention.from_url(url, table))

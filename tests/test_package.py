@@ -60,6 +60,14 @@ import ebbtide.attention
 from ebbtide.commands import *
 from ebbtide import *
 assert not {"langchain_openai", "prompt_toolkit", "redis", "typer"} & {*sys.modules}
+sys.modules["redis"] = None
+try:
+    ebbtide.attention.RedisAttention
+except ImportError as error:
+    assert "pip install 'ebbtide[redis]'" in str(error)
+else:
+    raise AssertionError("no error")
+del sys.modules["redis"]
 from ebbtide.attention import RedisAttention
 assert ebbtide.attention.RedisAttention is attention.RedisAttention
 """

@@ -23,9 +23,13 @@ from time import monotonic
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from redis import Redis, RedisError, WatchError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+try:
+    from redis import Redis, RedisError, WatchError
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+except ImportError as error:
+    problem = f"RedisAttention needs an extra: pip install 'ebbtide[redis]' ({error})"
+    raise ImportError(problem) from error
 
 from ..archive.memories import SqlAttention
 from ..errors import AttentionError
