@@ -85,7 +85,9 @@ _BREAKS = re.compile(r"(?<=[.!?;。！？])\s+|\n+|(?<=[。！？])")
 _STOCK = re.compile(
     r"\b(?:(?:i'?m |i am |always |more than )?(?:happy|glad) to help(?: you)?"
     r"|(?:anything|something) else(?: i can (?:do|help with))?|let me know(?: if[^.!?\n]*)?"
-    r"|(?:all |the |your )*tests? (?:all )?(?:pass|passed|are green|are passing)|all (?:is )?green"
+    r"|(?:all |the |your |\d+ ){,3}(?:tests?|test suites?|checks?|builds?|pipelines?|ci) "
+    r"(?:all |still |now ){,2}(?:pass(?:es|ed)?|succeed(?:s|ed)?"
+    r"|(?:is|are) (?:all |still |now ){,2}(?:green|passing))|all (?:is )?green"
     r"|you'?re welcome|my pleasure|no problem|good (?:morning|evening|night|day|luck)"
     r"|have a (?:nice|good|great) \w+|(?:many )?thanks(?: a lot| for[^.!?\n]*)?|thank you[^.!?\n]*"
     r"|kind regards|best regards|of course|great question|shall i[^.!?\n]{0,20}\?)",
@@ -117,7 +119,7 @@ def terms_of(text: str) -> tuple[str, ...]:
 
     What all addresses have, as `https` and `com`, is none.
 
-    >>> terms_of("Thanks! Is auth.ts done? The tests pass.")
+    >>> terms_of("Thanks! Is auth.ts done? The tests still pass, and the build is green.")
     ('auth', 'auth.ts')
     >>> terms_of("https://www.example.com/faq")
     ('exampl', 'faq', 'https://www.example.com/faq')
