@@ -73,6 +73,10 @@ _MARK = re.compile(
 )
 """File names, web addresses, identifiers and error codes."""
 
+_LONGEST_WORD = 400
+"""Characters of a word that are looked through for such names: pasted data have no spaces, and the
+time that it takes is their square."""
+
 _ADDRESS = re.compile(
     r"(?i)(?:\b(?:https?|ftps?|wss?)://(?:www\.)?|\bwww\.)"
     r"(?:([^\s/]{,253}?)\.[a-z]{2,24}(?!\.?[\w-]))?"
@@ -107,7 +111,7 @@ def marks(text: str) -> list[str]:
         letters = word.strip(".,;:!?\"'()`*")
         if letters.isalpha() and (letters.islower() or letters[1:].islower()):
             continue  # most are so, and the pattern takes eight times as long
-        for match in _MARK.findall(word):
+        for match in _MARK.findall(word[:_LONGEST_WORD]):
             whole = match.casefold().strip(".,-")
             found |= dict.fromkeys([whole, whole.rstrip("/").rpartition("/")[2]])
     return [mark for mark in found if len(mark) > 2]  # noqa: PLR2004 (as short as a keyword)

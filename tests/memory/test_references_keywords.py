@@ -1,10 +1,11 @@
 """The keywords of an effort."""
 
 from collections.abc import Iterator
+from time import perf_counter
 
 import pytest
 
-from ebbtide.memory.keywords import about, counted, keywords, keywords_of, passages_of
+from ebbtide.memory.keywords import about, counted, keywords, keywords_of, marks, passages_of
 from tests.memory.conversations import Conversation, ai, conversation, human
 
 
@@ -74,3 +75,15 @@ def test_what_all_addresses_have_is_no_keyword(said: str, found: dict[str, objec
     words = {"outage": keywords(["outage"], [counted(log)], 50)}
 
     assert about(passages_of(said), words, words) == found
+
+
+@pytest.mark.parametrize("character", ["1", "-x", "x.", "_"])
+def test_pasted_data_without_spaces_take_no_time(character: str) -> None:
+    """Of a word as long as a message only the beginning is looked through for identifiers."""
+    pasted = character * (8_000 // len(character))
+
+    begun = perf_counter()
+    found = marks(f"See src/auth.ts and {pasted}")
+
+    assert found[:2] == ["src/auth.ts", "auth.ts"]
+    assert perf_counter() - begun < 0.5
