@@ -140,7 +140,7 @@ def test_an_erased_turn_is_in_no_prompt(archive: SqlArchive) -> None:
     kept = prompts.prompt(archive, OWNER, tip, 1, 0)
 
     assert kept["exact"]
-    with pytest.raises(prompts.NoCallError, match="does not keep"):
+    with pytest.raises(prompts.NoCallError, match="does not have the plan"):
         prompts.prompt(archive, OWNER, tip, 3, 0)
 
 
